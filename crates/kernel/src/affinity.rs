@@ -28,10 +28,8 @@ pub fn bind(cpus: &[u32]) -> nix::Result<()> {
     sched_setaffinity(THIS, &set)
 }
 
-/// A thread that was bound to one CPU.
-///
-/// The kernel ends a binding for good when the CPU goes offline: the thread then runs on any CPU, also
-/// after the CPU has come back (cpuset_cpus_allowed_fallback in kernel/cgroup/cpuset.c).
+/// A thread bound to one CPU. The kernel ends the binding for good when the CPU goes offline
+/// (cpuset_cpus_allowed_fallback in kernel/cgroup/cpuset.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
     thread: Pid,
@@ -50,7 +48,7 @@ impl Binding {
                 cpu,
             }),
             Err(Errno::EINVAL) => Err(Error::Usage(format!(
-                "CPU {cpu}: there is no such CPU, it is offline, or this process may not use it"
+                "CPU {cpu}: no such CPU, it is offline, or this process may not use it"
             ))),
             Err(errno) => Err(Error::system("sched_setaffinity")(errno)),
         }

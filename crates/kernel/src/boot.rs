@@ -30,8 +30,7 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The idle settings of a command line, in its order; where one is given twice, each is there: the
-/// kernel takes the last.
+/// The idle settings of a command line, in its order, duplicates included: the kernel uses the last.
 pub fn settings(command_line: &str) -> Vec<Setting> {
     let mut settings = Vec::new();
     for word in words(command_line) {
@@ -117,8 +116,7 @@ fn meaning(name: &str, value: Option<&str>) -> Option<String> {
     Some(text)
 }
 
-/// What a machine without an idle driver does when a CPU is idle, and the likely reason that it has
-/// no driver.
+/// What an idle CPU does without an idle driver, and the likely reason that there is no driver.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WithoutDriver {
     /// Idle CPUs poll: nothing sleeps.

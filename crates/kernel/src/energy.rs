@@ -18,11 +18,11 @@ pub enum Domain {
     Package,
     /// Its cores.
     Cores,
-    /// What is beside them: graphics on most.
+    /// The rest of the package: graphics on most.
     Uncore,
     /// Its memory.
     Dram,
-    /// The platform: all that the processor's maker counts to it (`psys`).
+    /// The platform (`psys`), as defined by the processor's maker.
     Platform,
 }
 
@@ -47,8 +47,8 @@ impl Meter {
         root.number(&self.file)
     }
 
-    /// What was used between two readings, µJ; `None` where the counter went back and the value at
-    /// which it wraps around is unknown. Two wraps look like one: they take a minute at the very least.
+    /// The energy between two readings, µJ; `None` if the counter wrapped around at an unknown value. Two
+    /// wraps look like one; they take at least a minute.
     pub fn between_uj(&self, before: u64, after: u64) -> Option<u64> {
         match after.checked_sub(before) {
             Some(used) => Some(used),
@@ -95,13 +95,13 @@ impl Packages {
         })
     }
 
-    /// The counters as they stand now; [`Packages::between_j`] gives the energy between two readings.
+    /// Reads the counters, for [`Packages::between_j`].
     pub fn read(&self) -> PackagesReading {
         let meters = self.meters.iter();
         PackagesReading(meters.map(|meter| meter.read_uj(&self.root)).collect())
     }
 
-    /// What all of them used between two readings, J; `None` where one of them is not known.
+    /// The energy of all packages between two readings, J; `None` if one is unknown.
     pub fn between_j(&self, before: &PackagesReading, after: &PackagesReading) -> Option<f64> {
         let readings = before.0.iter().zip(&after.0);
         let used = self.meters.iter().zip(readings);
@@ -154,7 +154,7 @@ fn package(name: &str) -> Option<u32> {
         .ok()
 }
 
-/// A battery that is being used up.
+/// A discharging battery.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Discharge {
     /// Such as `BAT0`.
@@ -163,8 +163,8 @@ pub struct Discharge {
     pub watts: f64,
 }
 
-/// The batteries below `root` that are discharging and report their power; a charging one shows nothing
-/// about what the computer takes. Batteries of mice and the like (`scope` Device) are none.
+/// The batteries below `root` that are discharging and report their power, except those of devices such
+/// as mice (`scope` Device).
 pub fn discharging(root: &Root) -> Vec<Discharge> {
     let discharge = |battery: String| {
         let file = |name: &str| format!("{SUPPLIES}/{battery}/{name}");

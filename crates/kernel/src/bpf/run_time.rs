@@ -1,4 +1,4 @@
-//! How long programs run, by the kernel's own account.
+//! The run time of programs, as the kernel counts it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -8,14 +8,14 @@ use nix::errno::Errno;
 use super::run_here;
 use crate::{Error, Result};
 
-/// While it lives, the kernel counts how long BPF programs run; programs of others, too, for the
-/// switch is the machine's. That costs each run some 50 ns.
+/// While it lives, the kernel counts the run time of all BPF programs on the machine, which costs each run
+/// some 50 ns.
 pub struct Counting {
     _descriptor: OwnedFd,
 }
 
 impl Counting {
-    /// `None` where the kernel does not count so (before 5.8) or this user may not switch it on.
+    /// `None` if the kernel does not support it (before 5.8) or this user may not enable it.
     pub fn start() -> Option<Self> {
         // SAFETY: the call takes a plain value and returns a descriptor that is ours, or an error.
         let counting = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
@@ -25,12 +25,11 @@ impl Counting {
         })
     }
 
-    /// What the kernel counts for one run of a program that does nothing, ns: what counting takes
-    /// itself. The least of many runs, so that rather too little is taken off than too much; 0 where
-    /// such a program does not run on request (before Linux 5.10).
+    /// The cost of counting itself, ns per run: the least run time of a program that does nothing. 0 if
+    /// such a program cannot be run on request (before Linux 5.10).
     ///
     /// # Errors
-    /// Where the kernel does not take the program, or does not report its time.
+    /// If the kernel refuses the program, or does not report its time.
     pub fn of_nothing_ns(&self) -> Result<u64> {
         let nothing = load_nothing()?;
         let mut least = u64::MAX;
@@ -75,10 +74,10 @@ fn load_nothing() -> Result<OwnedFd> {
     }
 }
 
-/// What programs have cost so far, on all CPUs together; it grows while the kernel counts.
+/// The run time of programs so far, on all CPUs together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunTime {
-    /// CPU time of all runs, ns, the kernel's own counting in it.
+    /// CPU time of all runs, ns, including the kernel's counting.
     pub ns: u64,
     /// How often programs ran.
     pub runs: u64,
@@ -91,8 +90,8 @@ impl RunTime {
         self.runs += other.runs;
     }
 
-    /// What was added since an earlier reading, less what counting took of it, ns: so much for each
-    /// run, by [`Counting::of_nothing_ns`].
+    /// The increase since an earlier reading, less the cost of counting
+    /// ([`Counting::of_nothing_ns`] for each run), ns.
     pub fn own_ns_since(&self, before: Self, nothing_ns: u64) -> u64 {
         let counting_ns = (self.runs - before.runs) * nothing_ns;
         (self.ns - before.ns).saturating_sub(counting_ns)
