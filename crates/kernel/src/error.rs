@@ -129,15 +129,15 @@ impl Error {
     }
 
     /// As [`Error::at`], of a file that settings are changed by: a read-only file system has a hint.
-    pub(crate) fn at_setting(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+    pub(crate) fn at_setting<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Self + use<E> {
         let path = path.to_owned();
-        move |source| match source.kind() {
-            ErrorKind::ReadOnlyFilesystem => Self::Cannot(format!(
+        move |source| match source.into() {
+            source if source.kind() == ErrorKind::ReadOnlyFilesystem => Self::Cannot(format!(
                 "{}: the file system is read-only, as in most containers: settings can be changed \
-                 where /sys and /run may be written, as on the host",
+                 where /sys and /run are writable, as on the host",
                 path.display()
             )),
-            _ => Self::Io { path, source },
+            source => Self::Io { path, source },
         }
     }
 

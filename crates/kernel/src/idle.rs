@@ -94,31 +94,23 @@ impl Idle {
         let (present, online) = present_and_online(root)?;
         let places = topology::places(root, &present);
         let kinds = topology::kinds(root, &present);
-        let mut cpus: Vec<Cpu> = present
-            .iter()
-            .map(|&number| Cpu {
+        let cores = cores(&places);
+        let cpu = |&number: &u32| {
+            let place = places.get(&number).cloned().unwrap_or_default();
+            let core = place.package.zip(place.core);
+            let siblings = place.siblings.or_else(|| cores.get(&core?).cloned());
+            Cpu {
                 number,
                 online: online.binary_search(&number).is_ok(),
-                package: None,
-                core: None,
+                package: place.package,
+                core: place.core,
                 resume_latency_us: read_resume_latency(root, number),
-                siblings: Vec::new(),
+                siblings: siblings.unwrap_or_default(),
                 kind: kinds.get(&number).cloned(),
                 states: states(root, number),
-            })
-            .collect();
-        let cores = cores(&places);
-        for cpu in &mut cpus {
-            let Some(place) = places.get(&cpu.number) else {
-                continue;
-            };
-            (cpu.package, cpu.core) = (place.package, place.core);
-            cpu.siblings = match (&place.siblings, place.package.zip(place.core)) {
-                (Some(siblings), _) => siblings.clone(),
-                (None, Some(core)) => cores[&core].clone(),
-                (None, None) => Vec::new(),
-            };
-        }
+            }
+        };
+        let cpus = present.iter().map(cpu).collect();
         let list = |file: &str| {
             let text = root.text(&format!("{CPU}/{file}")).unwrap_or_default();
             // Without `nohz_full=`, some kernels write `(null)` there.
@@ -178,24 +170,14 @@ fn present_and_online(root: &Root) -> Result<(Vec<u32>, Vec<u32>)> {
         (!cpus.is_empty()).then_some(cpus)
     };
     let online = list("online");
-    let present = match list("present").or_else(|| cpu_folders(root)) {
-        Some(present) => present,
-        None => match &online {
-            Some(online) => online.clone(),
-            None => return Err(no_cpus(root)),
-        },
-    };
+    let folders = || Some(numbered(root, CPU, "cpu")).filter(|cpus| !cpus.is_empty());
+    let present = list("present").or_else(folders).or(online.clone());
+    let present = present.ok_or_else(|| no_cpus(root))?;
     let online = online.unwrap_or_else(|| {
         let is_online = |cpu: &u32| root.number(&format!("{CPU}/cpu{cpu}/online")) != Some(0);
         present.iter().copied().filter(is_online).collect()
     });
     Ok((present, online))
-}
-
-/// The CPUs that have a folder, where the lists are missing.
-fn cpu_folders(root: &Root) -> Option<Vec<u32>> {
-    let cpus = numbered(root, CPU, "cpu");
-    (!cpus.is_empty()).then_some(cpus)
 }
 
 /// N of every `prefixN` in a folder, ascending; empty where there is no such folder.

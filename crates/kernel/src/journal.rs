@@ -236,9 +236,7 @@ impl Journal {
     pub fn make_folder(&mut self, path: &str) -> Result<()> {
         let full = self.root.path(path);
         match full.symlink_metadata().is_ok() {
-            true => Err(Error::at_setting(&full)(
-                std::io::ErrorKind::AlreadyExists.into(),
-            )),
+            true => Err(Error::at_setting(&full)(std::io::ErrorKind::AlreadyExists)),
             false => self.set(path, PRESENT),
         }
     }

@@ -225,9 +225,9 @@ impl Folder {
             Err(Errno::ENOTDIR | Errno::ELOOP) => {
                 return Err(refused(path, "is not a folder"));
             }
-            Err(errno) => return Err(Error::at_setting(path)(errno.into())),
+            Err(errno) => return Err(Error::at_setting(path)(errno)),
         };
-        let about = fstat(&file).map_err(|errno| Error::at_setting(path)(errno.into()))?;
+        let about = fstat(&file).map_err(Error::at_setting(path))?;
         trust(path, &about)?;
         Ok(Some(Self {
             path: path.to_owned(),
@@ -241,18 +241,17 @@ impl Folder {
             Ok(()) => {
                 let folder = Self::open(path)?.ok_or_else(|| gone(path))?;
                 // Whatever the caller's umask: others are to reach the socket in it.
-                fchmod(&folder.file, mode)
-                    .map_err(|errno| Error::at_setting(path)(errno.into()))?;
+                fchmod(&folder.file, mode).map_err(Error::at_setting(path))?;
                 Ok(folder)
             }
             Err(Errno::EEXIST) => Self::open(path)?.ok_or_else(|| gone(path)),
-            Err(errno) => Err(Error::at_setting(path)(errno.into())),
+            Err(errno) => Err(Error::at_setting(path)(errno)),
         }
     }
 
     fn error(&self, name: &str) -> impl FnOnce(Errno) -> Error {
         let path = self.path.join(name);
-        move |errno| Error::at_setting(&path)(errno.into())
+        move |errno| Error::at_setting(&path)(errno)
     }
 
     fn holds(&self, name: &str) -> bool {
@@ -275,7 +274,7 @@ impl Folder {
             Err(Errno::ELOOP | Errno::EISDIR | Errno::ENXIO) => {
                 return Err(refused(&path, NO_FILE));
             }
-            Err(errno) => return Err(Error::at_setting(&path)(errno.into())),
+            Err(errno) => return Err(Error::at_setting(&path)(errno)),
         };
         let about = fstat(&file).map_err(self.error(name))?;
         if about.st_mode & libc::S_IFMT != libc::S_IFREG {
@@ -450,7 +449,7 @@ fn refused(path: &Path, why: &str) -> Error {
 }
 
 fn gone(path: &Path) -> Error {
-    Error::at_setting(path)(std::io::ErrorKind::NotFound.into())
+    Error::at_setting(path)(std::io::ErrorKind::NotFound)
 }
 
 fn boot() -> Result<String> {
