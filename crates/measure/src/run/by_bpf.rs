@@ -11,7 +11,8 @@ use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
 use super::{
-    FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, NOT_IDLE, NOTHING_KEPT, Run, Step, mean, rest,
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, NOT_IDLE, NOTHING_KEPT, Run, Step,
+    rest,
 };
 use crate::counters::Counters;
 use crate::distance::DRAWN;
@@ -178,8 +179,8 @@ impl Run<'_> {
         state: i32,
     ) -> Result<Vec<i64>> {
         let mut latencies = Vec::new();
-        let phase = (FLOOR_PHASE, distances, FLOOR_GOAL);
-        let gathered = self.gather(probes, phase, &mut |_, datapoint| {
+        let (before, step) = (probes.kernel.counts(), (FLOOR_PHASE, distances, FLOOR_GOAL));
+        let (gathered, _) = self.gather(probes, &before, step, &mut |_, datapoint| {
             if datapoint.requested_state_index == Some(state) {
                 latencies.push(datapoint.wake_latency_ns);
             }
@@ -196,7 +197,13 @@ impl Run<'_> {
         drop(reader);
         // One may still be in progress; it counts from here on.
         self.outcome.counts.launched += before.on_its_way();
-        let over = self.each_phase(probes, &mut before);
+        let over = self.each_phase(&mut |run, step| {
+            let (gathered, now) = run.gather(probes, &before, step, &mut Self::keep);
+            let full = now.dropped.ring_full - before.dropped.ring_full;
+            run.outcome.counts.ring_buffer_full += full;
+            before = now;
+            gathered
+        });
         let on_its_way = before.on_its_way();
         if on_its_way > 0 {
             let dropped = &mut self.outcome.counts.dropped;
@@ -205,70 +212,37 @@ impl Run<'_> {
         over
     }
 
-    /// `before`: the counts at the end of the last phase.
-    fn each_phase(&mut self, probes: &mut Probes<'_>, before: &mut Counts) -> Result<bool> {
-        for deepest in self.deepest.clone() {
-            let phase = self.allow(deepest)?;
-            for (distances, goal) in self.steps() {
-                let entries = self.cpuidle_entries();
-                let step = (phase.as_str(), distances.as_slice(), goal);
-                let gathered = self.gather(probes, step, &mut Self::keep);
-                let now = gathered.counts;
-                // Read after the last period with a datapoint was over.
-                self.compare(gathered.periods, entries, self.cpuidle_entries());
-                if let Some(why) = gathered.gave_up {
-                    self.gave_up.get_or_insert(why);
-                }
-                let mut dropped = drops(before, &now);
-                dropped.push(("beyond the number asked for", gathered.beyond));
-                dropped.push(("settled between two phases", gathered.stale));
-                let full = now.dropped.ring_full - before.dropped.ring_full;
-                self.outcome.counts.ring_buffer_full += full;
-                self.account(
-                    now.launched - before.launched,
-                    &dropped,
-                    gathered.elapsed,
-                    mean(&distances),
-                );
-                *before = now;
-                gathered.result?;
-                if self.over() {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// Gathers until the goal is met, the run is over, or no more datapoints come.
+    /// Gathers until the goal is met, the run is over, or no more datapoints come. `before`: the counts at
+    /// the end of the last step; those at the end of this one are returned.
     fn gather(
         &mut self,
         probes: &mut Probes<'_>,
+        before: &Counts,
         step: Step<'_>,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
-    ) -> Gathered {
+    ) -> (Gathered, Counts) {
         let start = Instant::now();
         let kernel = probes.kernel;
-        let mut gathered = Gathered {
-            beyond: 0,
-            stale: 0,
-            periods: 0,
-            gave_up: None,
-            counts: kernel.counts(),
-            elapsed: Duration::ZERO,
-            result: Ok(()),
+        let mut batch = Batch::default();
+        let result = self.gather_into(&mut batch, probes, step, take);
+        let now = batch.counts.unwrap_or_else(|| kernel.counts());
+        let mut dropped = drops(before, &now);
+        dropped.push((BEYOND, batch.beyond));
+        dropped.push(("settled between two phases", batch.stale));
+        let gathered = Gathered {
+            launched: now.launched - before.launched,
+            dropped,
+            periods: batch.periods,
+            gave_up: batch.gave_up,
+            elapsed: start.elapsed(),
+            result,
         };
-        gathered.result = self.gather_into(&mut gathered, probes, step, take);
-        if gathered.result.is_err() {
-            gathered.counts = kernel.counts();
-        }
-        gathered.elapsed = start.elapsed();
-        gathered
+        (gathered, now)
     }
 
     fn gather_into(
         &mut self,
-        gathered: &mut Gathered,
+        batch: &mut Batch,
         probes: &mut Probes<'_>,
         (phase, distances, goal): Step<'_>,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
@@ -281,13 +255,13 @@ impl Run<'_> {
         let start = Instant::now();
         let reader = Reader::of(kernel)?;
         reader.counts()?;
-        gathered.stale = reader.take().len() as u64;
+        batch.stale = reader.take().len() as u64;
         let polling = polling_states(&self.states);
         let (mut taken, mut periods) = (0, Periods::default());
         let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
             for event in events {
                 if goal.datapoints.is_some_and(|goal| taken >= goal) {
-                    gathered.beyond += 1;
+                    batch.beyond += 1;
                     continue;
                 }
                 take(run, &conversion.datapoint(&event))?;
@@ -328,7 +302,7 @@ impl Run<'_> {
                 let silent = last_kept.elapsed();
                 let why = why_nothing_comes(&before, &now, source.source(), phase, silent);
                 if goal.duration.is_none() || now.strayed > before.strayed {
-                    gathered.gave_up = Some(goal.missed(now_kept, &why));
+                    batch.gave_up = Some(goal.missed(now_kept, &why));
                     break Ok(());
                 }
                 self.note(why);
@@ -339,8 +313,8 @@ impl Run<'_> {
         ended?;
         let counts = reader.counts()?;
         drain(self, reader.take())?;
-        gathered.counts = counts;
-        gathered.periods = periods.over_by(counts.idle_entries);
+        batch.counts = Some(counts);
+        batch.periods = periods.over_by(counts.idle_entries);
         Ok(())
     }
 
@@ -370,20 +344,18 @@ fn polls(polling_states: u32, state: u32) -> bool {
 /// Reason of a drop: not settled when the measurement of a source ended.
 const ON_ITS_WAY: &str = "still on its way at the end";
 
-/// The outcome of one phase.
-struct Gathered {
+/// What a step read of the BPF programs.
+#[derive(Default)]
+struct Batch {
     /// Events of the last batch beyond the number asked for.
     beyond: u64,
     /// Events of before it began.
     stale: u64,
     /// Idle periods that are over and have datapoints.
     periods: u64,
-    /// Why it ended before its goal, for lack of datapoints.
     gave_up: Option<String>,
-    /// The BPF programs' counts at the end.
-    counts: Counts,
-    elapsed: Duration,
-    result: Result<()>,
+    /// The counts at the end; `None` after an error.
+    counts: Option<Counts>,
 }
 
 /// Reads the BPF programs' events.
