@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::libc;
 
 use crate::clock::{monotonic_ns, whole_ns};
-use crate::{Error, Expected, Kind, Prediction, Refusal, SOCKET, Served, Waker};
+use crate::{Error, Expected, Kind, Refusal, SOCKET, Served, Waker};
 
 /// `struct reveille_expect`.
 pub struct Handle(Mutex<Waker>);
@@ -164,7 +164,16 @@ pub unsafe extern "C" fn reveille_expect_predict(
         return 0;
     };
     // SAFETY: it is not NULL; the rest the caller promises.
-    unsafe { next.write(prediction.into()) };
+    unsafe {
+        next.write(CPrediction {
+            duration_ns: whole_ns(prediction.duration),
+            early_ns: whole_ns(prediction.early),
+            late_ns: whole_ns(prediction.late),
+            drift_ns: prediction.drift_ns,
+            accuracy: prediction.accuracy.unwrap_or(-1.0),
+            calls: prediction.calls as u64,
+        });
+    }
     1
 }
 
@@ -178,19 +187,6 @@ pub unsafe extern "C" fn reveille_expect_kind(name: *const c_char) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn reveille_expect_now() -> u64 {
     monotonic_ns()
-}
-
-impl From<Prediction> for CPrediction {
-    fn from(prediction: Prediction) -> Self {
-        Self {
-            duration_ns: whole_ns(prediction.duration),
-            early_ns: whole_ns(prediction.early),
-            late_ns: whole_ns(prediction.late),
-            drift_ns: prediction.drift_ns,
-            accuracy: prediction.accuracy.unwrap_or(-1.0),
-            calls: prediction.calls as u64,
-        }
-    }
 }
 
 /// `None` for NULL.

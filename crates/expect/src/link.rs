@@ -75,28 +75,25 @@ impl Link {
     fn in_version(version: u32, path: &Path) -> Result<Self, NoLink> {
         let until_ns = monotonic_ns() + WELCOME_NS;
         let socket = connect_until(path, until_ns)?;
-        let mut link = Self {
-            socket,
-            limits: Limits::default(),
-        };
-        link.be_welcomed(version, until_ns)
-            .map_err(|why| match why {
-                NoLink::Other(why) => {
-                    NoLink::Other(format!("the engine at {} {why}", path.display()))
-                }
-                version => version,
-            })?;
-        Ok(link)
+        let limits = Limits::default();
+        let mut link = Self { socket, limits };
+        match link.be_welcomed(version, until_ns) {
+            Ok(()) => Ok(link),
+            Err(NoLink::Other(why)) => Err(NoLink::Other(format!(
+                "the engine at {} {why}",
+                path.display()
+            ))),
+            Err(version) => Err(version),
+        }
     }
 
     fn be_welcomed(&mut self, spoken: u32, until_ns: u64) -> Result<(), NoLink> {
         let other = |why: &str| NoLink::Other(why.into());
+        let reports = |why: CloseReason| NoLink::Other(format!("reports: {why}"));
         if self.send(&Request::Hello { version: spoken }) != Sent::Yes {
             // It may have sent the reason before it closed.
             return Err(match self.receive() {
-                Received::Answer(Answer::Closing { why }) => {
-                    NoLink::Other(format!("reports: {why}"))
-                }
+                Received::Answer(Answer::Closing { why }) => reports(why),
                 _ => other("closed the connection"),
             });
         }
@@ -111,9 +108,7 @@ impl Link {
             Received::Answer(Answer::Closing {
                 why: CloseReason::Version,
             }) => Err(NoLink::Version),
-            Received::Answer(Answer::Closing { why }) => {
-                Err(NoLink::Other(format!("reports: {why}")))
-            }
+            Received::Answer(Answer::Closing { why }) => Err(reports(why)),
             _ => Err(other("does not keep to the protocol")),
         }
     }
@@ -169,8 +164,9 @@ impl Link {
 
 /// Connects; waits for its turn if others wait to be accepted.
 fn connect_until(path: &Path, until_ns: u64) -> Result<OwnedFd, NoLink> {
-    let address = UnixAddr::new(path)
-        .map_err(|errno| NoLink::Other(format!("{}: {errno}", path.display())))?;
+    let shown = path.display();
+    let failed = |errno: Errno| NoLink::Other(format!("{shown}: {errno}"));
+    let address = UnixAddr::new(path).map_err(failed)?;
     let no_socket = |errno| NoLink::Other(format!("no socket: {errno}"));
     let flags = SockFlag::SOCK_CLOEXEC;
     let socket =
@@ -183,15 +179,13 @@ fn connect_until(path: &Path, until_ns: u64) -> Result<OwnedFd, NoLink> {
         return match connect(socket.as_raw_fd(), &address) {
             Ok(()) => Ok(socket),
             Err(Errno::EINTR) if monotonic_ns() < until_ns => continue,
-            Err(Errno::ENOENT | Errno::ECONNREFUSED) => Err(NoLink::Other(format!(
-                "no engine listens at {}",
-                path.display()
-            ))),
+            Err(Errno::ENOENT | Errno::ECONNREFUSED) => {
+                Err(NoLink::Other(format!("no engine listens at {shown}")))
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => Err(NoLink::Other(format!(
-                "the engine at {} does not answer",
-                path.display()
+                "the engine at {shown} does not answer"
             ))),
-            Err(errno) => Err(NoLink::Other(format!("{}: {errno}", path.display()))),
+            Err(errno) => Err(failed(errno)),
         };
     }
 }

@@ -175,12 +175,8 @@ struct Attributes {
     kind: u32,
     size: u32,
     config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
+    /// `sample_period` to `bp_type`.
+    unused: [u64; 5],
     config1: u64,
     config2: u64,
 }

@@ -23,20 +23,19 @@ pub struct IdleState {
     pub exit_latency_us: Option<u64>,
     /// The driver's target residency, µs.
     pub target_residency_us: Option<u64>,
-    /// Present status, `disable`: true where someone wrote 1 there, or where the state is off by
-    /// default and 0 has not been written since.
+    /// `disable`: true if 1 was written there, or the state is off by default and 0 was not written.
     pub disabled: Option<bool>,
-    /// `default_status`: is the state enabled unless someone disables it?
+    /// `default_status`: whether the driver enables it.
     pub enabled_by_default: Option<bool>,
-    /// How often it was entered, since boot.
+    /// Entries since boot.
     pub usage: Option<u64>,
     /// Time spent in it since boot, µs, as the kernel counts it.
     pub time_us: Option<u64>,
-    /// Requests that the hardware or firmware turned down.
+    /// Requests that the hardware or firmware rejected.
     pub rejected: Option<u64>,
-    /// Entered, and too deep for the time that it lasted.
+    /// Entries that were too deep for the idle time.
     pub above: Option<u64>,
-    /// Entered, and a deeper one would have been better.
+    /// Entries for which a deeper state would have been better.
     pub below: Option<u64>,
 }
 
@@ -45,20 +44,19 @@ pub struct IdleState {
 pub struct Cpu {
     /// N of `cpuN`.
     pub number: u32,
-    /// Is it in use, by the kernel's list `online`?
+    /// Whether it is in the kernel's list `online`.
     pub online: bool,
     /// The processor package, by `topology`; `None` where it is unknown.
     pub package: Option<u32>,
     /// The core, unique within its package only; `None` where it is unknown.
     pub core: Option<u32>,
-    /// The per-CPU latency bound (`power/pm_qos_resume_latency_us`): µs; `None` where there is no
-    /// such file. `Some(0)` means no bound, as the kernel documents; the text `n/a` is `Some(-1)`:
-    /// no latency is tolerated at all.
+    /// The CPU's latency bound (`power/pm_qos_resume_latency_us`), µs; `None` without that file. `Some(0)`
+    /// is no bound, as the kernel documents; the text `n/a` is `Some(-1)`: no latency is tolerated.
     pub resume_latency_us: Option<i64>,
-    /// Itself and the CPUs that share its core, ascending; empty where it is unknown.
+    /// Itself and the CPUs that share its core, ascending; empty if unknown.
     #[serde(default)]
     pub siblings: Vec<u32>,
-    /// What sets this CPU's core apart from others of a hybrid machine; `None` where all are alike.
+    /// The kind of core on a hybrid machine; `None` if all are alike.
     #[serde(default)]
     pub kind: Option<CoreKind>,
     /// Empty where this CPU has no cpuidle folder.
@@ -88,7 +86,7 @@ impl Idle {
     /// Reads cpuidle below `root`. A machine without cpuidle is not an error: it has no driver.
     ///
     /// # Errors
-    /// Where not even the list of CPUs can be read.
+    /// If the list of CPUs cannot be read.
     pub fn read(root: &Root) -> Result<Self> {
         let cpuidle = |file: &str| root.line(&format!("{CPU}/cpuidle/{file}"));
         let (present, online) = present_and_online(root)?;
@@ -130,8 +128,8 @@ impl Idle {
         })
     }
 
-    /// Reads again what changes from moment to moment: which CPUs are online, driver and governor,
-    /// counters, limits and bounds. CPUs or a driver that came or went are read again.
+    /// Reads again what changes: governor, counters, limits and bounds, or everything if CPUs or the driver
+    /// changed.
     ///
     /// # Errors
     /// As [`Idle::read`].
@@ -194,7 +192,7 @@ fn no_cpus(root: &Root) -> Error {
     match std::fs::read_to_string(&path) {
         Err(source) if source.kind() == std::io::ErrorKind::NotFound && root.is_live() => {
             Error::Cannot(format!(
-                "{}: there is no such file; mount sysfs (mount -t sysfs sysfs /sys)",
+                "{}: no such file; mount sysfs (mount -t sysfs sysfs /sys)",
                 path.display()
             ))
         }
@@ -202,7 +200,7 @@ fn no_cpus(root: &Root) -> Error {
         Ok(found) => Error::Content {
             path,
             expected: "a list of CPUs such as 0-3",
-            // The first of it: what is no list may be anything.
+            // Its start: an invalid file may be long.
             found: found.trim_end().chars().take(40).collect(),
         },
     }
@@ -286,7 +284,7 @@ fn count(root: &Root, folder: &str, state: &mut IdleState) {
     state.below = number("below");
 }
 
-/// cpuidle's driver and governor, in words.
+/// `driver intel_idle, governor menu`.
 pub fn driver_and_governor(driver: Option<&str>, governor: Option<&str>) -> String {
     let [driver, governor] = [driver, governor].map(|name| name.unwrap_or("none"));
     format!("driver {driver}, governor {governor}")
