@@ -321,20 +321,14 @@ impl<'a> Run<'a> {
     /// deepest state and takes no interrupts.
     fn take_others_offline(&mut self) -> Result<()> {
         let keep = self.elsewhere.first().copied();
-        let mut offline = Vec::new();
-        for cpu in self.outcome.idle.cpus.clone() {
-            let number = cpu.number;
-            if !cpu.online || number == self.options.cpu || Some(number) == keep {
-                continue;
-            }
-            let path = self
-                .root
-                .path(&format!("/sys/devices/system/cpu/cpu{number}/online"));
-            if !path.exists() {
-                continue; // usually the boot CPU
-            }
-            offline.push(number);
-        }
+        let online = self.outcome.idle.cpus.iter().filter(|cpu| cpu.online);
+        let others = online.map(|cpu| cpu.number);
+        let others = others.filter(|&cpu| cpu != self.options.cpu && Some(cpu) != keep);
+        // The boot CPU usually lacks the file.
+        let file = |cpu: &u32| format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        let offline: Vec<u32> = others
+            .filter(|cpu| self.root.path(&file(cpu)).exists())
+            .collect();
         if offline.is_empty() {
             self.note("no other CPU was taken offline: only the reader's is left");
             return Ok(());
@@ -385,12 +379,8 @@ impl<'a> Run<'a> {
         self.limits.restore(); // of the previous phase; failures stay in the journal
         let cpu = self.options.cpu;
         limits::allow_up_to(&mut self.limits, self.root, cpu, &self.states, index)?;
-        let name = &self
-            .states
-            .iter()
-            .find(|state| state.index == index)
-            .expect("checked")
-            .name;
+        let state = self.states.iter().find(|state| state.index == index);
+        let name = &state.expect("checked").name;
         Ok(format!("measuring, {name} is the deepest allowed"))
     }
 
@@ -504,21 +494,15 @@ impl<'a> Run<'a> {
     /// Distances and goal of each step of the protocol.
     fn steps(&self) -> Vec<(Vec<u64>, Goal)> {
         let share = |total: u64| total.div_ceil(self.phases as u64);
-        let duration = self
-            .options
-            .duration
-            .map(|total| total / self.phases as u32);
+        let duration = self.options.duration;
+        let duration = duration.map(|total| total / self.phases as u32);
         match &self.options.protocol {
             Protocol::Random => {
-                let drawn = self.options.distances.draw(DRAWN, self.options.seed);
-                let datapoints = self.options.datapoints.map(share);
-                vec![(
-                    drawn,
-                    Goal {
-                        datapoints,
-                        duration,
-                    },
-                )]
+                let goal = Goal {
+                    datapoints: self.options.datapoints.map(share),
+                    duration,
+                };
+                vec![(self.options.distances.draw(DRAWN, self.options.seed), goal)]
             }
             Protocol::Sweep { datapoints, factor } => {
                 let steps = self.options.distances.steps(*factor);
@@ -558,13 +542,9 @@ struct Gathered {
 impl Goal {
     /// The share of it that is done.
     fn done(&self, taken: u64, elapsed: Duration) -> f64 {
-        let by_count = self
-            .datapoints
-            .map_or(0.0, |goal| taken as f64 / goal as f64);
-        let by_time = self
-            .duration
-            .map_or(0.0, |goal| elapsed.as_secs_f64() / goal.as_secs_f64());
-        by_count.max(by_time).min(1.0)
+        let by_count = self.datapoints.map(|goal| taken as f64 / goal as f64);
+        let by_time = self.duration.map(|goal| elapsed.div_duration_f64(goal));
+        by_count.unwrap_or(0.0).max(by_time.unwrap_or(0.0)).min(1.0)
     }
 
     /// Why a phase ended before its goal.
