@@ -1,18 +1,15 @@
 //! How much time awake a client may ask for: a token bucket, settled when the time is used.
 //!
-//! A request states when the CPU is to be awake, up to ten seconds from now. Taking its time from a
-//! bucket when it is *made* would let a client save up for ten seconds and then keep a CPU awake for
-//! half of one. So the bucket is run along the instants at which windows *begin*: a new window is
-//! taken if, with it, the bucket would not be overdrawn at any window that is planned.
+//! A request may be for a window ten seconds from now. Charging it when it is *made* would let a client
+//! save up for ten seconds and then keep a CPU awake for half of one. So windows are charged when they
+//! *begin*: a new one is accepted if no planned window would then overdraw the bucket.
 //!
-//! The bucket holds C and is filled at the rate R; windows that begin within any second sum up to at
-//! most C + R. Both together are the share that is allowed: C is the longest window (or half of the
-//! share, where that is less), R the rest. So of any one second the whole share can be had, of a long
-//! time R.
+//! The bucket holds C and is filled at the rate R, so windows that begin within any second sum up to at
+//! most C + R, the allowed share. C is the longest window, but at most half of the share.
 
 use crate::limits::Window;
 
-/// Millionths of a ns: what one ns of waiting brings is counted without rounding.
+/// Millionths of a ns, so that refilling does not round.
 const PARTS: u64 = 1_000_000;
 /// A longer wait fills any bucket; beyond it the product would not fit.
 const LONGEST_WAIT_NS: u64 = 1_000_000_000_000;
@@ -35,10 +32,10 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A full one, for this share of each second, of which `burst_ns` may be used at once.
+    /// A full budget, of this share of each second; `burst_ns` may be used at once.
     pub fn new(awake_ppm: u32, burst_ns: u64, now_ns: u64) -> Self {
         let share_ppm = u64::from(awake_ppm).min(1_000_000);
-        // Of a second: a millionth is 1000 ns.
+        // A millionth of a second is 1000 ns.
         let capacity_ns = burst_ns.min(share_ppm * 1_000 / 2);
         Self {
             refill_ppm: share_ppm - capacity_ns / 1_000,
@@ -49,7 +46,7 @@ impl Budget {
         }
     }
 
-    /// Can the time for this window be had? It begins at `now_ns` or later.
+    /// Whether the budget has the time for this window, which begins at `now_ns` or later.
     pub fn allows(&mut self, now_ns: u64, window: Window) -> bool {
         self.settle(now_ns);
         let place = self.place_of(window);
@@ -78,7 +75,7 @@ impl Budget {
             Some(place) => {
                 self.planned.remove(place);
             }
-            // It has begun, and was paid for then.
+            // It has begun and was charged.
             None => {
                 let back = window.left_ns(now_ns).saturating_mul(PARTS);
                 self.level = self.level.saturating_add(back).min(self.capacity);
@@ -86,13 +83,13 @@ impl Budget {
         }
     }
 
-    /// Is it as a new one would be?
+    /// Whether it equals a new one.
     pub fn is_full(&mut self, now_ns: u64) -> bool {
         self.settle(now_ns);
         self.planned.is_empty() && self.level == self.capacity
     }
 
-    /// Pays for the windows that have begun.
+    /// Charges the windows that have begun.
     fn settle(&mut self, now_ns: u64) {
         let begun = self.planned.partition_point(|next| next.at_ns <= now_ns);
         let mut bucket = (self.level, self.settled_ns);
@@ -101,7 +98,7 @@ impl Budget {
         }
         self.planned.drain(..begun);
         if self.planned.is_empty() {
-            // One that had many planned once keeps no memory for them.
+            // No memory is kept for earlier, longer plans.
             self.planned.shrink_to(KEPT);
         }
         self.level = self.filled(bucket, now_ns);
@@ -113,7 +110,7 @@ impl Budget {
             .partition_point(|next| next.at_ns <= window.at_ns)
     }
 
-    /// What is in the bucket after it paid for the window, if it can.
+    /// The level after the window is charged; `None` if it would be overdrawn.
     fn after(&self, bucket: (u64, u64), window: Window) -> Option<u64> {
         let level = self.filled(bucket, window.at_ns);
         level.checked_sub(window.length_ns.checked_mul(PARTS)?)
@@ -125,21 +122,21 @@ impl Budget {
     }
 }
 
-/// How many things may happen per second: a token bucket of whole things, which may be in debt.
+/// A rate limit of events: a token bucket, which may be in debt.
 #[derive(Debug)]
 pub(crate) struct Rate {
     per_second: u64,
-    /// Billionths of a thing.
+    /// Billionths of an event.
     capacity: i64,
     level: i64,
     settled_ns: u64,
 }
 
-/// Of one thing: a ns brings as many of them as things per second are allowed.
+/// Parts of an event: each ns adds as many as events per second are allowed.
 const BILLION: i64 = 1_000_000_000;
 
 impl Rate {
-    /// At most so many per second (at least 1), and `burst` besides at once.
+    /// `per_second` (at least 1), and `burst` more at once.
     pub fn new(per_second: u32, burst: u32, now_ns: u64) -> Self {
         let capacity = i64::from(burst.max(1)) * BILLION;
         Self {
@@ -150,18 +147,18 @@ impl Rate {
         }
     }
 
-    /// At most so many in any second: of them a quarter at once, and the rest as time passes.
+    /// At most `in_a_second` in any second, a quarter of them at once.
     pub fn at_most(in_a_second: u32, now_ns: u64) -> Self {
         let burst = in_a_second / 4;
         Self::new(in_a_second - burst, burst, now_ns)
     }
 
-    /// Is there one? If not, when, ns of CLOCK_MONOTONIC.
+    /// Whether an event is allowed; if not, when it will be, ns of CLOCK_MONOTONIC.
     pub fn ready(&mut self, now_ns: u64) -> Result<(), u64> {
         self.has(now_ns, 1)
     }
 
-    /// Are there so many? If not, when. More than ever fit are there when the bucket is full.
+    /// As [`Rate::ready`], for several; if they exceed the capacity, a full bucket suffices.
     pub fn has(&mut self, now_ns: u64, things: u32) -> Result<(), u64> {
         self.settle(now_ns);
         let wanted = (i64::from(things) * BILLION).min(self.capacity);
@@ -171,26 +168,26 @@ impl Rate {
         }
     }
 
-    /// Takes one, or returns when there is one, ns of CLOCK_MONOTONIC.
+    /// As [`Rate::ready`], and charges the event if it is allowed.
     pub fn take(&mut self, now_ns: u64) -> Result<(), u64> {
         self.ready(now_ns)?;
         self.charge(now_ns, 1);
         Ok(())
     }
 
-    /// Takes so many, whether they are there or not: what is missing is a debt.
+    /// Charges events, into debt if necessary.
     pub fn charge(&mut self, now_ns: u64, things: u64) {
         self.settle(now_ns);
         let things = i64::try_from(things).unwrap_or(i64::MAX);
         self.level = self.level.saturating_sub(things.saturating_mul(BILLION));
     }
 
-    /// What was taken was not needed.
+    /// Returns one event that was not needed.
     pub fn put_back(&mut self) {
         self.level = self.level.saturating_add(BILLION).min(self.capacity);
     }
 
-    /// Is it as a new one would be?
+    /// Whether it equals a new one.
     pub fn is_full(&mut self, now_ns: u64) -> bool {
         self.settle(now_ns);
         self.level == self.capacity

@@ -1,4 +1,7 @@
 //! For C: `include/reveille_expect.h` is the documentation of what is here.
+//!
+//! What the caller promises: a handle is NULL, or was returned by `reveille_expect_open` and is not closed;
+//! a string is NULL or ends with NUL; a pointer to a result is NULL or may be written to.
 
 use std::ffi::{CStr, OsStr, c_char};
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +12,7 @@ use std::time::Duration;
 use nix::libc;
 
 use crate::clock::{monotonic_ns, whole_ns};
-use crate::{Error, Expected, Kind, Prediction, Refusal, SOCKET, Served, Waker};
+use crate::{Error, Expected, Kind, Refusal, SOCKET, Served, Waker};
 
 /// `struct reveille_expect`.
 pub struct Handle(Mutex<Waker>);
@@ -38,8 +41,6 @@ const BY_NOBODY: i32 = 0;
 const BY_ENGINE: i32 = 1;
 const BY_THREAD: i32 = 2;
 
-/// # Safety
-/// `path` is NULL or a string that ends with NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_open(path: *const c_char) -> *mut Handle {
     // SAFETY: as the caller promises.
@@ -48,8 +49,6 @@ pub unsafe extern "C" fn reveille_expect_open(path: *const c_char) -> *mut Handl
     Box::into_raw(Box::new(Handle(Mutex::new(Waker::connect_to(path)))))
 }
 
-/// # Safety
-/// `waker` is NULL or a handle that is not used again.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_close(waker: *mut Handle) {
     if !waker.is_null() {
@@ -58,8 +57,6 @@ pub unsafe extern "C" fn reveille_expect_close(waker: *mut Handle) {
     }
 }
 
-/// # Safety
-/// `waker` is NULL or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_served(waker: *const Handle) -> i32 {
     // SAFETY: as the caller promises.
@@ -72,8 +69,6 @@ pub unsafe extern "C" fn reveille_expect_served(waker: *const Handle) -> i32 {
     }
 }
 
-/// # Safety
-/// `waker` is NULL or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_at(
     waker: *const Handle,
@@ -89,8 +84,6 @@ pub unsafe extern "C" fn reveille_expect_at(
     }
 }
 
-/// # Safety
-/// `waker` is NULL or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_cancel(waker: *const Handle, request: i64) -> i32 {
     let Ok(number) = u64::try_from(request) else {
@@ -104,8 +97,6 @@ pub unsafe extern "C" fn reveille_expect_cancel(waker: *const Handle, request: i
     done(unsafe { with(waker, cancel) })
 }
 
-/// # Safety
-/// `waker` is NULL or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_wait(waker: *const Handle, timeout_ns: u64) -> i32 {
     let timeout = Duration::from_nanos(timeout_ns);
@@ -114,15 +105,11 @@ pub unsafe extern "C" fn reveille_expect_wait(waker: *const Handle, timeout_ns: 
     answered.map_or(-libc::EINVAL, i32::from)
 }
 
-/// # Safety
-/// `waker` is NULL or a handle, `counts` is NULL or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_counts(waker: *const Handle, counts: *mut CCounts) -> i32 {
     // SAFETY: as the caller promises.
-    let (Some(now), false) = (
-        unsafe { with(waker, |waker| waker.counts()) },
-        counts.is_null(),
-    ) else {
+    let now = unsafe { with(waker, |waker| waker.counts()) };
+    let Some(now) = now.filter(|_| !counts.is_null()) else {
         return -libc::EINVAL;
     };
     let values = CCounts {
@@ -136,8 +123,6 @@ pub unsafe extern "C" fn reveille_expect_counts(waker: *const Handle, counts: *m
     0
 }
 
-/// # Safety
-/// `waker` is NULL or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_refused(waker: *const Handle, why: i32) -> i64 {
     let reason = usize::try_from(why).ok();
@@ -151,8 +136,6 @@ pub unsafe extern "C" fn reveille_expect_refused(waker: *const Handle, why: i32)
     })
 }
 
-/// # Safety
-/// `waker` is NULL or a handle.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_observe(
     waker: *const Handle,
@@ -166,8 +149,6 @@ pub unsafe extern "C" fn reveille_expect_observe(
     done(unsafe { with(waker, observe) })
 }
 
-/// # Safety
-/// `waker` is NULL or a handle, `next` is NULL or may be written to.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_predict(
     waker: *const Handle,
@@ -183,12 +164,19 @@ pub unsafe extern "C" fn reveille_expect_predict(
         return 0;
     };
     // SAFETY: it is not NULL; the rest the caller promises.
-    unsafe { next.write(prediction.into()) };
+    unsafe {
+        next.write(CPrediction {
+            duration_ns: whole_ns(prediction.duration),
+            early_ns: whole_ns(prediction.early),
+            late_ns: whole_ns(prediction.late),
+            drift_ns: prediction.drift_ns,
+            accuracy: prediction.accuracy.unwrap_or(-1.0),
+            calls: prediction.calls as u64,
+        });
+    }
     1
 }
 
-/// # Safety
-/// `name` is NULL or a string that ends with NUL.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn reveille_expect_kind(name: *const c_char) -> u64 {
     // SAFETY: as the caller promises.
@@ -201,34 +189,15 @@ pub extern "C" fn reveille_expect_now() -> u64 {
     monotonic_ns()
 }
 
-impl From<Prediction> for CPrediction {
-    fn from(prediction: Prediction) -> Self {
-        Self {
-            duration_ns: whole_ns(prediction.duration),
-            early_ns: whole_ns(prediction.early),
-            late_ns: whole_ns(prediction.late),
-            drift_ns: prediction.drift_ns,
-            accuracy: prediction.accuracy.unwrap_or(-1.0),
-            calls: prediction.calls as u64,
-        }
-    }
-}
-
 /// `None` for NULL.
-///
-/// # Safety
-/// `waker` is NULL or a handle.
 unsafe fn with<T>(waker: *const Handle, act: impl FnOnce(&mut Waker) -> T) -> Option<T> {
     // SAFETY: as the caller promises.
     let handle = unsafe { waker.as_ref() }?;
-    Some(act(&mut handle
-        .0
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)))
+    let mut waker = handle.0.lock().unwrap_or_else(PoisonError::into_inner);
+    Some(act(&mut waker))
 }
 
-/// # Safety
-/// `text` is NULL or a string that ends with NUL, and lives on.
+/// `None` for NULL; the string must outlive `'a`.
 unsafe fn bytes_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
     // SAFETY: it is not NULL; the rest the caller promises.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())

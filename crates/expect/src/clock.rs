@@ -21,8 +21,8 @@ fn reading_ns(clock: ClockId) -> u64 {
     })
 }
 
-/// An instant in ns of CLOCK_MONOTONIC. The standard library's instants are of the same clock on
-/// Linux, but do not report their count; two readings of it lie between, some 50 ns.
+/// An instant in ns of CLOCK_MONOTONIC, which is std's clock on Linux; std does not export the value, so
+/// the result is some 50 ns off.
 pub(crate) fn instant_ns(instant: Instant) -> u64 {
     let (now, now_ns) = (Instant::now(), monotonic_ns());
     match instant.checked_duration_since(now) {
@@ -31,7 +31,7 @@ pub(crate) fn instant_ns(instant: Instant) -> u64 {
     }
 }
 
-/// In ns; what does not fit (584 years) is the most that does.
+/// In ns, at most u64::MAX (584 years).
 pub(crate) fn whole_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,20 +1,15 @@
 //! How long an operation will take, from how long the same kind took before.
 //!
-//! Many programs do the same thing again and again: iterations of a solver, a clustering that
-//! converges. The paper (software-managed CPU sleep, "GPU Case Study") found that the next one's
-//! duration can be predicted from the last ones' with about 87 % accuracy.
+//! The durations of repeated operations (iterations of a solver) are predictable with about 87 %
+//! accuracy (software-managed CPU sleep, "GPU Case Study").
 //!
-//! Of each [`Kind`] the last [`RECENT`] durations are kept, and each new one settles the prediction
-//! for the next: the median of them, with the drift where they rise or fall. A lone outlier
-//! moves neither. Where the last four all lie clear of the earlier ones, the behaviour has jumped,
-//! and the earlier ones are forgotten; a jump that is too small for that is followed in half the
-//! durations kept.
+//! The last [`RECENT`] durations of each [`Kind`] are kept. The prediction is their median, with the
+//! drift where they rise or fall; a lone outlier moves neither. If the last four all lie clear of the
+//! earlier ones, the behaviour has jumped, and the earlier ones are dropped.
 //!
 //! **The first call of a series is ignored**: it loads code, fills caches, and is often much longer.
-//! A series begins with the first call ever, and with the first call after a silence: more than
-//! [`SILENCE_NS`] between the end of the last call and the beginning of this one, and more than eight
-//! times the gap before that. (So an operation that is done every two seconds is one series.) For a
-//! call that begins a series nothing is predicted.
+//! A series begins with the first call, and after a gap of more than [`SILENCE_NS`] that is also more
+//! than eight times the gap before. The first call of a series is not predicted.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -26,22 +21,21 @@ mod fit;
 
 use fit::{Fit, fit};
 
-/// So many durations are kept of each kind.
+/// Durations kept of each kind.
 pub const RECENT: usize = 16;
-/// So few allow no prediction.
+/// Durations needed for a prediction.
 pub const FEWEST: usize = 3;
 /// A shorter gap between two calls never ends a series, ns.
 pub const SILENCE_NS: u64 = 1_000_000_000;
-/// A gap ends a series only if it is so many times the gap before it.
+/// A gap ends a series only if it is this many times the gap before it.
 const LONGER: u64 = 8;
-/// The longest duration that is believed, ns: an hour. Nobody holds a CPU ready for such a thing,
-/// and a clock that was set makes such figures.
+/// The longest valid duration, ns: an hour. Longer ones come from a clock that was set.
 pub const LONGEST_NS: u64 = 3_600_000_000_000;
-/// Predictions that the accuracy is about.
+/// Predictions from which the accuracy is computed.
 const ERRORS: usize = 32;
-/// Below so many the accuracy is not known.
+/// Predictions needed for an accuracy.
 const FEWEST_ERRORS: usize = 4;
-/// Kinds that are kept; one more takes the place of the one that was silent for longest.
+/// Kinds that are kept; a new one replaces the least recently used.
 pub const MOST_KINDS: usize = 1024;
 
 /// A kind of operation: a number, or a name.
@@ -54,8 +48,7 @@ impl Kind {
         self.0
     }
 
-    /// FNV-1a (Fowler, Noll and Vo) of the name, with the highest bit set: no name is a number's
-    /// kind.
+    /// FNV-1a (Fowler, Noll and Vo) of the name, with the highest bit set: distinct from every number.
     pub fn named(name: &[u8]) -> Self {
         let hash = name.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, &byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -92,8 +85,7 @@ pub struct Prediction {
     pub late: Duration,
     /// 1 less the median relative error of the last predictions, at least 0; `None` below four.
     pub accuracy: Option<f64>,
-    /// By how much each call is longer (or, below 0, shorter) than the one before, ns; 0 where the
-    /// durations show no trend.
+    /// By how much each call is longer than the one before, ns; 0 without a trend.
     pub drift_ns: f64,
     /// Durations that it is made from.
     pub calls: usize,
@@ -150,8 +142,8 @@ impl History {
         Ok(())
     }
 
-    /// How long the next operation of this kind will take, if it begins now. `None` where too few
-    /// were seen, or where it begins a series.
+    /// How long an operation of this kind takes that begins now; `None` if too few were observed, or it
+    /// begins a series.
     pub fn predict(&self, kind: impl Into<Kind>) -> Option<Prediction> {
         self.predict_at(kind.into(), monotonic_ns())
     }
@@ -189,7 +181,6 @@ impl History {
     }
 }
 
-/// Durations here are between 0 and some hours.
 fn nanoseconds(ns: f64) -> Duration {
     Duration::from_nanos(ns as u64)
 }
@@ -229,7 +220,7 @@ impl Series {
         self.next = (self.recent.len() >= FEWEST).then(|| fit(&self.recent));
     }
 
-    /// Would a call that begins then begin a series?
+    /// Whether a call at that instant begins a series.
     fn is_silent_until(&self, begin_ns: u64) -> bool {
         let gap_ns = begin_ns.saturating_sub(self.end_ns);
         let usual_ns = self.gap_ns.unwrap_or(0);

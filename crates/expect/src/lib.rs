@@ -1,8 +1,7 @@
 //! Lets an application announce when it will be needed, so that its CPU is awake then.
 //!
-//! An application that waits for something whose end it can foresee (a kernel on a GPU, an answer
-//! over a fast network) loses the time that its CPU takes to wake up. It can announce when the
-//! end is due:
+//! An application that waits for a foreseeable event (a kernel on a GPU, a network reply) loses the time
+//! that its CPU takes to wake up. It can announce when the event is due:
 //!
 //! ```no_run
 //! use std::time::{Duration, Instant};
@@ -24,8 +23,7 @@
 //! # }
 //! ```
 //!
-//! - [`Waker`]: asks the running `reveille anticipate`, where there is one, and otherwise a thread of
-//!   the process's own.
+//! - [`Waker`]: asks the running `reveille anticipate` or, without one, a thread of this process.
 //! - [`History`]: how long operations take, predicted from how long they took.
 //! - [`Limits`], [`Refusal`]: what may be asked for.
 //! - [`protocol`]: the messages on the socket.

@@ -1,7 +1,7 @@
 //! What one client may ask for, and why something is refused.
 
-/// What one client may ask for. The engine sends its own when a client connects; the thread of the
-/// process's own keeps to [`Limits::default`].
+/// What one client may ask for. The engine sends its limits when a client connects; the process's own
+/// thread has [`Limits::default`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Requests that are open (neither over nor cancelled) at a time.
@@ -10,21 +10,20 @@ pub struct Limits {
     pub window_ns: u64,
     /// How far ahead a window may begin, ns.
     pub ahead_ns: u64,
-    /// Messages per second, cancellations among them; a burst of a tenth of that is taken at once.
+    /// Messages per second, including cancellations; a tenth of them may come at once.
     pub messages_per_second: u32,
     /// Time awake that may be asked for in any second, in millionths of it.
     pub awake_ppm: u32,
 }
 
-/// As many as a [`Waker`](crate::Waker) holds at a time, whatever an engine would allow.
+/// Requests that a [`Waker`](crate::Waker) holds at a time, at most.
 pub const MAX_OPEN: u32 = 64;
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             open: MAX_OPEN,
-            // As long as the paper's longest waits; a CPU that is to be awake for longer than that
-            // is better held by a latency bound.
+            // The paper's longest waits; for longer ones a latency bound is better.
             window_ns: 10_000_000,
             ahead_ns: 10_000_000_000,
             // Operations of 200 µs without a pause: a request and a cancellation each.
@@ -34,8 +33,7 @@ impl Default for Limits {
     }
 }
 
-/// A window counts as at least so much time awake, ns: to wake a CPU and let it sleep again takes
-/// about as long, however short the window is.
+/// The least time awake that a window is charged, ns: about what waking and going idle take.
 pub const LEAST_CHARGED_NS: u64 = 50_000;
 
 /// Why a request is refused.
@@ -78,8 +76,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// All of them; [`Refusal::index`] is the place in this list, and the number in the protocol. New
-    /// ones come last.
+    /// By [`Refusal::index`], the number in the protocol; new ones come last.
     pub const ALL: [Self; 11] = [
         Self::Budget,
         Self::Limit,
@@ -119,7 +116,7 @@ impl Window {
 }
 
 impl Limits {
-    /// The window as it is to be planned: one that has begun already begins now.
+    /// The window as planned: one that has already begun begins now.
     pub(crate) fn window(
         &self,
         now_ns: u64,

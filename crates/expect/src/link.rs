@@ -18,7 +18,7 @@ use crate::protocol::{Answer, CloseReason, LONGEST, OLDEST_VERSION, Request, VER
 /// How long an engine may take to send `Welcome` before it counts as hung, ns.
 const WELCOME_NS: u64 = 1_000_000_000;
 
-/// A connection that was welcomed. Nothing waits here but [`Link::connect`] and [`Link::wait`].
+/// A welcomed connection. Only [`Link::connect`] and [`Link::wait`] wait.
 #[derive(Debug)]
 pub(crate) struct Link {
     socket: OwnedFd,
@@ -53,10 +53,8 @@ pub(crate) enum Received {
 }
 
 impl Link {
-    /// Connects and sends `Hello`; to an older engine in its own version.
-    ///
-    /// # Errors
-    /// Why there is no connection, as the end of a sentence.
+    /// Connects and sends `Hello`, in an older version if the engine asks for it. An error is the end of a
+    /// sentence.
     pub fn connect(path: &Path) -> Result<Self, String> {
         let mut link = Self::in_version(VERSION, path);
         for version in (OLDEST_VERSION..VERSION).rev() {
@@ -77,28 +75,25 @@ impl Link {
     fn in_version(version: u32, path: &Path) -> Result<Self, NoLink> {
         let until_ns = monotonic_ns() + WELCOME_NS;
         let socket = connect_until(path, until_ns)?;
-        let mut link = Self {
-            socket,
-            limits: Limits::default(),
-        };
-        link.be_welcomed(version, until_ns)
-            .map_err(|why| match why {
-                NoLink::Other(why) => {
-                    NoLink::Other(format!("the engine at {} {why}", path.display()))
-                }
-                version => version,
-            })?;
-        Ok(link)
+        let limits = Limits::default();
+        let mut link = Self { socket, limits };
+        match link.be_welcomed(version, until_ns) {
+            Ok(()) => Ok(link),
+            Err(NoLink::Other(why)) => Err(NoLink::Other(format!(
+                "the engine at {} {why}",
+                path.display()
+            ))),
+            Err(version) => Err(version),
+        }
     }
 
     fn be_welcomed(&mut self, spoken: u32, until_ns: u64) -> Result<(), NoLink> {
         let other = |why: &str| NoLink::Other(why.into());
+        let reports = |why: CloseReason| NoLink::Other(format!("reports: {why}"));
         if self.send(&Request::Hello { version: spoken }) != Sent::Yes {
             // It may have sent the reason before it closed.
             return Err(match self.receive() {
-                Received::Answer(Answer::Closing { why }) => {
-                    NoLink::Other(format!("reports: {why}"))
-                }
+                Received::Answer(Answer::Closing { why }) => reports(why),
                 _ => other("closed the connection"),
             });
         }
@@ -113,9 +108,7 @@ impl Link {
             Received::Answer(Answer::Closing {
                 why: CloseReason::Version,
             }) => Err(NoLink::Version),
-            Received::Answer(Answer::Closing { why }) => {
-                Err(NoLink::Other(format!("reports: {why}")))
-            }
+            Received::Answer(Answer::Closing { why }) => Err(reports(why)),
             _ => Err(other("does not keep to the protocol")),
         }
     }
@@ -144,8 +137,7 @@ impl Link {
                     Some(Ok(answer)) => Received::Answer(answer),
                     _ => Received::Gone,
                 },
-                // The other end closed before it had read everything: reported once, before what it had
-                // sent.
+                // The other end closed with unread messages: reported once, before what it had sent.
                 Err(Errno::EINTR | Errno::ECONNRESET) => continue,
                 Err(Errno::EAGAIN) => Received::Nothing,
                 Err(_) => Received::Gone,
@@ -153,7 +145,7 @@ impl Link {
         }
     }
 
-    /// Waits until something is to be heard: false where nothing was until then.
+    /// Waits for a message; false if none comes by then.
     pub fn wait(&self, until_ns: u64) -> bool {
         loop {
             let left_ns = until_ns.saturating_sub(monotonic_ns());
@@ -170,31 +162,30 @@ impl Link {
     }
 }
 
-/// Connects; while others wait to be let in, it waits in line with them.
+/// Connects; waits for its turn if others wait to be accepted.
 fn connect_until(path: &Path, until_ns: u64) -> Result<OwnedFd, NoLink> {
-    let address = UnixAddr::new(path)
-        .map_err(|errno| NoLink::Other(format!("{}: {errno}", path.display())))?;
+    let shown = path.display();
+    let failed = |errno: Errno| NoLink::Other(format!("{shown}: {errno}"));
+    let address = UnixAddr::new(path).map_err(failed)?;
     let no_socket = |errno| NoLink::Other(format!("no socket: {errno}"));
     let flags = SockFlag::SOCK_CLOEXEC;
     let socket =
         socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).map_err(no_socket)?;
     loop {
-        // At least some time: none would be for ever.
+        // 0 would mean no timeout.
         let left_us = until_ns.saturating_sub(monotonic_ns()).max(1_000_000) / 1_000;
         let left = TimeVal::microseconds(left_us as i64);
         setsockopt(&socket, SendTimeout, &left).map_err(no_socket)?;
         return match connect(socket.as_raw_fd(), &address) {
             Ok(()) => Ok(socket),
             Err(Errno::EINTR) if monotonic_ns() < until_ns => continue,
-            Err(Errno::ENOENT | Errno::ECONNREFUSED) => Err(NoLink::Other(format!(
-                "no engine listens at {}",
-                path.display()
-            ))),
+            Err(Errno::ENOENT | Errno::ECONNREFUSED) => {
+                Err(NoLink::Other(format!("no engine listens at {shown}")))
+            }
             Err(Errno::EAGAIN | Errno::EINTR) => Err(NoLink::Other(format!(
-                "the engine at {} does not answer",
-                path.display()
+                "the engine at {shown} does not answer"
             ))),
-            Err(errno) => Err(NoLink::Other(format!("{}: {errno}", path.display()))),
+            Err(errno) => Err(failed(errno)),
         };
     }
 }

@@ -1,18 +1,15 @@
 //! Anticipatory wake-up without an engine and without root: by a thread of the process itself.
 //!
 //! The thread is bound to the CPU on which the application waits, sleeps until shortly before the
-//! window, and then spins until the window ends or is cancelled. While it spins the CPU does not
-//! sleep. Its policy is SCHED_IDLE: whatever else becomes runnable there, the application first of
-//! all, goes before it at once, and the scheduler takes a CPU that runs nothing else for an idle one.
+//! window, and then spins until the window ends or is cancelled. Its policy is SCHED_IDLE: every other
+//! thread preempts it at once, and the scheduler treats a CPU that runs nothing else as idle.
 //!
-//! **Nobody waits for it.** A thread of that policy may not run for a long time while something else
-//! is busy on the CPU. If it held a lock then, the application would wait as long. So windows are
-//! passed in atomics under a sequence number (odd while they are written) that the thread reads
-//! again; the application only writes, and the sequence number is also the futex on which the thread
-//! sleeps.
+//! **Nothing waits for it.** A SCHED_IDLE thread may not run for long while its CPU is busy. If it held a
+//! lock, the application would wait as long. So windows are passed in atomics under a sequence number
+//! (odd while they are written), which is also the futex on which the thread sleeps.
 //!
-//! **The lead.** The timer that wakes the thread is late by what the CPU takes to wake, which is what
-//! the thread is there for. It learns how late it is, and asks for so much earlier.
+//! **The lead.** The thread's timer is late by the CPU's wake latency. The thread measures how late it is
+//! and sets its timer that much earlier.
 
 use std::io;
 use std::sync::Arc;
@@ -32,11 +29,11 @@ use crate::limits::{Limits, MAX_OPEN, Refusal, Window};
 
 /// Where the lead begins: a deep idle state's exit latency and the way to the thread.
 const FIRST_LEAD_NS: u64 = 50_000;
-/// A shorter lead is not even the timer's interrupt.
+/// The timer's interrupt alone takes longer.
 const SHORTEST_LEAD_NS: u64 = 2_000;
-/// A longer one would be waiting for other work on that CPU, not for the CPU to wake.
+/// A longer lateness is due to other work on that CPU.
 const LONGEST_LEAD_NS: u64 = 300_000;
-/// Its stack, bytes: it calls nothing deep. (The least that the C library takes is 16 KiB.)
+/// Its stack, bytes; the C library's minimum is 16 KiB.
 const STACK: usize = 64 * 1024;
 
 /// The application's side.
@@ -46,9 +43,9 @@ pub(crate) struct OwnThread {
     thread: Option<JoinHandle<()>>,
     pub limits: Limits,
     budget: Budget,
-    /// What stands in the shared slots: whose request, and its window as it was paid for.
+    /// Requests in the shared slots, with their windows as charged.
     slots: [Option<(u64, Window)>; MAX_OPEN as usize],
-    /// What this process might use when the thread began.
+    /// CPUs that this process could use when the thread began.
     allowed: CpuSet,
 }
 
@@ -78,10 +75,7 @@ struct Slot {
 }
 
 impl OwnThread {
-    /// Starts it. Needs no privilege.
-    ///
-    /// # Errors
-    /// Where no thread can be had, or not with that policy.
+    /// Starts it; needs no privilege.
     pub fn start() -> io::Result<Self> {
         let allowed = sched_getaffinity(Pid::from_raw(0))?;
         let shared = Arc::new(Shared {
@@ -96,7 +90,7 @@ impl OwnThread {
         });
         let thread = spawn(&shared)?;
         let limits = Limits::default();
-        // The longest window can be had with its lead.
+        // For the longest window with its lead.
         let burst_ns = limits.window_ns + LONGEST_LEAD_NS;
         Ok(Self {
             shared,
@@ -162,8 +156,7 @@ impl OwnThread {
         self.shared.lead_ns.load(Ordering::Relaxed)
     }
 
-    /// The time awake that a window takes: with the lead, for the CPU is awake then, too. The window
-    /// begins at `now_ns` or later.
+    /// The time awake that a window takes, including the lead. It begins at `now_ns` or later.
     fn with_lead(&self, now_ns: u64, window: Window) -> Window {
         let at_ns = window.at_ns.saturating_sub(self.lead_ns()).max(now_ns);
         Window {
@@ -176,7 +169,7 @@ impl OwnThread {
 impl Drop for OwnThread {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        // Where it is bound to a busy CPU it would not see that for long.
+        // On a busy CPU it would not run for long.
         let tid = Pid::from_raw(self.shared.tid.load(Ordering::Relaxed));
         let _ = sched_setaffinity(tid, &self.allowed);
         self.shared.write(|_| {});
@@ -186,7 +179,7 @@ impl Drop for OwnThread {
     }
 }
 
-/// Starts the thread with all signals blocked: the application's handlers do not run in it.
+/// Starts the thread with all signals blocked, so that the application's handlers do not run in it.
 fn spawn(shared: &Arc<Shared>) -> io::Result<JoinHandle<()>> {
     let (report, settled) = mpsc::channel();
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
@@ -230,8 +223,6 @@ enum Woken {
 }
 
 impl Shared {
-    // Of the application.
-
     /// Changes slots, and lets the thread know.
     fn write(&self, change: impl FnOnce(&[Slot])) {
         let sequence = self.sequence.load(Ordering::Relaxed);
@@ -239,25 +230,23 @@ impl Shared {
             .store(sequence.wrapping_add(1), Ordering::Relaxed);
         fence(Ordering::Release);
         change(&self.slots);
-        // The thread marks itself asleep before the kernel compares the sequence; this is written
-        // before it is asked whether it sleeps. In one order for all, so one of both is seen.
+        // The thread sets `asleep` before the kernel compares the sequence; this writes the sequence
+        // before it reads `asleep`. Both are sequentially consistent, so one side sees the other.
         self.sequence
             .store(sequence.wrapping_add(2), Ordering::SeqCst);
         if self.asleep.load(Ordering::SeqCst) {
-            // It fails for no one that is asleep.
+            // It cannot fail for a sleeping thread.
             let _ = self.futex(libc::FUTEX_WAKE, 1, None);
         }
     }
 
-    // Of the thread.
-
-    /// The policy, first of all: it is not to be in anybody's way.
+    /// Sets the policy first, so that it delays no other thread.
     fn settle(&self) -> nix::Result<()> {
         let parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: the call takes plain values and a live struct, and concerns the calling thread.
         let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
         Errno::result(set)?;
-        // A thread's timers may be 50 µs late, to be served together (prctl(2)); not these.
+        // By default a thread's timers may be 50 µs late (prctl(2)).
         // SAFETY: the call takes plain values, and concerns the calling thread.
         let set = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
         Errno::result(set)?;
@@ -272,7 +261,7 @@ impl Shared {
             let next = self.next(now_ns);
             fence(Ordering::Acquire);
             if sequence % 2 == 1 || self.sequence.load(Ordering::Relaxed) != sequence {
-                // The writer is interrupted, perhaps by this thread: it wakes this one when it is done.
+                // The writer was interrupted, perhaps by this thread; it wakes this one at its end.
                 self.sleep(sequence | 1, None);
                 continue;
             }
@@ -295,9 +284,9 @@ impl Shared {
         }
     }
 
-    /// Binds the thread to the CPU where it does not run there: for another window, or because the kernel
-    /// ended its binding, as it does for good when the CPU goes offline. Where the CPU is gone, the
-    /// window passes where the thread is, and the next request for that CPU is refused.
+    /// Binds the thread to the CPU if it is not there: for another window, or because the CPU went offline,
+    /// which ends a binding for good. If the CPU is offline, the window passes where the thread is, and the
+    /// next request for that CPU is refused.
     fn go_to(&self, cpu: u32) {
         let on_it = sched_getcpu() == Ok(cpu as usize) && self.cpu.load(Ordering::Relaxed) == cpu;
         if !on_it {
@@ -341,10 +330,9 @@ impl Shared {
         self.awake_ns.fetch_add(spent_ns, Ordering::Relaxed);
     }
 
-    /// The lead goes to where three in four are in time: by steps, up where it was too short and a
-    /// third of that down where it was not (a stochastic quantile). A higher one would be the tail
-    /// that other work on the CPU makes; so does what is later than the longest lead, which teaches
-    /// nothing.
+    /// Steps the lead up if it was too short and a third of that down if not, so that three in four are in
+    /// time (a stochastic quantile). Higher quantiles, and what exceeds the longest lead, are due to other
+    /// work on the CPU.
     fn learn(&self, late_ns: u64) {
         if late_ns > LONGEST_LEAD_NS {
             return;

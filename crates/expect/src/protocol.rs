@@ -20,22 +20,16 @@
 //! | [`Answer::Closing`] | 0x104 | why u32 |
 //!
 //! A client sends `Hello` first and waits for `Welcome`. Then each `Expect` gets one answer, and
-//! `Cancel` none. Any other message is answered with `Closing` and the end of the
-//! connection. `Hello` and `Closing` stay as they are in every version, so that each side can report a
-//! version mismatch.
+//! `Cancel` none. Any other message ends the connection with `Closing`. `Hello` and `Closing` are the same
+//! in every version, so that each side can report a version mismatch.
 //!
-//! The engine speaks the version of the client's `Hello` if it knows it, and otherwise sends
+//! The engine uses the version of the client's `Hello` if it supports it, and otherwise sends
 //! `Closing`; a client may then connect again with an older one. Version 2 adds reasons of refusal:
-//! version 1 has those up to [`Refusal::Cpu`], and gets the nearest of them for a later one. A reason
-//! that the reader does not know is [`Refusal::Other`] or [`CloseReason::Other`], so that later engines
-//! can add more.
+//! version 1 has those up to [`Refusal::Cpu`], and gets the nearest of them instead. A reader takes an
+//! unknown reason for [`Refusal::Other`] or [`CloseReason::Other`], so that later engines can add more.
 //!
-//! What the engine charges for a request is in the limits: see [`LEAST_CHARGED_NS`].
-//!
-//! Reading is total: any bytes are a message or [`InvalidMessage`].
+//! Any bytes decode to a message or to [`InvalidMessage`].
 
-#[cfg(doc)]
-use crate::limits::LEAST_CHARGED_NS;
 use crate::limits::{Limits, Refusal};
 
 /// The version that is spoken here.
@@ -64,10 +58,9 @@ pub enum Request {
         /// [`VERSION`] of the client.
         version: u32,
     },
-    /// The CPU is to be awake from `at_ns` (CLOCK_MONOTONIC) on, for `window_ns`. The client
-    /// chooses `id`, different from those of its other open requests.
+    /// Keep the CPU awake from `at_ns` on, for `window_ns`.
     Expect {
-        /// By which answers and a cancellation name it.
+        /// Chosen by the client, unique among its open requests.
         id: u64,
         /// The window's beginning, ns of CLOCK_MONOTONIC.
         at_ns: u64,
@@ -76,7 +69,7 @@ pub enum Request {
         /// The CPU's number.
         cpu: u32,
     },
-    /// The request is over. One that is not open, or is over, is not cancelled again.
+    /// Cancels a request; without effect if it is not open.
     Cancel {
         /// As in the request.
         id: u64,

@@ -1,26 +1,20 @@
 //! The engine's side of the socket.
 //!
-//! [`Server::start`] listens; one thread serves all clients and hands what they ask for to a
-//! [`Plan`]. Clients are strangers:
+//! [`Server::start`] listens; one thread serves all clients and passes their requests to a [`Plan`].
+//! Clients are not trusted:
 //!
-//! - Who they are comes from the kernel (SO_PEERCRED, SO_PEERPIDFD), not from them.
-//! - Each process has its [`Limits`]: open requests, messages per second, how long and how far ahead a
-//!   window may be, and its share of time awake. They survive a reconnection.
-//! - Each user has [`Quotas`] besides, of all its processes together: places, connections and messages
-//!   per second, windows and wake-ups of a CPU, time awake, and the server's own time. What is refused
-//!   names them.
-//! - Some places are root's, and of the others a user gets none that would leave no place to a user with
-//!   none yet.
-//! - When one ends, its requests end: its connection is closed by the kernel, `kill -9` included. A
-//!   child that it left with the connection does not keep them: the process itself is watched, too
-//!   (pidfd).
-//! - An invalid message, one that may not be sent then, or no hello in time is answered with one error,
-//!   and the connection is closed.
-//! - Nothing waits for one: sockets do not block, in a turn each is heard a few times, one that sends
-//!   faster than it may is not read until it may again, and an answer that does not fit into the
-//!   buffer of one that does not read is dropped and counted.
+//! - The kernel identifies them (SO_PEERCRED, SO_PEERPIDFD).
+//! - Each process has [`Limits`], which survive a reconnection.
+//! - Each user has [`Quotas`] for all its processes together. A refusal names the quota.
+//! - Some places are root's, and no user gets a place that would leave none to a user without one.
+//! - A client's requests end with its process, which is watched by a pidfd, and with its connection.
+//! - An invalid message, one that is not allowed at that point, or a late hello is answered with one
+//!   error, and the connection is closed.
+//! - The server never waits for a client: sockets do not block, each client is read a few times in a
+//!   turn, one that exceeds its rate is not read for a while, and an answer that does not fit into
+//!   the client's buffer is dropped and counted.
 //!
-//! While nothing comes the thread sleeps, without a timer.
+//! Without messages the thread sleeps, without a timer.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,7 +27,6 @@ mod account;
 mod client;
 mod listening;
 mod peer;
-mod places;
 mod serving;
 mod socket_file;
 mod windows;
@@ -43,24 +36,24 @@ pub use listening::Server;
 /// The client of a connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Owner {
-    /// The process that connected; 0 where it is in a process namespace that is not seen from here.
+    /// The process that connected; 0 for one in a foreign PID namespace.
     pub pid: i32,
     /// The process's effective user.
     pub uid: u32,
 }
 
-/// What a [`Plan`] gives for a request that it took.
+/// A request that a [`Plan`] accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// What keeps CPUs awake. It is called from the server's thread and should not wait.
+/// What keeps CPUs awake. The server's thread calls it; it should not wait.
 pub trait Plan: Send + Sync + 'static {
-    /// `cpu` is to be awake from `at_ns` (CLOCK_MONOTONIC; now or later) on, for `window_ns`, on
-    /// behalf of `owner`. The client's own limits have been looked at.
+    /// Keeps `cpu` awake from `at_ns` (CLOCK_MONOTONIC; now or later) on, for `window_ns`, on behalf of
+    /// `owner`, whose limits the server has checked.
     ///
     /// # Errors
-    /// Why not: [`Refusal::Cpu`] for a CPU that is not there or is offline, [`Refusal::Budget`] where
-    /// the plan's own budget is used up, [`Refusal::Slots`] where too many windows are open there.
+    /// [`Refusal::Cpu`] for a CPU that is missing or offline, [`Refusal::Budget`] if the plan's own
+    /// budget is used up, [`Refusal::Slots`] if too many windows are open there.
     fn expect(
         &self,
         cpu: u32,
@@ -69,8 +62,7 @@ pub trait Plan: Send + Sync + 'static {
         owner: Owner,
     ) -> std::result::Result<Ticket, Refusal>;
 
-    /// The request is not needed any more. Each ticket comes back once at most; that of a window
-    /// that is over does not.
+    /// Cancels a request whose window is not over; at most once.
     fn cancel(&self, ticket: Ticket);
 }
 
@@ -93,7 +85,7 @@ impl<P: Plan + ?Sized> Plan for Arc<P> {
 /// How a [`Server`] serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Where it listens. A folder that is not there is made (mode 0755), and removed in the end.
+    /// Where it listens. Missing folders are created (mode 0755), and removed at the end.
     pub path: PathBuf,
     /// Of each client.
     pub limits: Limits,
@@ -114,28 +106,26 @@ pub const DESCRIPTORS_OF_A_CLIENT: u32 = 3;
 /// What one user may use, with all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quotas {
-    /// The user to whom they do not apply: root, who may stop the engine as well.
+    /// The user without quotas: root.
     pub exempt: Option<u32>,
     /// Connections per second, and as many at once.
     pub connects: u32,
     /// Messages per second.
     pub messages: u32,
-    /// Wake-ups that he causes on a CPU in any second: by a request two, that of the CPU's thread and
-    /// that of the CPU for the window; by a cancellation while the window lasts one more. Also how
-    /// often he wakes the server's thread.
+    /// Wake-ups of a CPU in any second: two for a request (the CPU's thread, and the CPU for the window),
+    /// one for a cancellation during the window. Also wake-ups of the server's thread.
     pub wakeups: u32,
     /// The server's own time in any second, in millionths, for one user.
     pub server_ppm: u32,
-    /// The same for all together to whom this applies (one person may be thousands of users:
-    /// /etc/subuid).
+    /// The same for all users with quotas together (one person may be thousands of users: /etc/subuid).
     pub server_of_users_ppm: u32,
-    /// Windows on a CPU at a time, of one user; and not more than half as many as are left.
+    /// Windows on a CPU at a time, of one user; and at most half as many as are left.
     pub slots_of_user: u32,
-    /// Windows on a CPU at a time, of all users to whom this applies.
+    /// Windows on a CPU at a time, of all users with quotas.
     pub slots_of_users: u32,
     /// Windows on a CPU at a time, of all.
     pub slots: u32,
-    /// How long after connecting the hello is to come, ns.
+    /// Time for the hello after connecting, ns.
     pub hello_ns: u64,
 }
 
@@ -176,9 +166,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// For an engine that may keep each CPU awake for that share of its time, above 0 and at most 1:
-    /// a process may ask for as much, all processes of a user for twice that (they may be on several
-    /// CPUs).
+    /// For an engine that may keep each CPU awake for that share of its time, above 0 and at most 1: a
+    /// process may ask for as much, all processes of a user for twice that.
     #[must_use]
     pub fn within(mut self, share: f64) -> Self {
         let ppm = |share: f64| (share * 1e6).round().clamp(1.0, 1e6) as u32;
@@ -187,7 +176,7 @@ impl Settings {
         self
     }
 
-    /// What a user's processes may ask for at once: as many times a process's as of a second.
+    /// The burst of a user: in proportion to that of a process.
     fn user_burst_ns(&self) -> u64 {
         let awake_ppm = u128::from(self.limits.awake_ppm.max(1));
         let burst_ns =
@@ -209,7 +198,7 @@ pub struct Counts {
     pub orphaned: u64,
     /// Answers that did not fit into the buffer of a client that does not read.
     pub unheard: u64,
-    /// How often a client, or all of a user, was not read for a while: it sent too fast.
+    /// Pauses in reading a client or a user that sent too fast.
     pub held_back: u64,
     refused: [u64; Refusal::ALL.len()],
     sent_away: [u64; CloseReason::ALL.len()],
@@ -242,10 +231,10 @@ pub struct Client {
     pub asked_ns: u64,
 }
 
-/// A user, as far as he is known: at least while he is connected.
+/// A user, known at least while connected.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct User {
-    /// His number.
+    /// The user ID.
     pub uid: u32,
     /// Connections that are open.
     pub connections: u32,
@@ -253,15 +242,15 @@ pub struct User {
     pub sent_away: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// The server's own time that was spent for him, ns.
+    /// The server's own time for this user, ns.
     pub server_ns: u64,
-    /// How often the server's thread ran for him.
+    /// Runs of the server's thread for this user.
     pub turns: u64,
-    /// Wake-ups of CPUs that he was charged.
+    /// Wake-ups of CPUs charged to this user.
     pub wakeups: u64,
 }
 
-/// What the server's thread saw at one instant.
+/// The server's state at one instant.
 #[derive(Debug, Default)]
 struct Snapshot {
     counts: Counts,

@@ -68,12 +68,10 @@ impl Counts {
     }
 }
 
-/// Lets an application announce when it will be needed, and learns how long operations take.
+/// Announces when the application will be needed, and learns how long operations take.
 ///
-/// It asks the running engine (`reveille anticipate`), and where there is none, a thread of this
-/// process. When it is dropped, what it asked for is over.
-///
-/// It is of one process: a child made by fork(2) must connect again.
+/// It uses the running engine (`reveille anticipate`) or, without one, a thread of this process. Dropping
+/// it cancels its requests. A child created by fork(2) must connect again.
 #[derive(Debug)]
 pub struct Waker {
     source: Source,
@@ -100,10 +98,8 @@ struct Open {
 }
 
 impl Waker {
-    /// Asks the engine that listens at [`SOCKET`], if there is one, and else a thread of this
-    /// process, started now. [`Waker::served`] names which.
-    ///
-    /// It waits for the engine's answer, a second at most.
+    /// Connects to the engine at [`SOCKET`], waiting a second at most, or starts a thread of this process.
+    /// [`Waker::served`] reports which.
     pub fn connect() -> Self {
         Self::connect_to(Path::new(SOCKET))
     }
@@ -117,7 +113,7 @@ impl Waker {
         Self::of(source)
     }
 
-    /// Asks a thread of this process, whether there is an engine or not.
+    /// Starts a thread of this process, whether there is an engine or not.
     pub fn alone() -> Self {
         Self::of(Source::thread("no engine was requested".into()))
     }
@@ -133,8 +129,8 @@ impl Waker {
         }
     }
 
-    /// What keeps CPUs awake at present. If the engine ends, a thread of this process takes over at
-    /// the next request.
+    /// What keeps CPUs awake now. If the engine ends, a thread of this process takes over at the next
+    /// request.
     pub fn served(&self) -> Served {
         match &self.source {
             Source::Engine(_) => Served::ByEngine,
@@ -152,11 +148,10 @@ impl Waker {
         }
     }
 
-    /// The CPU on which the calling thread runs is to be awake at that instant, and for that long
-    /// from then on. A window that has begun already is shortened.
+    /// Keeps the calling thread's CPU awake from that instant on, for that long. A window that has
+    /// already begun is shortened.
     ///
-    /// It does not wait. What can be known here is refused at once; what the engine refuses later is
-    /// found in [`Waker::counts`], or by [`Waker::wait_for_answers`].
+    /// It does not wait. What the engine refuses later is counted in [`Waker::counts`].
     ///
     /// # Errors
     /// [`Error::Refused`]; [`Error::Cannot`] where there is neither an engine nor a thread.
@@ -170,8 +165,7 @@ impl Waker {
         self.expect_on(cpu as u32, at_ns, window_ns)
     }
 
-    /// As [`Waker::expect_ns`], for a CPU by its number: where the thread that will be needed waits
-    /// on another one.
+    /// As [`Waker::expect_ns`], for another CPU.
     pub fn expect_on(&mut self, cpu: u32, at_ns: u64, window_ns: u64) -> Result<Expected> {
         self.counts.asked += 1;
         let done = self.request(cpu, at_ns, window_ns);
@@ -220,11 +214,10 @@ impl Waker {
         Ok(Expected(id))
     }
 
-    /// Nothing that was asked for is needed any more.
+    /// Cancels all requests.
     ///
     /// # Errors
-    /// [`Error::Refused`] with [`Refusal::Limit`] where the engine does not listen at present; the
-    /// windows then pass by themselves.
+    /// [`Error::Refused`] with [`Refusal::Limit`] if the engine does not read now; the windows then pass.
     pub fn cancel(&mut self) -> Result<()> {
         while let Some(open) = self.open.pop() {
             self.end(&open)?;
@@ -232,8 +225,7 @@ impl Waker {
         Ok(())
     }
 
-    /// This request is not needed any more. One that is over, cancelled or refused is not cancelled
-    /// again, without an error.
+    /// Cancels a request; without effect if it is over, cancelled or refused.
     ///
     /// # Errors
     /// As [`Waker::cancel`].
@@ -248,7 +240,7 @@ impl Waker {
     }
 
     fn end(&mut self, open: &Open) -> Result<()> {
-        // The window is over: no CPU is kept awake for it, and the engine needs no message.
+        // A window that is over needs no message.
         if open.end_ns <= monotonic_ns() {
             return Ok(());
         }
@@ -266,7 +258,7 @@ impl Waker {
         Ok(())
     }
 
-    /// Waits until the engine has answered all requests, or for that long: whether it has. A thread
+    /// Waits until the engine has answered all requests; false if it has not within that time. A thread
     /// of this process answers at once.
     pub fn wait_for_answers(&mut self, timeout: Duration) -> bool {
         let until_ns = monotonic_ns().saturating_add(whole_ns(timeout));
@@ -289,8 +281,7 @@ impl Waker {
         self.counts
     }
 
-    /// Time for which this process's own thread has kept CPUs awake; `None` where an engine serves,
-    /// which keeps that account itself.
+    /// Time for which this process's own thread has kept CPUs awake; `None` if an engine serves.
     pub fn awake(&self) -> Option<Duration> {
         match &self.source {
             Source::Thread(own, _) => Some(Duration::from_nanos(own.awake_ns())),
@@ -298,8 +289,8 @@ impl Waker {
         }
     }
 
-    /// How much earlier than a window this process's own thread begins to wake at present, as it
-    /// learnt from its own lateness; `None` where an engine serves.
+    /// How much before a window this process's own thread wakes, as learned from its lateness; `None` if
+    /// an engine serves.
     pub fn lead(&self) -> Option<Duration> {
         match &self.source {
             Source::Thread(own, _) => Some(Duration::from_nanos(own.lead_ns())),
@@ -325,7 +316,7 @@ impl Waker {
         &mut self.history
     }
 
-    /// Hears the answers that are there.
+    /// Reads the answers received so far.
     fn receive(&mut self) {
         while self.unanswered > 0 {
             let Source::Engine(link) = &self.source else {
@@ -350,7 +341,7 @@ impl Waker {
         }
     }
 
-    /// The engine has gone; with it, what it had planned.
+    /// The engine has ended, and its plans with it.
     fn fall_back(&mut self) {
         self.source = Source::thread("the engine has ended".into());
         self.open.clear();

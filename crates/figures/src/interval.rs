@@ -49,16 +49,7 @@ pub fn at_most(hits: u64, count: u64, share: f64) -> f64 {
 /// at most `side`: the bound on the quantile and the test of the share are equivalent.
 pub fn quantile_high_beyond(beyond: f64, count: u64, side: f64) -> Option<u64> {
     // The first number of hits that is not rare: one fewer may be left out.
-    let (mut low, mut high) = (0, count);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if at_most(middle, count, beyond) <= side {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low.checked_sub(1)
+    partition(count, |hits| at_most(hits, count, beyond) <= side).checked_sub(1)
 }
 
 /// The ranks (from 1) between which the quantile of that share lies with 95 % confidence, in a sample
@@ -67,48 +58,50 @@ pub fn quantile_high_beyond(beyond: f64, count: u64, side: f64) -> Option<u64> {
 /// Distribution-free: the number of values below the quantile is binomial. David and Nagaraja,
 /// "Order Statistics" (3rd edition, 2003), section 7.1.
 pub fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
-    // P(at most r - 1 below) = 1 - I_share(r, count - r + 1): falling chance with falling r.
-    let at_most = |below: usize| {
-        if below >= count {
-            return 1.0;
-        }
-        1.0 - beta_reg((below + 1) as f64, (count - below) as f64, share)
-    };
+    let below = |hits: u64| at_most(hits, count as u64, share);
     // The largest r with P(below < r) <= 2.5 %, and the smallest with P(below >= r) <= 2.5 %.
-    let low = partition(count, |rank| rank == 0 || at_most(rank - 1) <= SIDE).checked_sub(1)?;
-    let high = partition(count, |rank| rank == 0 || 1.0 - at_most(rank - 1) > SIDE);
+    let first = |holds: &dyn Fn(u64) -> bool| partition(count as u64, holds) as usize;
+    let low = first(&|rank| rank == 0 || below(rank - 1) <= SIDE).checked_sub(1)?;
+    let high = first(&|rank| rank == 0 || 1.0 - below(rank - 1) > SIDE);
     (low >= 1 && high <= count).then_some((low, high))
 }
 
 /// The first of 0..=count for which `holds` is false; count + 1 if it always holds.
-fn partition(count: usize, holds: impl Fn(usize) -> bool) -> usize {
+fn partition(count: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, count + 1);
     while low < high {
         let middle = low + (high - low) / 2;
-        if holds(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
+        match holds(middle) {
+            true => low = middle + 1,
+            false => high = middle,
         }
     }
     low
 }
 
-/// The zero of a rising function of a share, by bisection to the last bit.
+/// The zero of a rising function of a share, to the last bit.
 fn root(rising: impl Fn(f64) -> f64) -> f64 {
-    let (mut low, mut high) = (0.0_f64, 1.0_f64);
-    for _ in 0..200 {
-        let middle = f64::midpoint(low, high);
-        if middle <= low || middle >= high {
+    boundary(0.0, 1.0, 200, |share| rising(share) < 0.0)
+}
+
+/// Where a condition ends that holds at `within` and not at `out`, by bisection.
+pub(crate) fn boundary(
+    mut within: f64,
+    mut out: f64,
+    halvings: u32,
+    holds: impl Fn(f64) -> bool,
+) -> f64 {
+    for _ in 0..halvings {
+        let middle = f64::midpoint(within, out);
+        if middle == within || middle == out {
             break;
         }
-        if rising(middle) < 0.0 {
-            low = middle;
-        } else {
-            high = middle;
+        match holds(middle) {
+            true => within = middle,
+            false => out = middle,
         }
     }
-    f64::midpoint(low, high)
+    f64::midpoint(within, out)
 }
 
 #[cfg(test)]

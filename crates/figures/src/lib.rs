@@ -7,7 +7,6 @@
 //! - [`tail`]: extrapolation beyond the data.
 
 pub mod interval;
-mod placements;
 pub mod quantile;
 pub mod random;
 pub mod rounds;

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use statrs::function::factorial::ln_binomial;
 
 use crate::interval;
-use crate::placements::placements;
 use crate::quantile::{MEDIAN, P99, Share};
 use crate::student;
 
@@ -121,6 +120,38 @@ fn brunner_munzel(a: &[i64], b: &[i64]) -> Test {
     }
 }
 
+/// Mean and variance (by count less one) of the placements: for each value, the number of values of
+/// the other sample below it, with ties counted half.
+struct Placements {
+    mean: f64,
+    variance: f64,
+}
+
+/// The placements of `values` among `others`; both ascending. In one pass over both.
+fn placements(values: &[i64], others: &[i64]) -> Placements {
+    let (mut below, mut to) = (0, 0);
+    let mut mean = 0.0;
+    let mut squares = 0.0;
+    for (at, value) in values.iter().enumerate() {
+        while others.get(below).is_some_and(|other| other < value) {
+            below += 1;
+        }
+        to = to.max(below);
+        while others.get(to).is_some_and(|other| other == value) {
+            to += 1;
+        }
+        let placement = (below + to) as f64 / 2.0;
+        // Welford's recurrence.
+        let off = placement - mean;
+        mean += off / (at + 1) as f64;
+        squares += off * (placement - mean);
+    }
+    Placements {
+        mean,
+        variance: squares / (values.len() as f64 - 1.0),
+    }
+}
+
 /// The smallest p-value of samples of these sizes: without a difference, every partition of the values
 /// into the two samples is equally likely, and in two of them all values of one are below those of the
 /// other. Never zero.
@@ -165,18 +196,7 @@ fn effect_limits(effect: f64, count_a: usize, count_b: usize) -> (f64, f64) {
         let variance = limit * (1.0 - limit) * shape / (a * b);
         (effect - limit).powi(2) <= Z * Z * variance
     };
-    let limit = |mut out: f64| {
-        let mut within = effect;
-        for _ in 0..60 {
-            let middle = f64::midpoint(within, out);
-            if is_within(middle) {
-                within = middle;
-            } else {
-                out = middle;
-            }
-        }
-        within
-    };
+    let limit = |out: f64| interval::boundary(effect, out, 60, is_within);
     (limit(0.0), limit(1.0))
 }
 

@@ -1,4 +1,4 @@
-//! User accounts: whose rights a file is written with, and a command is run with.
+//! User accounts, for ownership of files and for running commands.
 
 use std::ffi::{CStr, CString};
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use crate::{Error, Result};
 pub struct Account {
     /// Login name.
     pub name: String,
-    /// As a number.
+    /// The user ID.
     pub uid: u32,
     /// The primary group.
     pub gid: u32,
-    /// All groups, the primary one among them.
+    /// All groups, including the primary one.
     pub groups: Vec<u32>,
     /// Its home directory.
     pub home: PathBuf,
@@ -40,10 +40,8 @@ impl Account {
             .ok_or_else(|| Error::Usage(format!("unknown user {name:?}")))
     }
 
-    /// Who called `sudo`, where this process is root by sudo on behalf of another user.
-    ///
-    /// sudo sets `SUDO_UID`; a variable that another user has set means nothing, since
-    /// the process then has no other rights than theirs.
+    /// The user who called `sudo`, if this process is root by sudo. `SUDO_UID` is ignored unless this process
+    /// is root.
     pub fn behind_sudo() -> Option<Self> {
         if !Uid::effective().is_root() {
             return None;
@@ -58,7 +56,7 @@ impl Account {
         if let Ok(Some(user)) = User::from_uid(Uid::from_raw(uid)) {
             return Some(Self::of(user));
         }
-        // An account of a directory that does not answer at present.
+        // The account's directory service does not answer.
         let gid = number("SUDO_GID").unwrap_or(OVERFLOW_GID);
         Some(Self {
             name: variable("SUDO_USER").unwrap_or_else(|| uid.to_string()),

@@ -18,10 +18,18 @@ pub fn allowed() -> Vec<u32> {
     (0..CpuSet::count() as u32).filter(is_set).collect()
 }
 
-/// A thread that was bound to one CPU.
+/// Lets the calling thread run on these CPUs only.
 ///
-/// The kernel ends a binding for good when the CPU goes offline: the thread then runs on any CPU, also
-/// after the CPU has come back (cpuset_cpus_allowed_fallback in kernel/cgroup/cpuset.c).
+/// # Errors
+/// Where none of them is online and available to this process, or a number is none of a CPU.
+pub fn bind(cpus: &[u32]) -> nix::Result<()> {
+    let mut set = CpuSet::new();
+    cpus.iter().try_for_each(|&cpu| set.set(cpu as usize))?;
+    sched_setaffinity(THIS, &set)
+}
+
+/// A thread bound to one CPU. The kernel ends the binding for good when the CPU goes offline
+/// (cpuset_cpus_allowed_fallback in kernel/cgroup/cpuset.c).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Binding {
     thread: Pid,
@@ -34,15 +42,13 @@ impl Binding {
     /// # Errors
     /// [`Error::Usage`] if the CPU does not exist, is offline, or is not available to this process.
     pub fn here(cpu: u32) -> Result<Self> {
-        let mut only = CpuSet::new();
-        let bound = only.set(cpu as usize);
-        match bound.and_then(|()| sched_setaffinity(THIS, &only)) {
+        match bind(&[cpu]) {
             Ok(()) => Ok(Self {
                 thread: gettid(),
                 cpu,
             }),
             Err(Errno::EINVAL) => Err(Error::Usage(format!(
-                "CPU {cpu}: there is no such CPU, it is offline, or this process may not use it"
+                "CPU {cpu}: no such CPU, it is offline, or this process may not use it"
             ))),
             Err(errno) => Err(Error::system("sched_setaffinity")(errno)),
         }
@@ -67,34 +73,27 @@ impl Binding {
 
 /// Keeps the calling thread, and threads that it starts later, off that CPU if it may use others.
 pub fn avoid(cpu: u32) {
-    let mut others = CpuSet::new();
-    let mut any = false;
-    for other in allowed().into_iter().filter(|other| *other != cpu) {
-        any |= others.set(other as usize).is_ok();
-    }
-    if any {
+    let mut others = allowed();
+    others.retain(|other| *other != cpu);
+    if !others.is_empty() {
         // If refused, the thread stays where it was and adds noise, nothing worse.
-        let _ = sched_setaffinity(THIS, &others);
+        let _ = bind(&others);
     }
 }
 
-/// Lets a thread of its own run on each of these CPUs for a moment. The calling one stays where it may
-/// run: it could not be restored while one of its CPUs is offline.
+/// Runs a new thread on each of these CPUs for a moment, except those that this process may not use. The
+/// calling thread is not moved: it could not be restored while one of its CPUs is offline.
 ///
-/// A CPU counts its stay in an idle state when it leaves it, and looks at a new limit when it goes
-/// idle next: after the visit both have happened. A CPU that this process may not use is passed
-/// over.
+/// A CPU counts its stay in an idle state when it leaves it, and reads a new limit when it goes idle
+/// next: after the visit both have happened.
 pub fn visit(cpus: &[u32]) {
     let visit = || {
         for &cpu in cpus {
-            let mut one = CpuSet::new();
-            if one.set(cpu as usize).is_ok() {
-                let _ = sched_setaffinity(THIS, &one);
-            }
+            let _ = bind(&[cpu]);
         }
     };
     std::thread::scope(|scope| {
-        // Without a thread to be had no CPU is visited.
+        // If no thread can be started, no CPU is visited.
         let _ = std::thread::Builder::new().spawn_scoped(scope, visit);
     });
 }

@@ -1,7 +1,7 @@
 //! CPUs that are kept from sleeping by threads that spin on them.
 //!
-//! That is "no sleep at all" where nothing honours a latency bound, and a CPU whose floor is
-//! measured. The threads have the policy SCHED_IDLE: everything else on the CPU goes before them.
+//! Used where no latency bound is honoured, and to measure the floor. The threads have the policy
+//! SCHED_IDLE: everything else on the CPU preempts them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,10 +11,9 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
-use nix::unistd::Pid;
+use nix::sched::sched_getcpu;
 
-use crate::{Error, Result};
+use crate::{Error, Result, affinity};
 
 /// CPUs that do not sleep until this is dropped.
 #[derive(Debug)]
@@ -30,18 +29,16 @@ struct Shared {
     moved: AtomicBool,
 }
 
-/// So often a thread spins before it looks whether it is to stop and where it is: some microseconds.
+/// Spins between checks of the CPU and of `stop`: some microseconds.
 const SPINS: u32 = 100;
-/// A thread whose CPU is offline tries so often to go back.
+/// The interval at which a thread tries to return to a CPU that was offline.
 const AWAY: Duration = Duration::from_millis(10);
 
 impl Awake {
-    /// Starts a spinning thread on each of these CPUs, and returns when all of them spin. Needs no
-    /// privilege.
+    /// Starts a spinning thread on each of these CPUs, and returns when all spin. Needs no privilege.
     ///
     /// # Errors
-    /// [`Error::Cannot`] where a CPU is offline or not among those that this process may use, or
-    /// where no thread can be had.
+    /// [`Error::Cannot`] if a CPU is offline or not available to this process, or no thread can start.
     pub fn keep(cpus: &[u32]) -> Result<Self> {
         let mut awake = Self {
             shared: Arc::default(),
@@ -63,8 +60,8 @@ impl Awake {
         Ok(awake)
     }
 
-    /// Why one of the CPUs was not kept awake for a while; `None` where all were, as far as that is
-    /// known. It is kept awake again as soon as it is online.
+    /// Why one of the CPUs was not kept awake for a while, if that was noticed. It is kept awake again as
+    /// soon as it is online.
     pub fn interrupted(&self) -> Option<String> {
         let moved = self.shared.moved.load(Ordering::Relaxed);
         moved.then(|| {
@@ -92,7 +89,7 @@ fn spin(cpu: u32, shared: &Shared, report: &mpsc::Sender<Result<()>>) {
         if sched_getcpu() != Ok(cpu as usize) {
             // The kernel moves the thread elsewhere, for good, when its CPU goes offline.
             shared.moved.store(true, Ordering::Relaxed);
-            if bind(cpu).is_err() {
+            if affinity::bind(&[cpu]).is_err() {
                 std::thread::sleep(AWAY);
             }
             continue;
@@ -110,13 +107,7 @@ fn settle(cpu: u32) -> nix::Result<()> {
     // SAFETY: the call takes plain values and a live struct, and concerns the calling thread only.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) };
     Errno::result(set)?;
-    bind(cpu)
-}
-
-fn bind(cpu: u32) -> nix::Result<()> {
-    let mut only = CpuSet::new();
-    only.set(cpu as usize)?;
-    sched_setaffinity(Pid::from_raw(0), &only)
+    affinity::bind(&[cpu])
 }
 
 fn not_kept(cpu: u32, error: &std::io::Error) -> Error {
@@ -128,6 +119,9 @@ fn not_kept(cpu: u32, error: &std::io::Error) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use nix::sched::{CpuSet, sched_setaffinity};
+    use nix::unistd::Pid;
+
     use super::*;
 
     /// Threads of this process that spin for a CPU, by name.

@@ -3,6 +3,8 @@
 //! Sources: Documentation/admin-guide/kernel-parameters.txt and admin-guide/pm/{cpuidle,
 //! intel_idle}.rst of the kernel.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::{Idle, Root, cpuinfo};
@@ -18,8 +20,17 @@ pub struct Setting {
     pub meaning: String,
 }
 
-/// The idle settings of a command line, in its order; where one is given twice, each is there: the
-/// kernel takes the last.
+/// As it is on the command line.
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.value
+            .iter()
+            .try_for_each(|value| write!(f, "={value}"))
+    }
+}
+
+/// The idle settings of a command line, in its order, duplicates included: the kernel uses the last.
 pub fn settings(command_line: &str) -> Vec<Setting> {
     let mut settings = Vec::new();
     for word in words(command_line) {
@@ -105,8 +116,7 @@ fn meaning(name: &str, value: Option<&str>) -> Option<String> {
     Some(text)
 }
 
-/// What a machine without an idle driver does when a CPU is idle, and the likely reason that it has
-/// no driver.
+/// What an idle CPU does without an idle driver, and the likely reason that there is no driver.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct WithoutDriver {
     /// Idle CPUs poll: nothing sleeps.
@@ -158,25 +168,17 @@ impl WithoutDriver {
         } else {
             "Idle CPUs wait for an interrupt (such as WFI), the kernel's own idle routine."
         };
-        let on_command_line = |setting: &Setting| match &setting.value {
-            Some(value) => format!("{}={value} on the kernel command line", setting.name),
-            None => format!("{} on the kernel command line", setting.name),
-        };
         let blamed = ["cpuidle.off", "idle", "nohlt", "intel_idle.max_cstate"]
             .iter()
             .find_map(|name| last(name))
             .filter(|setting| setting.name != "nohlt" || !is_x86);
         let reason = if let Some(setting) = blamed {
-            on_command_line(setting)
+            format!("{setting} on the kernel command line")
         } else if !has_cpuidle {
             "this kernel is built without cpuidle, or the folder cpu/cpuidle is not shown here"
                 .to_owned()
         } else if flag("hypervisor") && !flag("monitor") {
-            let haltpoll = match idle
-                .available_governors
-                .iter()
-                .any(|name| name == "haltpoll")
-            {
+            let haltpoll = match idle.available_governors.contains(&"haltpoll".to_owned()) {
                 true => {
                     "; the driver haltpoll loads where the hypervisor dedicates CPUs to it, or \
                          with cpuidle_haltpoll.force=1"

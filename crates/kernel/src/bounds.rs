@@ -50,17 +50,9 @@ pub fn of(idle: &Idle, root: &Root, request_us: Option<u32>, holders: &[Holder])
     bounds.extend(per_cpu(idle));
     bounds.extend(disabled(idle));
     let command_line = root.text("proc/cmdline").unwrap_or_default();
-    bounds.extend(boot::settings(&command_line).into_iter().map(|setting| {
-        let value = setting
-            .value
-            .map_or_else(String::new, |value| format!("={value}"));
-        plain(
-            BoundKind::CommandLine,
-            format!(
-                "{}{value} on the command line: {}",
-                setting.name, setting.meaning
-            ),
-        )
+    bounds.extend(boot::settings(&command_line).iter().map(|setting| {
+        let text = format!("{setting} on the command line: {}", setting.meaning);
+        plain(BoundKind::CommandLine, text)
     }));
     bounds
 }
@@ -150,12 +142,6 @@ fn holder(holder: &Holder) -> Bound {
     }
 }
 
-/// `CPU 3` or `CPUs 0-2`.
-pub(crate) fn cpus(numbers: &[u32]) -> String {
-    let plural = if numbers.len() == 1 { "" } else { "s" };
-    format!("CPU{plural} {}", cpulist::format(numbers))
-}
-
 /// CPUs with the same value in `pm_qos_resume_latency_us` are one bound.
 fn per_cpu(idle: &Idle) -> Vec<Bound> {
     let mut groups: Vec<(u32, Vec<&Cpu>)> = Vec::new();
@@ -171,7 +157,7 @@ fn per_cpu(idle: &Idle) -> Vec<Bound> {
         let rules_out = ruled_out_on(group.into_iter(), us);
         let text = format!(
             "{us} µs by pm_qos_resume_latency_us of {}: {}",
-            cpus(&numbers),
+            cpulist::named(&numbers),
             leaves(&rules_out)
         );
         Bound {
@@ -202,7 +188,11 @@ fn disabled(idle: &Idle) -> Vec<Bound> {
         }
     }
     let bound = |(states, numbers): (Vec<String>, Vec<u32>)| {
-        let text = format!("{} disabled on {}", states.join(", "), cpus(&numbers));
+        let text = format!(
+            "{} disabled on {}",
+            states.join(", "),
+            cpulist::named(&numbers)
+        );
         Bound {
             cpus: numbers,
             rules_out: states,

@@ -12,8 +12,8 @@
 mod pid_namespace;
 mod run_time;
 mod shared;
-mod thread_name;
 
+use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -33,18 +33,16 @@ pub use crate::{word, words};
 pub use pid_namespace::pid_namespace;
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
 pub use shared::{Place, Plain, Shared, Word, record};
-pub use thread_name::thread_name;
 
-/// Runs a BPF program that makes timers, again while the kernel has no memory for them, ten seconds at most;
-/// its errno, or 0.
+/// Runs a BPF program that creates timers, and repeats it for ten seconds at most while the kernel has no
+/// memory for them; its errno, or 0.
 ///
-/// From Linux 6.18 on bpf_timer_init and bpf_wq_init allocate without locks (kmalloc_nolock), from what is
-/// free on the CPU's slab. Where no page can be had without a lock (while deferred struct pages are not
-/// initialised: `alloc_pages_nolock` in mm/page_alloc.c) they fail until another user fills the slab,
-/// which may take longer than anybody waits. So it is filled here.
+/// From Linux 6.18 on bpf_timer_init and bpf_wq_init allocate without locks (kmalloc_nolock) from the CPU's
+/// slab. While no page is available without a lock (`alloc_pages_nolock` in mm/page_alloc.c) they fail
+/// until something else fills the slab. So it is filled here.
 ///
 /// # Errors
-/// Where the program cannot be run.
+/// If the program cannot be run.
 pub fn while_out_of_memory(
     mut run: impl FnMut() -> libbpf_rs::Result<u32>,
 ) -> libbpf_rs::Result<i32> {
@@ -64,16 +62,15 @@ pub fn while_out_of_memory(
     Ok(-(run()? as i32))
 }
 
-/// Has this CPU's slab of accounted objects of 192 bytes hold free ones, which a timer and a work take: a
-/// pipe has one (`struct pipe_inode_info`, with locks), and leaves it there when it is closed.
+/// Puts free objects into this CPU's slab of accounted objects of 192 bytes, which timers use: a pipe
+/// allocates one with locks (`struct pipe_inode_info`), and leaves it there when it is closed.
 fn fill_slab() {
-    // As many as a slab of one page holds. Where descriptors are short, fewer do.
+    // As many as a slab of one page holds, or as descriptors allow.
     const PIPES: usize = 21;
     let _pipes: Vec<_> = (0..PIPES).map_while(|_| std::io::pipe().ok()).collect();
 }
 
-/// Runs a program of the type `syscall` in the calling thread, whose number and name it sees; its
-/// return value.
+/// Runs a program of the type `syscall` in the calling thread; its return value.
 ///
 /// # Errors
 /// Where the kernel does not run it.
@@ -85,10 +82,9 @@ pub fn run_here(program: BorrowedFd<'_>) -> Result<u32> {
     // SAFETY: the options are as long as they state, and outlive the call.
     match unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) } {
         0 => Ok(options.retval),
-        error => Err(Error::System {
-            what: "running a BPF program",
-            source: std::io::Error::from_raw_os_error(-error),
-        }),
+        error => Err(Error::system("running a BPF program")(Errno::from_raw(
+            -error,
+        ))),
     }
 }
 
@@ -109,21 +105,20 @@ impl KernelBtf {
         })
     }
 
-    /// Has it this tracepoint, such as `cpu_idle`?
+    /// Whether the kernel has this tracepoint, such as `cpu_idle`.
     pub fn tracepoint(&self, name: &str) -> bool {
         self.0
             .type_by_name::<Typedef<'_>>(&format!("btf_trace_{name}"))
             .is_some()
     }
 
-    /// Has it this function? fentry may be refused on it all the same.
+    /// Whether the kernel has this function; fentry on it may still be refused.
     pub fn function(&self, name: &str) -> bool {
         self.0.type_by_name::<Func<'_>>(name).is_some()
     }
 
     /// # Errors
-    /// [`Error::Cannot`] where it lacks the tracepoint: `of` is its group, `needs` the kernel's
-    /// option.
+    /// [`Error::Cannot`] without the tracepoint; `of` is its group, `needs` the kernel's option.
     pub fn require(&self, of: &str, name: &str, needs: &str) -> Result<()> {
         match self.tracepoint(name) {
             true => Ok(()),
@@ -135,15 +130,13 @@ impl KernelBtf {
     }
 }
 
-/// Where an object is opened. It must stay where it is while its skeleton lives, so it is never
-/// given back: a few bytes for each load.
+/// Storage for an opened object. It must outlive the skeleton, so a few bytes are leaked for each load.
 pub fn storage() -> &'static mut MaybeUninit<OpenObject> {
     Box::leak(Box::new(MaybeUninit::uninit()))
 }
 
-/// Of an opened object's programs, those are to be loaded whose tracepoint or function the kernel
-/// has and that are `wanted` (kind and target of the section: `tp_btf`, `cpu_idle`). Others, such
-/// as `syscall`, are asked about with an empty target.
+/// Selects the programs to load: those whose tracepoint or function exists, and that are `wanted` (kind
+/// and target of the section: `tp_btf`, `cpu_idle`; other kinds, such as `syscall`, have no target).
 pub fn choose<'object>(
     open: &mut impl OpenSkel<'object>,
     btf: &KernelBtf,
@@ -161,7 +154,14 @@ pub fn choose<'object>(
     }
 }
 
-/// Are there hardly any descriptors left? Programs and their maps take some 30.
+/// The name of a thread (`comm`), with spaces for control characters.
+pub fn thread_name(comm: &[c_char]) -> String {
+    let bytes = comm.iter().map(|c| *c as u8).take_while(|c| *c != 0);
+    let bytes: Vec<u8> = bytes.collect();
+    String::from_utf8_lossy(&bytes).replace(char::is_control, " ")
+}
+
+/// Whether descriptors are short: programs and their maps take some 30.
 fn lacks_descriptors() -> bool {
     const NEEDED: u64 = 40;
     let open = std::fs::read_dir("/proc/self/fd").map(|open| open.count() as u64);
@@ -172,7 +172,7 @@ fn lacks_descriptors() -> bool {
     }
 }
 
-/// The refusal of a program as one line with what to do.
+/// Why a program was refused, and what to do.
 pub fn cannot_load(error: libbpf_rs::Error) -> Error {
     match error.kind() {
         // Root gets this error for a program that the verifier rejects.
@@ -181,9 +181,9 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
              capabilities CAP_BPF and CAP_PERFMON"
                 .into(),
         ),
-        // libbpf then reports a program that it believes the kernel has no type for.
+        // libbpf then reports a missing kernel type instead.
         _ if lacks_descriptors() => Error::Cannot(
-            "BPF programs take more file descriptors than this process may have: raise the limit \
+            "BPF programs need more file descriptors than this process may open: raise the limit \
              (ulimit -n; LimitNOFILE= of a service)"
                 .into(),
         ),
@@ -196,6 +196,12 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_cannot_steer_the_terminal_that_shows_it() {
+        let comm = *b"a\x1b[2Jb\0left over";
+        assert_eq!(thread_name(&comm.map(|byte| byte as c_char)), "a [2Jb");
+    }
 
     #[test]
     fn the_running_kernel_says_what_it_has() {

@@ -1,5 +1,4 @@
-//! The kernel's own description of its types (BTF), as far as it answers "has this kernel got it?":
-//! typedefs, functions and enumerators by name.
+//! The kernel's BTF: typedefs, functions and enumerators by name.
 //!
 //! Source of the format: Documentation/bpf/btf.rst of the kernel.
 
@@ -34,13 +33,13 @@ pub struct Btf {
 }
 
 impl Btf {
-    /// The BTF of the kernel below `root`; `None` where it has none, or none that reads so.
+    /// The BTF of the kernel below `root`; `None` if it is missing or invalid.
     pub fn read(root: &Root) -> Option<Self> {
         Self::parse(&std::fs::read(root.path("sys/kernel/btf/vmlinux")).ok()?)
     }
 
-    /// Reads a BTF section of this machine's byte order. `None` for what is none, is cut short, or
-    /// has a kind of type that is not known: what follows it could not be separated.
+    /// Reads a BTF section of this machine's byte order; `None` if it is invalid, truncated, or has an
+    /// unknown kind of type.
     pub fn parse(data: &[u8]) -> Option<Self> {
         if u16::from_ne_bytes(data.get(..2)?.try_into().ok()?) != MAGIC {
             return None;
@@ -123,7 +122,7 @@ impl Words<'_> {
     }
 }
 
-/// Keeps the first of several types of one name, as the kernel does when it looks one up.
+/// Keeps the first of several types of one name, as the kernel's lookup does.
 fn insert(names: &mut HashMap<String, u32>, strings: &[u8], name: u32, number: u32) {
     let Some(rest) = strings.get(name as usize..) else {
         return;

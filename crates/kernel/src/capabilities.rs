@@ -1,4 +1,4 @@
-//! What this process may do: user and capabilities, of `/proc/self/status`.
+//! This process's user and capabilities, from `/proc/self/status`.
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ pub struct Credentials {
     pub user: u32,
     /// `CapEff`, a bit for each capability.
     pub capabilities: u64,
-    /// Is this the first user namespace? In others, root and its capabilities are good for what
-    /// that namespace owns, and for nothing that measuring needs.
+    /// Whether this is the first user namespace. In others, capabilities apply only to what the namespace
+    /// owns, which includes nothing that measuring needs.
     pub is_outermost: bool,
 }
 
@@ -62,8 +62,7 @@ impl Credentials {
         })
     }
 
-    /// Does the kernel grant it this capability, by name or by CAP_SYS_ADMIN, which is taken for
-    /// CAP_BPF and CAP_PERFMON?
+    /// Whether the kernel grants this capability; CAP_SYS_ADMIN includes CAP_BPF and CAP_PERFMON.
     pub(crate) fn may(&self, capability: Capability) -> bool {
         let has = |capability: Capability| self.capabilities & (1 << capability as u8) != 0;
         if !self.is_outermost {

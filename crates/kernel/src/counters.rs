@@ -54,10 +54,8 @@ pub struct Counter {
     pub unit: Unit,
     /// Which CPUs see the same value.
     pub scope: Scope,
-    /// CPUs that the PMU counts on (its `cpumask`), one per core or package; empty where each CPU
-    /// counts for itself. An event of a package can be read on any of the package's CPUs. One of a
-    /// core was readable on the core's listed thread only, until kernel 6.12: where a read on the
-    /// CPU itself fails, the value is unknown.
+    /// CPUs that the PMU counts on (its `cpumask`), one per core or package; empty if each CPU has its own.
+    /// A package's event is readable on all its CPUs, a core's only on the listed one until kernel 6.12.
     pub counted_on: Vec<u32>,
     /// perf_event_attr: `type`, `config`, `config1`, `config2`.
     pub pmu_type: u32,
@@ -89,12 +87,10 @@ fn events(root: &Root, pmu: &str, scope: Scope) -> Vec<Counter> {
         .and_then(|mask| cpulist::parse(&mask))
         .unwrap_or_default();
     let format = |term: &str| root.text(&format!("{folder}/format/{term}"));
-    let Ok(entries) = std::fs::read_dir(root.path(&format!("{folder}/events"))) else {
-        return Vec::new();
-    };
-    let mut counters: Vec<Counter> = entries
-        .filter_map(|entry| {
-            let event = entry.ok()?.file_name().into_string().ok()?;
+    let events = root.names(&format!("{folder}/events")).unwrap_or_default();
+    let mut counters: Vec<Counter> = events
+        .into_iter()
+        .filter_map(|event| {
             let (column, unit) = column(scope, &event)?;
             let terms = root.text(&format!("{folder}/events/{event}"))?;
             Some(Counter {
@@ -163,7 +159,7 @@ fn encode(terms: &str, format: &dyn Fn(&str) -> Option<String>) -> Option<[u64; 
             config[word] |= (value & mask) << first;
             value = value.checked_shr(bits).unwrap_or(0);
         }
-        // A value that its format cannot hold is another counter's.
+        // The format cannot hold the value.
         if value != 0 {
             return None;
         }
@@ -179,12 +175,8 @@ struct Attributes {
     kind: u32,
     size: u32,
     config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
+    /// `sample_period` to `bp_type`.
+    unused: [u64; 5],
     config1: u64,
     config2: u64,
 }
@@ -193,12 +185,11 @@ struct Attributes {
 const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
 
 impl Counter {
-    /// Opens this counter for a CPU; it counts from then on. `read()` of the descriptor gives eight
-    /// bytes (see [`read`]); in a BPF perf-event array it is read on the CPU itself.
+    /// Opens this counter for a CPU and starts it, for [`read`] or a BPF perf-event array.
     ///
     /// # Errors
-    /// Where the user may not (root, CAP_PERFMON or `kernel.perf_event_paranoid` of 0 and less is
-    /// needed), the CPU is offline or does not exist, or the hardware lacks the counter after all.
+    /// If it is not permitted (without root, CAP_PERFMON or `kernel.perf_event_paranoid` of at most 0), the
+    /// CPU is offline or missing, or the hardware lacks the counter.
     pub fn open(&self, cpu: u32) -> Result<OwnedFd> {
         let attributes = Attributes {
             kind: self.pmu_type,
@@ -236,7 +227,7 @@ impl Counter {
 /// The present value of an open counter.
 ///
 /// # Errors
-/// Where the kernel refuses the read, or gives nothing (the event could not be scheduled).
+/// If the kernel refuses the read, or the event could not be scheduled.
 pub fn read(counter: &OwnedFd) -> std::io::Result<u64> {
     let mut value = [0; 8];
     // A second handle on the same open file: a File closes what it owns.

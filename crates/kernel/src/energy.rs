@@ -18,11 +18,11 @@ pub enum Domain {
     Package,
     /// Its cores.
     Cores,
-    /// What is beside them: graphics on most.
+    /// The rest of the package: graphics on most.
     Uncore,
     /// Its memory.
     Dram,
-    /// The platform: all that the processor's maker counts to it (`psys`).
+    /// The platform (`psys`), as defined by the processor's maker.
     Platform,
 }
 
@@ -47,8 +47,8 @@ impl Meter {
         root.number(&self.file)
     }
 
-    /// What was used between two readings, µJ; `None` where the counter went back and the value at
-    /// which it wraps around is unknown. Two wraps look like one: they take a minute at the very least.
+    /// The energy between two readings, µJ; `None` if the counter wrapped around at an unknown value. Two
+    /// wraps look like one; they take at least a minute.
     pub fn between_uj(&self, before: u64, after: u64) -> Option<u64> {
         match after.checked_sub(before) {
             Some(used) => Some(used),
@@ -60,13 +60,15 @@ impl Meter {
 /// The RAPL zones below `root`, packages first and their parts after each; empty where there are
 /// none.
 pub fn meters(root: &Root) -> Vec<Meter> {
-    let mut zones = zones(root);
+    let mut zones = root.names(POWERCAP).unwrap_or_default();
+    // Not the control types themselves (`intel-rapl`).
+    zones.retain(|zone| zone.contains(':'));
     // The same package's counter, by another way.
     if zones.iter().any(|zone| zone.starts_with("intel-rapl:")) {
         zones.retain(|zone| zone.starts_with("intel-rapl:"));
     }
     let mut meters: Vec<Meter> = zones.iter().filter_map(|zone| meter(root, zone)).collect();
-    // A part's own name does not say whose part it is.
+    // A part's own name does not include its package.
     meters.sort_by_key(|meter| (meter.package.unwrap_or(u32::MAX), meter.file.clone()));
     meters
 }
@@ -93,13 +95,13 @@ impl Packages {
         })
     }
 
-    /// The counters as they stand now; [`Packages::between_j`] gives the energy between two readings.
+    /// Reads the counters, for [`Packages::between_j`].
     pub fn read(&self) -> PackagesReading {
         let meters = self.meters.iter();
         PackagesReading(meters.map(|meter| meter.read_uj(&self.root)).collect())
     }
 
-    /// What all of them used between two readings, J; `None` where one of them is not known.
+    /// The energy of all packages between two readings, J; `None` if one is unknown.
     pub fn between_j(&self, before: &PackagesReading, after: &PackagesReading) -> Option<f64> {
         let readings = before.0.iter().zip(&after.0);
         let used = self.meters.iter().zip(readings);
@@ -108,20 +110,7 @@ impl Packages {
     }
 }
 
-/// Names of zones: `intel-rapl:0`, `intel-rapl:0:1`, and of other drivers likewise; not those of
-/// the control types (`intel-rapl`).
-fn zones(root: &Root) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(root.path(POWERCAP)) else {
-        return Vec::new();
-    };
-    let name =
-        |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
-    let mut zones: Vec<String> = entries.filter_map(name).collect();
-    zones.retain(|zone| zone.contains(':'));
-    zones.sort();
-    zones
-}
-
+/// Of a zone: `intel-rapl:0`, `intel-rapl:0:1`, and of other drivers likewise.
 fn meter(root: &Root, zone: &str) -> Option<Meter> {
     let folder = format!("{POWERCAP}/{zone}");
     let name = root.line(&format!("{folder}/name"))?;
@@ -165,7 +154,7 @@ fn package(name: &str) -> Option<u32> {
         .ok()
 }
 
-/// A battery that is being used up.
+/// A discharging battery.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Discharge {
     /// Such as `BAT0`.
@@ -174,17 +163,13 @@ pub struct Discharge {
     pub watts: f64,
 }
 
-/// The batteries below `root` that are discharging and report their power; a charging one shows nothing
-/// about what the computer takes. Batteries of mice and the like (`scope` Device) are none.
+/// The batteries below `root` that are discharging and report their power, except those of devices such
+/// as mice (`scope` Device).
 pub fn discharging(root: &Root) -> Vec<Discharge> {
-    let Ok(entries) = std::fs::read_dir(root.path(SUPPLIES)) else {
-        return Vec::new();
-    };
-    let discharge = |entry: std::io::Result<std::fs::DirEntry>| {
-        let battery = entry.ok()?.file_name().into_string().ok()?;
+    let discharge = |battery: String| {
         let file = |name: &str| format!("{SUPPLIES}/{battery}/{name}");
-        let says = |name: &str, value: &str| root.line(&file(name)).as_deref() == Some(value);
-        if !says("type", "Battery") || !says("status", "Discharging") || says("scope", "Device") {
+        let is = |name: &str, value: &str| root.line(&file(name)).as_deref() == Some(value);
+        if !is("type", "Battery") || !is("status", "Discharging") || is("scope", "Device") {
             return None;
         }
         // Some drivers give discharging currents a sign.
@@ -196,9 +181,8 @@ pub fn discharging(root: &Root) -> Vec<Discharge> {
         let watts = micro("power_now").or_else(by_current)?;
         Some(Discharge { battery, watts })
     };
-    let mut batteries: Vec<Discharge> = entries.filter_map(discharge).collect();
-    batteries.sort_by(|a, b| a.battery.cmp(&b.battery));
-    batteries
+    let supplies = root.names(SUPPLIES).unwrap_or_default();
+    supplies.into_iter().filter_map(discharge).collect()
 }
 
 #[cfg(test)]

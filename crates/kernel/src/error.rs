@@ -14,10 +14,10 @@ pub enum Error {
     /// This machine, kernel or user cannot do it.
     #[error("{0}")]
     Cannot(String),
-    /// Something changed during a run: its figures would not describe what they name.
+    /// Something changed during a run that makes its results invalid.
     #[error("{0}")]
     Disturbed(String),
-    /// The system refused something that should work.
+    /// Something failed that should work.
     #[error("{0}")]
     Failed(String),
     /// A file could not be read or written.
@@ -25,7 +25,7 @@ pub enum Error {
     Io {
         /// The file as it was opened, root and all.
         path: PathBuf,
-        /// What the system answered.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of the kernel was read, but its content is not what the kernel documents.
@@ -59,7 +59,7 @@ pub enum Error {
     System {
         /// What was being done: `running a BPF program`, ...
         what: &'static str,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
     /// libbpf failed after the kernel had been asked what it has.
@@ -76,7 +76,7 @@ pub enum Error {
         counter: String,
         /// The CPU's number.
         cpu: u32,
-        /// What the kernel answered.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -90,9 +90,8 @@ impl Error {
     /// Exit code where this machine, kernel or user cannot do it.
     pub const CANNOT: u8 = 3;
 
-    /// The exit code of a command that ends with it: 2 for a usage error, 3 where the machine cannot
-    /// do it, 1 for every other failure. A file that is missing was named by mistake, unless it is the
-    /// kernel's own.
+    /// The exit code: 2 for a usage error, 3 if the machine cannot do it, 1 for other failures. A missing
+    /// file is a usage error, unless it is the kernel's own.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Refused { .. } => Self::USAGE,
@@ -103,7 +102,7 @@ impl Error {
         }
     }
 
-    /// What to do where the machine's own files are withheld from this process, as in a container.
+    /// A hint if the kernel's files are hidden from this process, as in a container.
     pub fn withheld(&self) -> Option<&'static str> {
         let Self::Io { path, source } = self else {
             return None;
@@ -130,15 +129,15 @@ impl Error {
     }
 
     /// As [`Error::at`], of a file that settings are changed by: a read-only file system has a hint.
-    pub(crate) fn at_setting(path: &Path) -> impl FnOnce(io::Error) -> Self + use<> {
+    pub(crate) fn at_setting<E: Into<io::Error>>(path: &Path) -> impl FnOnce(E) -> Self + use<E> {
         let path = path.to_owned();
-        move |source| match source.kind() {
-            ErrorKind::ReadOnlyFilesystem => Self::Cannot(format!(
+        move |source| match source.into() {
+            source if source.kind() == ErrorKind::ReadOnlyFilesystem => Self::Cannot(format!(
                 "{}: the file system is read-only, as in most containers: settings can be changed \
-                 where /sys and /run may be written, as on the host",
+                 where /sys and /run are writable, as on the host",
                 path.display()
             )),
-            _ => Self::Io { path, source },
+            source => Self::Io { path, source },
         }
     }
 

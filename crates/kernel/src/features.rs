@@ -1,8 +1,14 @@
-//! What this kernel, CPU and user allow, and the effect and remedy of what is missing.
+//! Features of this kernel, CPU and user, and the effect and remedy of those missing.
 //!
-//! [`survey`] asks for everything once; it changes nothing (the one BPF program that it tries does
-//! nothing and is gone before it returns). What only a real try can find out, the caller [`put`]s in
-//! its place. [`Plan::of`] is what a measurement will use.
+//! [`survey`] lists all; it changes nothing (it loads one BPF program that does nothing, and removes it).
+//! The caller [`put`]s the results of real tries. [`Plan::of`] is what a measurement will use.
+
+/// Features of a group: `name, presence => what the absence costs, what brings it;`.
+macro_rules! table {
+    ($group:ident; $($name:expr, $presence:expr => $costs:expr, $brings:expr;)*) => {
+        vec![$(Feature::new(Group::$group, $name, $presence, $costs, $brings)),*]
+    };
+}
 
 mod attach;
 mod bpf;
@@ -60,7 +66,7 @@ impl Group {
     }
 }
 
-/// Is it available?
+/// Whether a feature is available.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "present", content = "detail", rename_all = "snake_case")]
 pub enum Presence {
@@ -68,14 +74,14 @@ pub enum Presence {
     Yes(String),
     /// With the reason.
     No(String),
-    /// It is there, but this user may not have it: root may. With the reason.
+    /// Present, but not permitted to this user. With the reason.
     Denied(String),
-    /// It could not be found out, for this reason.
+    /// Unknown, with the reason.
     Unknown(String),
 }
 
 impl Presence {
-    /// The kernel refused it: no, or not for this user.
+    /// Refused by the kernel: missing for root, denied for other users.
     fn refused(credentials: Credentials, why: String) -> Self {
         match credentials.user {
             0 => Self::No(why),
@@ -83,7 +89,7 @@ impl Presence {
         }
     }
 
-    /// Only where it is there and this user may have it.
+    /// Whether it is present and permitted.
     pub fn is_yes(&self) -> bool {
         matches!(self, Self::Yes(_))
     }
@@ -170,8 +176,7 @@ impl Facts<'_> {
     }
 }
 
-/// Replaces the feature of the same name, or adds one at the end of its group: for what was really
-/// tried.
+/// Replaces the feature of the same name, or adds one at the end of its group.
 pub fn put(features: &mut Vec<Feature>, feature: Feature) {
     match features.iter_mut().find(|known| known.name == feature.name) {
         Some(known) => *known = feature,
@@ -185,6 +190,23 @@ pub fn put(features: &mut Vec<Feature>, feature: Feature) {
 /// The feature of that name.
 pub fn find<'a>(features: &'a [Feature], name: &str) -> Option<&'a Feature> {
     features.iter().find(|feature| feature.name == name)
+}
+
+/// `tsc (also: hpet, acpi_pm)`.
+fn with_others<'a>(chosen: &str, all: impl Iterator<Item = &'a str>) -> String {
+    let others: Vec<&str> = all.filter(|name| *name != chosen).collect();
+    match others.is_empty() {
+        true => chosen.to_owned(),
+        false => format!("{chosen} (also: {})", others.join(", ")),
+    }
+}
+
+/// Missing on the running machine, unknown for a recorded one.
+fn absent(root: &Root, why: String) -> Presence {
+    match root.is_live() {
+        true => Presence::No(why),
+        false => recorded(),
+    }
 }
 
 /// A feature of a recorded machine.

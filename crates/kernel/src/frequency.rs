@@ -20,7 +20,7 @@ pub struct Range {
 }
 
 impl Range {
-    /// The CPU's cpufreq folder; a figure is `None` where it is missing or 0.
+    /// From the CPU's cpufreq folder; `None` for a missing file or 0.
     pub fn read(root: &Root, cpu: u32) -> Self {
         let mhz = |file: &str| mhz(root, cpu, file);
         Self {
@@ -31,13 +31,13 @@ impl Range {
     }
 }
 
-/// `scaling_cur_freq`, MHz: on x86 the mean over the last tick in which the CPU ran,
-/// elsewhere what was asked for last. Reading it wakes no CPU.
+/// `scaling_cur_freq`, MHz: on x86 the mean over the last tick in which the CPU ran, elsewhere the last
+/// request. Reading it wakes no CPU.
 pub fn current_mhz(root: &Root, cpu: u32) -> Option<f64> {
     mhz(root, cpu, "scaling_cur_freq")
 }
 
-/// Is turbo allowed? `None` where no driver reports it.
+/// Whether turbo is allowed; `None` if no driver reports it.
 pub fn turbo(root: &Root) -> Option<bool> {
     let off = root.number(&format!("{CPU}/intel_pstate/no_turbo"));
     let on = || root.number(&format!("{CPU}/cpufreq/boost"));
@@ -46,7 +46,7 @@ pub fn turbo(root: &Root) -> Option<bool> {
 
 fn mhz(root: &Root, cpu: u32, file: &str) -> Option<f64> {
     let khz = root.number(&format!("{CPU}/cpu{cpu}/cpufreq/{file}"));
-    // 0 where the hardware did not answer.
+    // 0 if the hardware does not report it.
     khz.filter(|&khz| khz > 0).map(|khz| khz as f64 / 1e3)
 }
 

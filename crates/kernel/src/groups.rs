@@ -1,5 +1,5 @@
-//! CPUs that are alike: the same states with the same figures and limits, the same kind of core,
-//! the same bound. Offline CPUs, bounds and disabled states thereby stand out.
+//! Groups of CPUs with the same states, limits, kind of core and bound, so that offline CPUs, bounds and
+//! disabled states stand out.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use crate::{CoreKind, Cpu, Idle, IdleState};
 pub struct Group {
     /// Ascending.
     pub cpus: Vec<u32>,
-    /// Are they online?
+    /// Whether they are online.
     pub online: bool,
     /// The kind of core; `None` where the machine has only one.
     pub kind: Option<CoreKind>,
@@ -74,8 +74,7 @@ fn belongs(cpu: &Cpu, group: &Group) -> bool {
             .all(|(a, b)| are_alike(a, b))
 }
 
-/// The driver's figures and the settings are the same, and the same counters are there: a counter
-/// that some CPUs lack would make the sum wrong.
+/// The same figures and settings, and the same counters: a sum needs all of them.
 fn are_alike(a: &IdleState, b: &IdleState) -> bool {
     let described = |state: &IdleState| IdleState {
         usage: state.usage.map(|_| 0),
@@ -103,17 +102,15 @@ fn add(sum: &mut IdleState, state: &IdleState) {
 pub enum ShareOf {
     /// The group's CPUs times the time since boot (suspend included).
     CpuTimeSinceBoot,
-    /// The time in all of the group's idle states: where the time since boot is not known.
+    /// The time in all of the group's idle states, if the time since boot is unknown.
     IdleTime,
 }
 
-/// The share of every state of the group, per cent, and what it is a share of; `None` for a state
-/// whose time is unknown, and where the whole is nothing.
-///
-/// `uptime_s` is the first figure of /proc/uptime, if there is one.
+/// The share of every state of the group, per cent, and what it is a share of; `None` if unknown.
+/// `uptime_s` is the first figure of /proc/uptime.
 pub fn shares(group: &Group, uptime_s: Option<f64>) -> (ShareOf, Vec<Option<f64>>) {
     let idle = group.idle_time_us();
-    // A recording may hold an uptime that is not this one's, and an offline CPU slept uncounted.
+    // A recording's uptime may be from another time, and offline CPUs do not count.
     let since_boot = uptime_s
         .map(|uptime| uptime * 1e6 * group.cpus.len() as f64)
         .filter(|&whole| group.online && idle.is_none_or(|idle| idle as f64 <= whole * 1.01));

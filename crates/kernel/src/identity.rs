@@ -30,7 +30,7 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The machine in a few words, as far as they are known: its name, its processor, its kernel.
+    /// The known ones of its name, processor and kernel.
     pub fn words(&self) -> Vec<String> {
         let kernel = self.kernel.as_ref().map(|kernel| format!("Linux {kernel}"));
         let known = [self.hostname.clone(), self.cpu_model.clone(), kernel];
@@ -45,7 +45,7 @@ impl Identity {
         format!("{kernel}{hypervisor}")
     }
 
-    /// Whatever of it can be read below `root`.
+    /// Reads what is available below `root`.
     pub fn read(root: &Root) -> Self {
         let text = |path: &str| root.line(path);
         let count = |list: &str| {
@@ -89,7 +89,7 @@ fn running_architecture() -> Option<String> {
     Some(uname.machine().to_str()?.to_owned())
 }
 
-/// The architecture that a recorded machine's cpuinfo gives away.
+/// The architecture by a recorded machine's cpuinfo.
 fn architecture(processor: &cpuinfo::Processor) -> Option<&'static str> {
     let x86 = processor.get("vendor_id").is_some() && processor.get("flags").is_some();
     if x86 {
@@ -126,25 +126,24 @@ fn hypervisor(
     if !processor.is_some_and(|processor| processor.has_flag("hypervisor")) {
         return None;
     }
-    let told = if root.is_live() { signature() } else { None };
+    let signature = if root.is_live() { signature() } else { None };
     let clock = match clock_source {
         Some("kvm-clock") => Some("KVM"),
         Some("hyperv_clocksource_tsc_page") => Some("Hyper-V"),
         Some("xen") => Some("Xen"),
         _ => None,
     };
-    let name = told
+    let name = signature
         .map(|name| known_as(&name))
         .or(clock.map(str::to_owned));
     Some(name.unwrap_or_else(|| "hypervisor".to_owned()))
 }
 
-/// The twelve characters that a hypervisor shows in CPUID leaf 0x4000_0000.
+/// The hypervisor's signature, CPUID leaf 0x4000_0000.
 fn signature() -> Option<String> {
     #[cfg(target_arch = "x86_64")]
     {
-        // SAFETY: every x86-64 CPU has CPUID; the leaf is only asked for where the kernel has seen
-        // the hypervisor bit. The call is a safe one in newer versions of Rust.
+        // SAFETY: every x86-64 CPU has CPUID, and the hypervisor bit is set. Safe in newer versions of Rust.
         #[allow(unused_unsafe)]
         let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };
         spelt([leaf.ebx, leaf.ecx, leaf.edx])
@@ -155,7 +154,7 @@ fn signature() -> Option<String> {
     }
 }
 
-/// The text that registers spell, up to a zero; `None` where it is empty or not to be printed.
+/// The text in registers, up to a zero; `None` if it is empty or not printable.
 #[cfg(any(target_arch = "x86_64", test))]
 fn spelt(registers: [u32; 3]) -> Option<String> {
     let bytes: Vec<u8> = registers
@@ -168,7 +167,7 @@ fn spelt(registers: [u32; 3]) -> Option<String> {
         .then_some(name)
 }
 
-/// What people call the hypervisor of that signature or `compatible`.
+/// The common name of the hypervisor with that signature or `compatible`.
 /// Source of the signatures: arch/x86/include/asm and hypervisor.c of the kernel.
 fn known_as(signature: &str) -> String {
     match signature.trim() {

@@ -23,20 +23,19 @@ pub struct IdleState {
     pub exit_latency_us: Option<u64>,
     /// The driver's target residency, µs.
     pub target_residency_us: Option<u64>,
-    /// Present status, `disable`: true where someone wrote 1 there, or where the state is off by
-    /// default and 0 has not been written since.
+    /// `disable`: true if 1 was written there, or the state is off by default and 0 was not written.
     pub disabled: Option<bool>,
-    /// `default_status`: is the state enabled unless someone disables it?
+    /// `default_status`: whether the driver enables it.
     pub enabled_by_default: Option<bool>,
-    /// How often it was entered, since boot.
+    /// Entries since boot.
     pub usage: Option<u64>,
     /// Time spent in it since boot, µs, as the kernel counts it.
     pub time_us: Option<u64>,
-    /// Requests that the hardware or firmware turned down.
+    /// Requests that the hardware or firmware rejected.
     pub rejected: Option<u64>,
-    /// Entered, and too deep for the time that it lasted.
+    /// Entries that were too deep for the idle time.
     pub above: Option<u64>,
-    /// Entered, and a deeper one would have been better.
+    /// Entries for which a deeper state would have been better.
     pub below: Option<u64>,
 }
 
@@ -45,20 +44,19 @@ pub struct IdleState {
 pub struct Cpu {
     /// N of `cpuN`.
     pub number: u32,
-    /// Is it in use, by the kernel's list `online`?
+    /// Whether it is in the kernel's list `online`.
     pub online: bool,
     /// The processor package, by `topology`; `None` where it is unknown.
     pub package: Option<u32>,
     /// The core, unique within its package only; `None` where it is unknown.
     pub core: Option<u32>,
-    /// The per-CPU latency bound (`power/pm_qos_resume_latency_us`): µs; `None` where there is no
-    /// such file. `Some(0)` means no bound, as the kernel documents; the text `n/a` is `Some(-1)`:
-    /// no latency is tolerated at all.
+    /// The CPU's latency bound (`power/pm_qos_resume_latency_us`), µs; `None` without that file. `Some(0)`
+    /// is no bound, as the kernel documents; the text `n/a` is `Some(-1)`: no latency is tolerated.
     pub resume_latency_us: Option<i64>,
-    /// Itself and the CPUs that share its core, ascending; empty where it is unknown.
+    /// Itself and the CPUs that share its core, ascending; empty if unknown.
     #[serde(default)]
     pub siblings: Vec<u32>,
-    /// What sets this CPU's core apart from others of a hybrid machine; `None` where all are alike.
+    /// The kind of core on a hybrid machine; `None` if all are alike.
     #[serde(default)]
     pub kind: Option<CoreKind>,
     /// Empty where this CPU has no cpuidle folder.
@@ -88,37 +86,29 @@ impl Idle {
     /// Reads cpuidle below `root`. A machine without cpuidle is not an error: it has no driver.
     ///
     /// # Errors
-    /// Where not even the list of CPUs can be read.
+    /// If the list of CPUs cannot be read.
     pub fn read(root: &Root) -> Result<Self> {
         let cpuidle = |file: &str| root.line(&format!("{CPU}/cpuidle/{file}"));
         let (present, online) = present_and_online(root)?;
         let places = topology::places(root, &present);
         let kinds = topology::kinds(root, &present);
-        let mut cpus: Vec<Cpu> = present
-            .iter()
-            .map(|&number| Cpu {
+        let cores = cores(&places);
+        let cpu = |&number: &u32| {
+            let place = places.get(&number).cloned().unwrap_or_default();
+            let core = place.package.zip(place.core);
+            let siblings = place.siblings.or_else(|| cores.get(&core?).cloned());
+            Cpu {
                 number,
                 online: online.binary_search(&number).is_ok(),
-                package: None,
-                core: None,
+                package: place.package,
+                core: place.core,
                 resume_latency_us: read_resume_latency(root, number),
-                siblings: Vec::new(),
+                siblings: siblings.unwrap_or_default(),
                 kind: kinds.get(&number).cloned(),
                 states: states(root, number),
-            })
-            .collect();
-        let cores = cores(&places);
-        for cpu in &mut cpus {
-            let Some(place) = places.get(&cpu.number) else {
-                continue;
-            };
-            (cpu.package, cpu.core) = (place.package, place.core);
-            cpu.siblings = match (&place.siblings, place.package.zip(place.core)) {
-                (Some(siblings), _) => siblings.clone(),
-                (None, Some(core)) => cores[&core].clone(),
-                (None, None) => Vec::new(),
-            };
-        }
+            }
+        };
+        let cpus = present.iter().map(cpu).collect();
         let list = |file: &str| {
             let text = root.text(&format!("{CPU}/{file}")).unwrap_or_default();
             // Without `nohz_full=`, some kernels write `(null)` there.
@@ -138,8 +128,8 @@ impl Idle {
         })
     }
 
-    /// Reads again what changes from moment to moment: which CPUs are online, driver and governor,
-    /// counters, limits and bounds. CPUs or a driver that came or went are read again.
+    /// Reads again what changes: governor, counters, limits and bounds, or everything if CPUs or the driver
+    /// changed.
     ///
     /// # Errors
     /// As [`Idle::read`].
@@ -178,13 +168,9 @@ fn present_and_online(root: &Root) -> Result<(Vec<u32>, Vec<u32>)> {
         (!cpus.is_empty()).then_some(cpus)
     };
     let online = list("online");
-    let present = match list("present").or_else(|| cpu_folders(root)) {
-        Some(present) => present,
-        None => match &online {
-            Some(online) => online.clone(),
-            None => return Err(no_cpus(root)),
-        },
-    };
+    let folders = || Some(numbered(root, CPU, "cpu")).filter(|cpus| !cpus.is_empty());
+    let present = list("present").or_else(folders).or(online.clone());
+    let present = present.ok_or_else(|| no_cpus(root))?;
     let online = online.unwrap_or_else(|| {
         let is_online = |cpu: &u32| root.number(&format!("{CPU}/cpu{cpu}/online")) != Some(0);
         present.iter().copied().filter(is_online).collect()
@@ -192,22 +178,11 @@ fn present_and_online(root: &Root) -> Result<(Vec<u32>, Vec<u32>)> {
     Ok((present, online))
 }
 
-/// The CPUs that have a folder, where the lists are missing.
-fn cpu_folders(root: &Root) -> Option<Vec<u32>> {
-    let cpus = numbered(root, CPU, "cpu");
-    (!cpus.is_empty()).then_some(cpus)
-}
-
 /// N of every `prefixN` in a folder, ascending; empty where there is no such folder.
 pub(crate) fn numbered(root: &Root, folder: &str, prefix: &str) -> Vec<u32> {
-    let Ok(entries) = std::fs::read_dir(root.path(folder)) else {
-        return Vec::new();
-    };
-    let number = |entry: std::io::Result<std::fs::DirEntry>| {
-        let name = entry.ok()?.file_name();
-        name.to_str()?.strip_prefix(prefix)?.parse().ok()
-    };
-    let mut numbers: Vec<u32> = entries.filter_map(number).collect();
+    let names = root.names(folder).unwrap_or_default().into_iter();
+    let numbers = names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok());
+    let mut numbers: Vec<u32> = numbers.collect();
     numbers.sort_unstable();
     numbers
 }
@@ -217,7 +192,7 @@ fn no_cpus(root: &Root) -> Error {
     match std::fs::read_to_string(&path) {
         Err(source) if source.kind() == std::io::ErrorKind::NotFound && root.is_live() => {
             Error::Cannot(format!(
-                "{}: there is no such file; mount sysfs (mount -t sysfs sysfs /sys)",
+                "{}: no such file; mount sysfs (mount -t sysfs sysfs /sys)",
                 path.display()
             ))
         }
@@ -225,7 +200,7 @@ fn no_cpus(root: &Root) -> Error {
         Ok(found) => Error::Content {
             path,
             expected: "a list of CPUs such as 0-3",
-            // The first of it: what is no list may be anything.
+            // Its start: an invalid file may be long.
             found: found.trim_end().chars().take(40).collect(),
         },
     }
@@ -309,7 +284,7 @@ fn count(root: &Root, folder: &str, state: &mut IdleState) {
     state.below = number("below");
 }
 
-/// cpuidle's driver and governor, in words.
+/// `driver intel_idle, governor menu`.
 pub fn driver_and_governor(driver: Option<&str>, governor: Option<&str>) -> String {
     let [driver, governor] = [driver, governor].map(|name| name.unwrap_or("none"));
     format!("driver {driver}, governor {governor}")

@@ -28,7 +28,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// Is it a device's interrupt (not a per-CPU timer's or the architecture's own)?
+    /// Whether it is a device's interrupt (not a per-CPU timer's or the architecture's own).
     pub fn is_device(&self) -> bool {
         let numbered = self.name.bytes().all(|byte| byte.is_ascii_digit());
         numbered
@@ -45,8 +45,8 @@ impl Interrupts {
         (!interrupts.cpus.is_empty()).then_some(interrupts)
     }
 
-    /// Reads a /proc/interrupts text. Lines without a count per CPU (`ERR`, `MIS`) are left out;
-    /// what is no such text has no CPUs.
+    /// Reads a /proc/interrupts text, without lines that have no count per CPU (`ERR`, `MIS`); any other
+    /// text has no CPUs.
     pub fn parse(text: &str) -> Self {
         let mut lines = text.lines();
         let heading = lines.next().unwrap_or_default();
@@ -108,8 +108,8 @@ impl Line {
 /// How long interrupts and idle time are counted for [`quiet_cpu`]: some 25 ticks.
 const QUIET_LOOK: Duration = Duration::from_millis(250);
 
-/// The candidate that serves the fewest device interrupts, of those that are mostly idle, counted for
-/// a quarter of a second; the last candidate where the counts cannot be read. `None` without one.
+/// The mostly idle candidate that serves the fewest device interrupts within a quarter of a second; the
+/// last candidate if the counts are unavailable.
 pub fn quiet_cpu(root: &Root, candidates: &[u32]) -> Option<u32> {
     let quietest = || {
         let (before, ticks) = (Interrupts::read(root)?, load::idle_ticks(root)?);
@@ -124,9 +124,9 @@ pub fn quiet_cpu(root: &Root, candidates: &[u32]) -> Option<u32> {
     quietest().or_else(|| candidates.last().copied())
 }
 
-/// The candidate that served the fewest device interrupts between two readings. Of equals, the one
-/// with fewer since boot, then the one with the higher number: what a machine does for itself
-/// gathers on its first CPU. `None` where no candidate is in both readings.
+/// The candidate that served the fewest device interrupts between two readings; of equals, the one with
+/// fewer since boot, then the one with the higher number: the machine's own work gathers on the first
+/// CPU. `None` if no candidate is in both readings.
 pub fn quietest_cpu(before: &Interrupts, after: &Interrupts, candidates: &[u32]) -> Option<u32> {
     let load = |&cpu: &u32| {
         let since_boot = after.device_interrupts(cpu)?;

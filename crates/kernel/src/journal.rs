@@ -1,4 +1,4 @@
-//! Settings that are changed temporarily and restored in every case.
+//! Settings that are changed temporarily and always restored.
 //!
 //! One file below [`FOLDER`] has a record of each changed setting: its original value, the value that
 //! was written, and the claims on it, each of one process's [`Journal`]. To add or remove a claim a
@@ -36,9 +36,9 @@ use settle::{Outcome, write_settings};
 /// Where the journal of the running machine is; empty after a boot, as the settings are.
 pub const FOLDER: &str = "/run/reveille";
 
-/// How long the lock is waited for: taking a hundred CPUs offline and back takes seconds.
+/// The longest wait for the lock: taking a hundred CPUs offline and back takes seconds.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long a command waits at its start, which can do without.
+/// The longest wait at a command's start, which does not need the lock.
 const PATIENCE_AT_START: Duration = Duration::from_millis(500);
 
 /// One setting that was restored, or was not.
@@ -61,19 +61,19 @@ pub struct Restored {
     pub foreign: Vec<(Change, String)>,
     /// Not restored (such as an offline CPU's file), with the reason; still in the journal.
     pub failed: Vec<(Change, String)>,
-    /// How many settings have claims of another PID namespace, which are left alone.
+    /// The number of settings with claims of another PID namespace, which are not touched.
     pub elsewhere: usize,
-    /// What the journal's file held that could not be used, as text.
+    /// Unusable content of the journal's file, as text.
     pub refused: Vec<String>,
 }
 
 impl Restored {
-    /// Nothing was done, and nothing is to be done.
+    /// Whether nothing was done or remains to be done.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// What is not as before, a line each: first what is not restored.
+    /// The settings that were not restored, a line each.
     pub fn complaints(&self) -> Vec<String> {
         let failed = self.failed.iter().map(|(change, why)| {
             let path = change.path.display();
@@ -125,9 +125,8 @@ impl Journal {
     /// that value already, and is not in the journal, is left alone.
     ///
     /// # Errors
-    /// Where the setting is none of those that the journal knows, cannot be read or written, or does
-    /// not take the value, and where the journal cannot be written. Then the setting is as before;
-    /// where even that fails, it is in the journal and tried again at the end.
+    /// If the setting is unknown to the journal, cannot be read or written, or rejects the value, or if the
+    /// journal cannot be written. The setting is then as before, or restored at the end.
     pub fn set(&mut self, path: &str, value: &str) -> Result<()> {
         self.set_all(&[(path.to_owned(), value.to_owned())])
     }
@@ -135,8 +134,7 @@ impl Journal {
     /// As [`Journal::set`], of several settings in this order.
     ///
     /// # Errors
-    /// As [`Journal::set`]: of the first that fails. Those before it are changed, those after it are
-    /// not.
+    /// As [`Journal::set`], of the first that fails; those after it are not changed.
     pub(crate) fn set_all(&mut self, changes: &[(String, String)]) -> Result<()> {
         let owner = Owner::this()?;
         let mut changes = changes.to_vec();
@@ -213,7 +211,7 @@ impl Journal {
             file.close()?;
             return Err(error);
         }
-        // Those before the last one have had their time.
+        // This journal's earlier claims are replaced.
         for &place in claimed {
             let claims = &mut file.records[place].claims;
             let last = claims.iter().rposition(mine);
@@ -228,17 +226,15 @@ impl Journal {
         file.close()
     }
 
-    /// Makes a folder in a file system of the kernel's (such as an instance of the tracer), where
-    /// removing it undoes it with all that is in it.
+    /// Creates a folder in a kernel file system (such as a tracing instance); removing it undoes everything
+    /// in it.
     ///
     /// # Errors
-    /// As [`Journal::set`], and where it is there already.
+    /// As [`Journal::set`], and if it exists.
     pub fn make_folder(&mut self, path: &str) -> Result<()> {
         let full = self.root.path(path);
         match full.symlink_metadata().is_ok() {
-            true => Err(Error::at_setting(&full)(
-                std::io::ErrorKind::AlreadyExists.into(),
-            )),
+            true => Err(Error::at_setting(&full)(std::io::ErrorKind::AlreadyExists)),
             false => self.set(path, PRESENT),
         }
     }
@@ -247,7 +243,7 @@ impl Journal {
     /// elsewhere and leaves there, are restored with them.
     ///
     /// # Errors
-    /// As [`Journal::set`]: of the first that fails. Those before it are offline, those after it are not.
+    /// As [`Journal::set`], of the first that fails; those after it stay online.
     pub fn take_offline(&mut self, cpus: &[u32]) -> Result<()> {
         let owner = Owner::this()?;
         let changes: Vec<_> = cpus
@@ -351,21 +347,20 @@ impl Journal {
         }
     }
 
-    /// What stands at a known setting that is to get that value.
+    /// The present value of a known setting that takes `value`.
     fn read(&self, path: &str, value: &str) -> Result<String> {
         let kind = match kind::of(path) {
             Some(kind) if kind.takes(value) => kind,
             Some(_) => return Err(Error::Usage(format!("{path} takes no {value:?}"))),
             None => {
-                let why = format!("{path} is unknown to reveille");
-                return Err(Error::Usage(why));
+                return Err(Error::Usage(format!("{path} is unknown to reveille")));
             }
         };
         let path = self.root.path(path);
         let present = kind.read(&path)?;
         match kind.takes(&present) {
             true => Ok(present),
-            // It is not restored.
+            // It could not be restored.
             false => Err(Error::Content {
                 path,
                 expected: "a value of this setting",
@@ -398,11 +393,10 @@ impl Drop for Journal {
     }
 }
 
-/// Gives up the claims of programs that run no more, unless they meant to keep them. No journal,
-/// nothing to do.
+/// Removes the claims of programs that have ended, except kept ones.
 ///
 /// # Errors
-/// Where the journal is not to be trusted, cannot be read, or is in use for long.
+/// If the journal is not trusted, cannot be read, or is in use for long.
 pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
     let mut ended = EndedOwners::default();
     give_up(root, folder, PATIENCE_AT_START, &[], |claim| {
@@ -410,8 +404,8 @@ pub fn recover(root: &Root, folder: &Path) -> Result<Restored> {
     })
 }
 
-/// As [`recover`], and gives up what was meant to be kept. With `all`, also the claims of another
-/// PID namespace (a container's), which may be in use there.
+/// As [`recover`], and removes kept claims. With `all`, also those of another PID namespace (a
+/// container's), which may be in use there.
 ///
 /// # Errors
 /// As [`recover`].
@@ -430,7 +424,7 @@ pub fn release(root: &Root, folder: &Path, all: bool) -> Result<Restored> {
 struct EndedOwners(HashMap<Owner, bool>);
 
 impl EndedOwners {
-    /// Is it known that no run needs this any more?
+    /// Whether the claim's owner is known to have ended, and the claim is not kept.
     fn has_ended(&mut self, claim: &Claim) -> bool {
         if claim.kept {
             return false;
@@ -583,7 +577,7 @@ fn add_lost(records: &mut Vec<Record>, known: Record) {
     }
 }
 
-/// For a user who may not change the settings: what there is to restore.
+/// What there is to restore, for a user who may not change settings.
 fn only_look(
     root: &Root,
     folder: &Path,
@@ -597,7 +591,7 @@ fn only_look(
                 before: record.original.clone(),
                 set: claim.value.clone(),
             };
-            restored.failed.push((change, "only root may".into()));
+            restored.failed.push((change, "only root can".into()));
         }
     }
     Ok(restored)
@@ -610,20 +604,13 @@ fn online(cpu: u32) -> String {
 
 /// The settings of all interrupts, and the CPUs that each may go to.
 fn interrupts(root: &Root) -> Vec<(String, String)> {
-    let folders = std::fs::read_dir(root.path("/proc/irq"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let named = folders.filter_map(|folder| folder.file_name().into_string().ok());
     let setting = |number: String| {
         let path = format!("/proc/irq/{number}/smp_affinity_list");
-        let kind = kind::of(&path)?;
-        Some((kind.read(&root.path(&path)).ok()?, path))
+        let cpus = kind::of(&path)?.read(&root.path(&path)).ok()?;
+        Some((path, cpus))
     };
-    named
-        .filter_map(setting)
-        .map(|(cpus, path)| (path, cpus))
-        .collect()
+    let numbers = root.names("/proc/irq").unwrap_or_default();
+    numbers.into_iter().filter_map(setting).collect()
 }
 
 /// Where a setting's record is.

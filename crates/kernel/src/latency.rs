@@ -1,15 +1,15 @@
-//! A latency bound as people write it: `100us`, `1.5ms`, `0`.
+//! Parses a latency bound: `100us`, `1.5ms`, `0`.
 
 use crate::pm_qos::NO_BOUND_US;
 
 /// Units of a bound, µs each.
 const UNITS: [(&str, f64); 4] = [("us", 1.0), ("µs", 1.0), ("ms", 1e3), ("s", 1e6)];
 
-/// Reads a bound, µs. The unit is required, except for zero: no latency at all, so no sleep.
+/// The bound, µs. The unit is required, except for zero: no latency, so no sleep.
 ///
 /// # Errors
-/// One line, without the text itself: no number, no unit, a fraction of a microsecond (the kernel
-/// counts whole ones), or 2000 s and more, which the kernel takes as "no bound".
+/// One line, without the text itself: no number, no unit, a fraction of a microsecond, or 2000 s and
+/// more, the kernel's "no bound".
 pub fn parse_bound(text: &str) -> std::result::Result<u32, String> {
     let text = text.trim();
     if text.starts_with('-') {

@@ -19,9 +19,9 @@
 //! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
 //! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
 //! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
-//! - [`Account`] and [`RunAs`]: users, and with whose rights a user's command runs.
-//! - `bpf` (with that feature): loading BPF programs, memory that is shared with them, what they cost.
-//! - [`Journal`]: settings that are changed temporarily and restored in every case.
+//! - [`Account`] and [`RunAs`]: user accounts, and running a command with their rights.
+//! - `bpf` (with that feature): loading BPF programs, memory shared with them, their run time.
+//! - [`Journal`]: settings that are changed temporarily and always restored.
 //!
 //! ```
 //! use reveille_kernel::{Idle, Root};

@@ -1,9 +1,8 @@
-//! Which idle states CPUs may use.
+//! Limits on the idle states that CPUs may use.
 //!
-//! A limit is planned CPU by CPU, for the same name may be another index, another depth or nothing
-//! at all on the other kind of core of a hybrid machine. What a governor makes of it is its own:
-//! menu, teo and ladder use no disabled state (but the shallowest, where all are disabled), and
-//! haltpoll does not look.
+//! A limit is planned for each CPU, because a name may have another index or depth, or be missing, on the
+//! other kind of core of a hybrid machine. The governors menu, teo and ladder use no disabled state
+//! (except the shallowest, if all are disabled); haltpoll ignores limits.
 //! Source: drivers/cpuidle/governors/ of the kernel.
 
 mod plan;
@@ -36,15 +35,15 @@ pub struct Setting {
     pub disable: bool,
 }
 
-/// What a limit sets on these CPUs. Offline ones are passed over: their settings cannot be written.
+/// What a limit sets on these CPUs, except offline ones, whose settings cannot be written.
 ///
 /// With [`Limit::Deepest`], a CPU without a state of that name is limited by exit latency: to its
 /// deepest state that is not deeper than any of that name elsewhere on the machine. A named state
 /// that was disabled is enabled, and shallower ones are left as they are.
 ///
 /// # Errors
-/// [`Error::Usage`] for a CPU that is not there, and for a name that none of these CPUs has;
-/// [`Error::Cannot`] where none of them has idle states.
+/// [`Error::Usage`] for an unknown CPU, and for a name that none of these CPUs has; [`Error::Cannot`] if
+/// none of them has idle states.
 pub fn settings(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>> {
     let mut chosen = Vec::new();
     for &cpu in cpus {
@@ -102,16 +101,15 @@ fn deepest(idle: &Idle, cpu: &Cpu, name: &str) -> Vec<Setting> {
     let Some(state) = not_deeper(idle, cpu, name) else {
         return Vec::new();
     };
-    // It was not named itself: what is off stays off.
+    // It was not named itself: it stays disabled if it is.
     let deeper = cpu.states.iter().filter(|other| other.index > state.index);
     deeper
         .map(|state| setting(cpu.number, state, true))
         .collect()
 }
 
-/// The deepest state of a CPU that wakes no slower than the state of that name does elsewhere, by
-/// the driver's figures; its shallowest one where all are slower, or where no figure is known.
-/// `None` for a CPU without states.
+/// The deepest state of a CPU with at most the exit latency that the state of that name has elsewhere; its
+/// shallowest state if there is none. `None` for a CPU without states.
 pub fn not_deeper<'a>(idle: &Idle, cpu: &'a Cpu, name: &str) -> Option<&'a IdleState> {
     let namesakes = idle.cpus.iter().flat_map(|cpu| &cpu.states);
     let bound = namesakes
@@ -145,11 +143,11 @@ fn up_to(cpu: u32, states: &[IdleState], deepest: u32) -> Vec<Setting> {
         .collect()
 }
 
-/// Sets what was planned.
+/// Applies the settings.
 ///
 /// # Errors
-/// [`Error::Cannot`] where this user may not, and where a setting is not there or does not take the
-/// value: those before it may have been changed; the journal has them.
+/// [`Error::Cannot`] if this user may not, or a setting is missing or rejects the value; those before it
+/// may have been changed, and are in the journal.
 pub fn apply(journal: &mut Journal, settings: &[Setting]) -> Result<()> {
     let value = |disable| if disable { "1" } else { "0" };
     let changes = settings
@@ -164,9 +162,8 @@ fn file_of(setting: &Setting) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/cpuidle/state{index}/disable")
 }
 
-/// Allows `deepest` and what is shallower on this CPU, and disables what is deeper, as every
-/// governor honours it. Other CPUs are left alone, and so is a shallower state that was
-/// disabled.
+/// Allows `deepest` on this CPU and disables deeper states, in a way that every governor honours.
+/// Shallower states are not changed.
 ///
 /// # Errors
 /// As [`apply`].
@@ -178,8 +175,7 @@ pub fn allow_up_to(
     deepest: u32,
 ) -> Result<()> {
     if poll(states).is_some_and(|poll| poll.index == deepest) {
-        // Some governors (haltpoll) halt even where the state is disabled, but none does where no
-        // latency at all is tolerated.
+        // Some governors (haltpoll) ignore disabled states, but none halts if no latency is tolerated.
         match crate::requests::bound_cpus(journal, root, &[cpu], 0) {
             // A kernel without that setting.
             Err(Error::Cannot(_)) if !root.path(&crate::requests::file_of(cpu)).exists() => {}
@@ -192,7 +188,7 @@ pub fn allow_up_to(
 /// The state of that name, in any case.
 ///
 /// # Errors
-/// [`Error::Usage`] where the CPU has no such state; it names those that there are.
+/// [`Error::Usage`] if the CPU has no such state; it lists the CPU's states.
 pub fn by_name<'a>(states: &'a [IdleState], cpu: u32, name: &str) -> Result<&'a IdleState> {
     let found = states.iter().find(|state| is(state, name));
     found.ok_or_else(|| {

@@ -1,5 +1,4 @@
-//! Network interfaces: their interrupts and where these go, and what of their settings makes a
-//! packet wait.
+//! Network interfaces: their interrupts, and settings that delay packets.
 
 pub mod ethtool;
 
@@ -21,11 +20,11 @@ pub struct Interface {
     pub name: String,
     /// `ifindex`: the kernel's number of it.
     pub index: u32,
-    /// It has a device behind it.
+    /// It has a device.
     pub physical: bool,
     /// The interrupts of its device, or of the controller that the device is on.
     pub interrupts: Vec<Interrupt>,
-    /// Packet steering (RPS): receive queues whose packets other CPUs handle, with these.
+    /// Packet steering (RPS): receive queues whose packets other CPUs handle.
     pub steering: Vec<Steering>,
     /// Poll intervals to wait with interrupts off after a poll (`napi_defer_hard_irqs`).
     pub defer_hard_irqs: Option<u64>,
@@ -49,7 +48,7 @@ pub struct Interrupt {
     pub name: Option<String>,
     /// CPUs that may serve it.
     pub allowed: Option<Vec<u32>>,
-    /// Those that do, where the kernel reports them.
+    /// CPUs that serve it, if reported.
     pub effective: Option<Vec<u32>>,
 }
 
@@ -72,23 +71,15 @@ pub struct RuntimePower {
     pub control: String,
     /// `active`, `suspended`, `unsupported`...
     pub status: Option<String>,
-    /// How long it is idle before it is suspended, ms; negative: it never is. `None` where that is
-    /// unknown.
+    /// Idle time before it is suspended, ms; negative: never.
     pub autosuspend_delay_ms: Option<i64>,
 }
 
 /// Names of the interfaces below `root`, in order.
 pub fn names(root: &Root) -> Vec<String> {
-    let Ok(entries) = std::fs::read_dir(root.path(CLASS)) else {
-        return Vec::new();
-    };
-    let mut names: Vec<String> = entries
-        .flatten()
-        // bonding_masters is a file there.
-        .filter(|entry| entry.path().join("ifindex").exists())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
+    let mut names = root.names(CLASS).unwrap_or_default();
+    // bonding_masters is a file there.
+    names.retain(|name| root.path(&format!("{CLASS}/{name}/ifindex")).exists());
     names
 }
 
@@ -146,7 +137,7 @@ impl Interface {
                     .unwrap_or_default(),
                 control,
                 status: below("power/runtime_status"),
-                // Where autosuspend is not used, reading it is refused.
+                // Unreadable if autosuspend is not used.
                 autosuspend_delay_ms: below("power/autosuspend_delay_ms")
                     .and_then(|text| text.parse().ok()),
             }),
@@ -155,9 +146,8 @@ impl Interface {
     }
 }
 
-/// The index that the running kernel knows the interface by in this process's network namespace;
-/// `None` where it knows none of that name. `/sys` may show another namespace's interfaces (after
-/// `nsenter --net` alone).
+/// The interface's index in this process's network namespace; `/sys` may show another namespace's
+/// interfaces (after `nsenter --net` alone).
 pub fn index_here(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     // SAFETY: `name` is a string that ends with a zero and outlives the call.
@@ -167,8 +157,8 @@ pub fn index_here(name: &str) -> Option<u32> {
     }
 }
 
-/// The device that has the interface's interrupts: of its ancestors the first with MSI interrupts
-/// or one of its own (a virtio or USB device has none itself), else the device alone.
+/// The device with the interface's interrupts: the device or its first ancestor that has any (a virtio or
+/// USB device has none), else the device.
 fn device(root: &Root, folder: &str) -> Option<PathBuf> {
     let own = root.path(&format!("{folder}/device")).canonicalize().ok()?;
     let top = root.path("sys/devices").canonicalize().ok()?;
@@ -177,7 +167,7 @@ fn device(root: &Root, folder: &str) -> Option<PathBuf> {
     with_interrupts.next().map(Path::to_owned).or(Some(own))
 }
 
-/// As it is called on the machine itself.
+/// The path on the machine itself.
 fn shown(root: &Root, path: &Path) -> String {
     let top = root.path("").canonicalize().unwrap_or_default();
     let below = path.strip_prefix(&top).unwrap_or(path);
@@ -255,19 +245,19 @@ fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
 fn link_states(device: &Path) -> Option<Vec<String>> {
     let entries = std::fs::read_dir(device.join("link")).ok()?;
     let mut enabled = Vec::new();
-    let mut told = false;
+    let mut reported = false;
     for entry in entries.flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let Some(state) = name.strip_suffix("_aspm") else {
             continue;
         };
-        told = true;
+        reported = true;
         if std::fs::read_to_string(entry.path()).is_ok_and(|text| text.trim() == "1") {
             enabled.push(state.to_owned());
         }
     }
     enabled.sort();
-    told.then_some(enabled)
+    reported.then_some(enabled)
 }
 
 #[cfg(test)]

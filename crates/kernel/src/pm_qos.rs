@@ -25,13 +25,12 @@ pub struct Holder {
     pub command: String,
 }
 
-/// The lowest bound that is requested now, µs; `None` where no process, the kernel's drivers among
-/// them, requests one.
+/// The lowest bound that processes and drivers request now, µs; `None` if there is none.
 ///
 /// # Errors
-/// Where there is no such device, or this user may not open it.
+/// If the device is missing, or this user may not open it.
 pub fn current_bound_us() -> io::Result<Option<u32>> {
-    // Opening it makes a request of "no bound", which goes with the descriptor.
+    // Opening it makes a request of "no bound", which ends with the descriptor.
     let mut value = [0; 4];
     File::open(DEVICE)?.read_exact(&mut value)?;
     Ok(bound(i32::from_ne_bytes(value)))
@@ -41,11 +40,11 @@ fn bound(value: i32) -> Option<u32> {
     (value != NO_BOUND_US).then_some(value.max(0).unsigned_abs())
 }
 
-/// Processes that have the device open (except this one), and whether all processes could be looked into:
-/// other users' only by root.
+/// Other processes that have the device open, and whether all processes could be examined: other users'
+/// need root.
 ///
 /// # Errors
-/// Where the folder of processes cannot be listed.
+/// If the folder of processes cannot be listed.
 pub fn holders(proc_folder: &Path) -> io::Result<(Vec<Holder>, bool)> {
     let mut holders = Vec::new();
     let mut saw_all = true;

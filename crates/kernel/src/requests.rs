@@ -1,4 +1,4 @@
-//! Latency bounds that this process asks for: on all CPUs, or on some.
+//! Latency bounds that this process requests, on all CPUs or on some.
 //!
 //! Sources: Documentation/power/pm_qos_interface.rst and Documentation/admin-guide/pm/cpuidle.rst
 //! of the kernel.
@@ -18,11 +18,11 @@ pub struct Request {
 }
 
 impl Request {
-    /// Asks that no CPU take longer than `bound_us` to wake, µs; zero: that none sleep. The tightest
+    /// Requests that no CPU take longer than `bound_us` to wake, µs; zero: that none sleep. The tightest
     /// request of all processes counts.
     ///
     /// # Errors
-    /// [`Error::Cannot`] where there is no such device or this user may not open it.
+    /// [`Error::Cannot`] if the device is missing, or this user may not open it.
     pub fn hold(bound_us: u32) -> Result<Self> {
         let refused = |source: io::Error| match source.kind() {
             io::ErrorKind::PermissionDenied => Error::Cannot(format!(
@@ -48,7 +48,7 @@ impl Request {
         let bound = i32::try_from(bound_us)
             .map_err(|_| Error::Usage(format!("{bound_us} µs is beyond what {DEVICE} takes")))?;
         device.write_all(&bound.to_ne_bytes()).map_err(refused)?;
-        // Another user's rights may not suffice to read it.
+        // Reading may not be permitted.
         if let Ok(held) = pm_qos::current_bound_us()
             && held.is_none_or(|held| held > bound_us)
         {
@@ -60,8 +60,7 @@ impl Request {
     }
 }
 
-/// Is it a device of the kernel's driver "misc", which has this one (Documentation/admin-guide/
-/// devices.txt: major number 10)?
+/// Whether it is a device of the driver "misc" (Documentation/admin-guide/devices.txt: major number 10).
 fn is_the_kernels(device: &Metadata) -> bool {
     const MISC: u64 = 10;
     device.file_type().is_char_device() && nix::sys::stat::major(device.rdev()) == MISC
@@ -72,8 +71,7 @@ pub fn file_of(cpu: u32) -> String {
     format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us")
 }
 
-/// What stands in a CPU's own setting for a bound: there `0` means "no bound", and `n/a` that no
-/// latency at all is tolerated.
+/// The text of a bound in a CPU's own setting: `0` means "no bound", `n/a` that no latency is tolerated.
 fn text_of(bound_us: u32) -> String {
     match bound_us {
         0 => "n/a".to_owned(),
@@ -81,13 +79,12 @@ fn text_of(bound_us: u32) -> String {
     }
 }
 
-/// Bounds these CPUs' own latency, µs; zero: they do not sleep. The kernel keeps such a bound until
-/// it is removed, so it goes through the journal. All requests share one setting: the tightest
-/// bound stays, this one or another.
+/// Bounds the latency of these CPUs, µs; zero: they do not sleep. The bound outlives the process, so it is
+/// set through the journal. Of several bounds the tightest stays.
 ///
 /// # Errors
-/// [`Error::Cannot`] where a CPU has no such setting, or this user may not change it; what was
-/// changed before is in the journal.
+/// [`Error::Cannot`] if a CPU has no such setting, or this user may not change it; earlier changes are in
+/// the journal.
 pub fn bound_cpus(journal: &mut Journal, root: &Root, cpus: &[u32], bound_us: u32) -> Result<()> {
     if let Some(cpu) = cpus.iter().find(|&&cpu| root.text(&file_of(cpu)).is_none()) {
         return Err(Error::Cannot(format!(
@@ -101,14 +98,13 @@ pub fn bound_cpus(journal: &mut Journal, root: &Root, cpus: &[u32], bound_us: u3
     set.map_err(|error| error.by_root("a CPU's latency bound can only be set"))
 }
 
-/// Does anything look at latency bounds here: a cpuidle driver, and a governor that chooses among
-/// its states? Without them the kernel's default idle routine runs whatever is asked for.
+/// Whether latency bounds have an effect: it takes a cpuidle driver and a governor. Without them the
+/// kernel's default idle routine ignores bounds.
 pub fn honoured(idle: &Idle) -> bool {
     idle.driver.is_some() && idle.governor.is_some()
 }
 
-/// Does the governor keep to this bound, µs? haltpoll looks only whether it is 0, and takes its one
-/// state that sleeps under every other.
+/// Whether the governor honours this bound, µs; haltpoll honours only 0.
 /// Source: drivers/cpuidle/governors/haltpoll.c of the kernel.
 pub fn is_kept_to(idle: &Idle, bound_us: u32) -> bool {
     bound_us == 0 || idle.governor.as_deref() != Some("haltpoll")

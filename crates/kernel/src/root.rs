@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// Where `/sys` and `/proc` are looked for. `Root::default()` is the running machine.
+/// The folder of `/sys` and `/proc`. `Root::default()` is the running machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Root {
     folder: PathBuf,
@@ -31,7 +31,7 @@ impl Root {
         Self { folder, is_live }
     }
 
-    /// Is this the running machine?
+    /// Whether this is the running machine.
     pub fn is_live(&self) -> bool {
         self.is_live
     }
@@ -41,8 +41,8 @@ impl Root {
         self.folder.join(path.trim_start_matches('/'))
     }
 
-    /// The file's text without trailing white space; `None` where there is no such file or it
-    /// cannot be read (sysfs files of an offline CPU answer with errors).
+    /// The file's text without trailing white space; `None` if it cannot be read (such as some files of an
+    /// offline CPU).
     pub fn text(&self, path: &str) -> Option<String> {
         let path = self.path(path);
         // A recording may hold anything, such as a FIFO that is never written to.
@@ -53,8 +53,8 @@ impl Root {
         Some(String::from_utf8_lossy(&text).trim_end().to_owned())
     }
 
-    /// The file's one line, without control characters: what is shown on a terminal must not steer
-    /// it, and a recording may come from anywhere. `None` where it is absent or empty.
+    /// The file's one line, with spaces for control characters, which must not reach a terminal (a recording
+    /// may come from anywhere). `None` if it is absent or empty.
     pub fn line(&self, path: &str) -> Option<String> {
         let line = self
             .text(path)?
@@ -62,6 +62,15 @@ impl Root {
             .trim()
             .to_owned();
         (!line.is_empty()).then_some(line)
+    }
+
+    /// The names in a folder, ascending; `None` where there is no such folder.
+    pub(crate) fn names(&self, folder: &str) -> Option<Vec<String>> {
+        let entries = std::fs::read_dir(self.path(folder)).ok()?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let mut names: Vec<String> = names.collect();
+        names.sort_unstable();
+        Some(names)
     }
 
     /// The file's number; `None` where it is absent or is no number.

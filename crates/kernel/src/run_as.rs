@@ -1,7 +1,5 @@
-//! A user's command: whose rights it runs with, and which descriptors reach it.
-//!
-//! A program that needs root runs commands that do not. [`RunAs`] gives such a command the rights
-//! of the user who called `sudo`, or of a user that is named, and none of this process's own files.
+//! Runs a user's command with the rights of the user who called `sudo`, or of a named user, and with none of
+//! this process's own descriptors.
 
 use std::ffi::OsStr;
 use std::io::{self, PipeReader, PipeWriter};
@@ -17,11 +15,10 @@ use nix::unistd::{AccessFlags, Uid};
 
 use crate::{Account, Error, Result};
 
-/// The descriptors above 2 that this process inherited: a shell's `3>file`, the jobserver of `make`;
-/// and how many of them it might have.
+/// The descriptors above 2 that this process inherited (a shell's `3>file`, the jobserver of `make`) and
+/// their limit.
 ///
-/// They are the caller's and meant for the command. Everything that this process opens is not, nor is
-/// a limit that it raises for that.
+/// They are passed on to the command, unlike what this process opens, and a limit that it raises.
 #[derive(Debug, Clone, Default)]
 pub struct Inherited {
     descriptors: Vec<RawFd>,
@@ -30,13 +27,12 @@ pub struct Inherited {
 }
 
 impl Inherited {
-    /// To be called before this process opens anything, as the first thing in `main`. Without /proc
-    /// there are none.
+    /// Call it first in `main`, before anything is opened. Empty without /proc.
     pub fn at_start() -> Self {
         let entries = std::fs::read_dir("/proc/self/fd").into_iter().flatten();
         let number =
             |entry: io::Result<std::fs::DirEntry>| entry.ok()?.file_name().to_str()?.parse().ok();
-        // The folder's own descriptor is open, too, and closed at an exec.
+        // The folder's own descriptor is closed at exec.
         let mut all: Vec<RawFd> = entries
             .filter_map(number)
             .filter(|&descriptor| descriptor > 2 && survives_exec(descriptor))
@@ -55,20 +51,19 @@ fn survives_exec(descriptor: RawFd) -> bool {
     flags >= 0 && flags & libc::FD_CLOEXEC == 0
 }
 
-/// What a user's command gets of this process.
+/// How a user's command is run.
 #[derive(Debug, Clone, Default)]
 pub struct RunAs {
-    /// Whose rights; `None`: those of this process.
+    /// `None`: with the rights of this process.
     account: Option<Account>,
     inherited: Inherited,
 }
 
 impl RunAs {
-    /// As the user of that name or number. Without one: as the user who called `sudo`, where this
-    /// process is root by sudo, else as this process.
+    /// As the user of that name or number; by default as the user who called `sudo`, else as this process.
     ///
     /// # Errors
-    /// [`Error::Usage`] for an unknown user, and for another user where this process is not root.
+    /// [`Error::Usage`] for an unknown user, and for another user if this process is not root.
     pub fn new(user: Option<&str>, inherited: Inherited) -> Result<Self> {
         let own = Uid::effective();
         let account = match user {
@@ -84,21 +79,21 @@ impl RunAs {
         }
     }
 
-    /// The user's name, where it is not this process's own user.
+    /// The user's name, if it is not this process's own user.
     pub fn user(&self) -> Option<&str> {
         Some(&self.account.as_ref()?.name)
     }
 
-    /// The program that a name stands for, as execvp(3) finds it with that user's rights.
+    /// The path of a program, as execvp(3) finds it with that user's rights.
     ///
     /// # Errors
-    /// [`Error::Usage`] where there is no such program, or the user may not execute it.
+    /// [`Error::Usage`] if there is no such program, or the user may not execute it.
     pub fn find(&self, name: &OsStr) -> Result<PathBuf> {
         let Some(account) = &self.account else {
             return find(name);
         };
         let rights = Rights::of(account);
-        // Rights belong to a thread; this one ends with the look.
+        // Rights belong to a thread; this one ends after the search.
         let looked = std::thread::scope(|scope| {
             let look = scope.spawn(|| rights.take().map(|()| find(name)));
             look.join().expect("looking does not panic")
@@ -119,11 +114,11 @@ impl RunAs {
         })
     }
 
-    /// A pipe for the command to write to. It is the user's, so that the command may open it anew,
-    /// as /dev/stdout or /dev/stderr.
+    /// A pipe for the command to write to, owned by the user, so that the command may reopen it as
+    /// /dev/stdout or /dev/stderr.
     ///
     /// # Errors
-    /// Where there are no descriptors left.
+    /// If no descriptor is left.
     pub fn pipe(&self) -> io::Result<(PipeReader, PipeWriter)> {
         let (reads, writes) = io::pipe()?;
         if let Some(account) = &self.account {
@@ -132,12 +127,11 @@ impl RunAs {
         Ok((reads, writes))
     }
 
-    /// Sets the command up: the user's rights and environment, and no descriptor of this process
-    /// but those that it inherited, the command's 0 to 2, and what is made between fork and exec; their
-    /// limit is the inherited one.
+    /// Sets the command up with the user's rights and environment, the inherited descriptors and their
+    /// limit; other descriptors above 2 are closed.
     ///
-    /// The user gets no capability. `HOME`, `USER`, `LOGNAME` and `SHELL` become theirs, `MAIL` and
-    /// what sudo adds about its caller go; all else stays as it is in this process.
+    /// The command gets no capability. `HOME`, `USER`, `LOGNAME` and `SHELL` become the user's, `MAIL` and
+    /// sudo's variables are removed.
     pub fn apply(&self, command: &mut Command) {
         let rights = self.account.as_ref().map(|account| {
             set_environment(command, account);
@@ -167,7 +161,7 @@ fn set_environment(command: &mut Command, account: &Account) {
         .env("SHELL", &account.shell)
         .env("USER", &account.name)
         .env("LOGNAME", &account.name)
-        // Names the mailbox of whom the process ran as before.
+        // The mailbox of the former user.
         .env_remove("MAIL");
     for (name, _) in std::env::vars_os() {
         if name.as_encoded_bytes().starts_with(b"SUDO_") {
@@ -216,24 +210,15 @@ impl Rights {
     }
 }
 
-/// capget(2)'s header: version 3, of two words for each set, and this thread.
-#[repr(C)]
-struct CapabilityHeader {
-    version: u32,
-    pid: i32,
-}
-
 /// Leaving uid 0 clears the permitted and effective sets, unless the securebits prevent it, and
 /// never the inheritable one. The ambient set is within both.
 fn drop_capabilities() -> io::Result<()> {
-    let header = CapabilityHeader {
-        version: 0x2008_0522,
-        pid: 0,
-    };
+    // capget(2): version 3, of two words for each set, and this thread.
+    let header = [0x2008_0522_u32, 0];
     // Effective, permitted and inheritable, twice.
     let none = [0_u32; 6];
     // SAFETY: the kernel reads the header and as many words as its version has.
-    made(unsafe { libc::syscall(libc::SYS_capset, &raw const header, none.as_ptr()) })
+    made(unsafe { libc::syscall(libc::SYS_capset, header.as_ptr(), none.as_ptr()) })
 }
 
 fn made(returned: libc::c_long) -> io::Result<()> {

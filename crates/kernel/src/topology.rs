@@ -1,4 +1,4 @@
-//! Where a CPU is (package, core, siblings), and what kind of core it is on a hybrid machine.
+//! A CPU's package, core and siblings, and its kind of core on a hybrid machine.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,7 @@ const CPU: &str = "sys/devices/system/cpu";
 /// 10 %, hybrid kinds by 25 % and more.
 const SAME_KIND_SHARE: f64 = 0.15;
 
-/// What sets a core apart from others of the same machine, by the best figure of the kernel.
+/// The kind of a core on a hybrid machine, by the best available figure.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CoreKind {

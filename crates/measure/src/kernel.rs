@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
-use reveille_kernel::bpf::{self as bpf, KernelBtf, Shared, word, words};
+use reveille_kernel::bpf::{self, KernelBtf, Shared, word, words};
 use reveille_results::description::Cost;
 
 use crate::distance::DRAWN;
@@ -244,13 +244,11 @@ impl Kernel {
     pub fn start_timer(&self) -> Result<()> {
         let program = &self.skel.progs.start_timer;
         let start = || Ok(program.test_run(ProgramInput::default())?.return_value);
-        match reveille_kernel::bpf::while_out_of_memory(start)? {
+        match bpf::while_out_of_memory(start)? {
             0 => {}
             errno => {
-                return Err(Error::System {
-                    what: "starting the BPF timer",
-                    source: std::io::Error::from_raw_os_error(errno),
-                });
+                let error = std::io::Error::from_raw_os_error(errno);
+                return Err(Error::system("starting the BPF timer")(error));
             }
         }
         if !self.timer_is_absolute() && self.expiry_probe.get().is_none() {

@@ -1,9 +1,9 @@
 //! Measuring how long a CPU takes to wake.
 //!
-//! A source wakes the measured CPU at a known instant, a probe sees it wake, and datapoints
-//! come out. There are two probes: BPF programs in the idle loop (the feature `bpf`), and a waiting
-//! thread where BPF cannot be had. [`measure`] does a whole run: characterisation, the idle
-//! states in turn, and everything that was changed put back; a [`Recorder`] keeps what comes out.
+//! A source wakes the measured CPU at a known instant, and a probe observes the wake-up. There are two
+//! probes: BPF programs in the idle loop (the feature `bpf`), and a waiting thread if BPF is
+//! unavailable. [`measure`] does a whole run: characterisation, the idle states in turn, and restoring
+//! all settings; a [`Recorder`] stores the datapoints.
 //!
 //! Times are CLOCK_MONOTONIC, ns.
 

@@ -1,8 +1,6 @@
 //! CPU affinity and priority of the threads: all but the waiting one stay off the measured CPU.
 
 use nix::libc;
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
 use reveille_kernel::Idle;
 use reveille_kernel::affinity::{self, Binding};
 
@@ -71,11 +69,7 @@ impl Elsewhere {
         if self.cpus.is_empty() {
             return Ok(());
         }
-        let mut set = CpuSet::new();
-        for &cpu in &self.cpus {
-            set.set(cpu as usize).map_err(Error::system("CPU number"))?;
-        }
-        sched_setaffinity(Pid::from_raw(0), &set).map_err(Error::system("sched_setaffinity"))
+        affinity::bind(&self.cpus).map_err(Error::system("sched_setaffinity"))
     }
 }
 

@@ -16,15 +16,8 @@ const WINDOWS: usize = 7;
 const WINDOWS_NEEDED: usize = 5;
 const WINDOW: Duration = Duration::from_millis(100);
 
-/// The probes' cost on the measured CPU, ns per idle period.
-pub struct ProbeCost {
-    /// The probe at idle entry and exit together.
-    pub idle: Cost,
-    /// The probes at interrupts and softirqs.
-    pub interrupts: Cost,
-}
-
-/// The probes' cost by `bpf_stats_enabled`, from several short windows. It includes their early
+/// The probes' cost by `bpf_stats_enabled`, ns per idle period, from several short windows: of the
+/// probe at idle entry and exit, and of those at interrupts and softirqs. It includes their early
 /// returns on other CPUs, so it is an upper bound if those are busy. `None` if the kernel does not
 /// count or the CPU was idle in too few windows.
 pub fn count(
@@ -32,24 +25,17 @@ pub fn count(
     source: &mut dyn EventSource,
     distances: &Distances,
     seed: u64,
-) -> Result<Option<ProbeCost>> {
+) -> Result<Option<(Cost, Cost)>> {
     let Some(_counting) = Counting::start() else {
         return Ok(None);
     };
     source.start(kernel, &distances.draw(crate::distance::DRAWN, seed))?;
     let (mut at_idle, mut at_interrupts) = (Vec::new(), Vec::new());
     let now = || -> Result<(u64, u64, u64)> {
-        let at_interrupts: Result<Vec<u64>> = kernel
-            .interrupt_probes()
-            .into_iter()
-            .map(run_time_ns)
-            .collect();
+        let at_interrupts = kernel.interrupt_probes().into_iter().map(run_time_ns);
+        let at_interrupts = at_interrupts.sum::<Result<u64>>()?;
         let at_idle = run_time_ns(kernel.idle_probe())?;
-        Ok((
-            at_idle,
-            at_interrupts?.iter().sum(),
-            kernel.counts().idle_entries,
-        ))
+        Ok((at_idle, at_interrupts, kernel.counts().idle_entries))
     };
     for _ in 0..WINDOWS {
         let before = now()?;
@@ -65,9 +51,7 @@ pub fn count(
     if at_idle.len() < WINDOWS_NEEDED {
         return Ok(None);
     }
-    Ok(cost::of(at_idle)
-        .zip(cost::of(at_interrupts))
-        .map(|(idle, interrupts)| ProbeCost { idle, interrupts }))
+    Ok(cost::of(at_idle).zip(cost::of(at_interrupts)))
 }
 
 /// A program's run time, ns, on all CPUs.

@@ -1,4 +1,4 @@
-//! Keeps what is measured: the folder, the datapoints as they come, the description at both ends.
+//! Stores a run: the folder, the datapoints as they come, the description at the start and the end.
 
 use std::time::SystemTime;
 
@@ -17,7 +17,7 @@ const STATISTICS_COLUMNS: &[&str] = &[
     "wake_latency_ns",
 ];
 
-/// Keeps a run's datapoints and its description, and shows how far the run is.
+/// Stores a run's datapoints and description, and shows its progress.
 pub struct Recorder {
     folder: ResultFolder,
     name: String,
@@ -29,8 +29,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Into a folder that holds nothing yet; it goes again if nothing comes into it. `name` is the
-    /// result's in reports.
+    /// Into an empty folder, which is removed if it stays empty. `name` is the result's in reports.
     pub fn new(
         folder: ResultFolder,
         name: String,
@@ -77,14 +76,14 @@ impl Recorder {
     /// Completes the result: the Parquet file, the statistics, the description.
     ///
     /// # Errors
-    /// Where a file cannot be written, or the run never began.
+    /// If a file cannot be written, or the run never began.
     pub fn finish(mut self, outcome: &Outcome) -> Result<(ResultFolder, Description)> {
         self.bar.clear();
         let writer = self.writer.take();
         let writer =
             writer.ok_or_else(|| Error::Failed("the run ended before it began".to_owned()))?;
         let mut description = self.describe(outcome);
-        // First without statistics: whatever happens next, the counts are kept.
+        // First without statistics, so that the counts are kept whatever fails next.
         self.folder.describe(&description)?;
         writer.finish()?;
         let columns = self.folder.read_back(Some(STATISTICS_COLUMNS))?.columns;
@@ -93,8 +92,8 @@ impl Recorder {
         Ok((self.folder, description))
     }
 
-    /// Ends a run that failed: what was gathered stays. Where that is nothing, what this run made
-    /// goes. Says where the datapoints are.
+    /// Ends a run that failed: keeps the datapoints and reports where they are, or, without any, removes
+    /// the folder.
     pub fn abandon(mut self) -> Option<String> {
         self.bar.clear();
         let writer = self.writer.take();
@@ -103,7 +102,7 @@ impl Recorder {
             self.folder.folder().give_up();
             return None;
         }
-        // On a full disk this fails, and the partial file is what is read.
+        // If it fails (on a full disk), the partial file is read instead.
         let _ = writer?.finish();
         Some(format!(
             "{rows} datapoints are kept in {}",
@@ -116,7 +115,7 @@ impl Sink for Recorder {
     fn begin(&mut self, so_far: &Outcome) -> Result<()> {
         let begin = || {
             let mut description = self.describe(so_far);
-            // What stands there if the run is cut off.
+            // For a run that is cut off.
             description.ended = Ended::Disturbed("the run was cut off".into());
             self.folder.describe(&description)?;
             self.folder.writer(&so_far.residency_columns)

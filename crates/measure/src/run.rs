@@ -1,5 +1,5 @@
-//! What a run is given, holds and gives. [`measure()`] is the whole of it; how it goes with each of the
-//! two probes is in [`by_bpf`] and [`by_thread`].
+//! A run's options, state and outcome. [`measure()`] is the whole run; [`by_bpf`] and [`by_thread`] are its
+//! two probes.
 
 mod bound;
 #[cfg(feature = "bpf")]
@@ -35,14 +35,17 @@ const BATCH: Duration = Duration::from_millis(100);
 /// Reason of most drops on a busy CPU.
 const NOT_IDLE: &str = "not idle at the launch";
 
+/// Reason of a drop in the last batch.
+const BEYOND: &str = "beyond the number asked for";
+
 /// A phase without a time limit ends after this time without a datapoint: the CPU is never idle.
 const NOTHING_KEPT: Duration = Duration::from_secs(20);
 
-/// Enough for the floor.
 const FLOOR_GOAL: Goal = Goal {
     datapoints: Some(1000),
     duration: Some(Duration::from_secs(1)),
 };
+const FLOOR_PHASE: &str = "measuring the floor, without sleep";
 /// Short distances: without sleep the silent time does not matter.
 const FLOOR_DISTANCES: Distances = Distances {
     min_ns: 100_000,
@@ -262,8 +265,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Ends the run well where the error is a consequence of what ended it, or where datapoints were
-    /// gathered before.
+    /// Ends the run normally if the error is a consequence of what ended it, or there are datapoints.
     fn failed(&mut self, error: Error) -> Result<()> {
         if !self.begun || self.sink_failed {
             return Err(error);
@@ -319,20 +321,14 @@ impl<'a> Run<'a> {
     /// deepest state and takes no interrupts.
     fn take_others_offline(&mut self) -> Result<()> {
         let keep = self.elsewhere.first().copied();
-        let mut offline = Vec::new();
-        for cpu in self.outcome.idle.cpus.clone() {
-            let number = cpu.number;
-            if !cpu.online || number == self.options.cpu || Some(number) == keep {
-                continue;
-            }
-            let path = self
-                .root
-                .path(&format!("/sys/devices/system/cpu/cpu{number}/online"));
-            if !path.exists() {
-                continue; // usually the boot CPU
-            }
-            offline.push(number);
-        }
+        let online = self.outcome.idle.cpus.iter().filter(|cpu| cpu.online);
+        let others = online.map(|cpu| cpu.number);
+        let others = others.filter(|&cpu| cpu != self.options.cpu && Some(cpu) != keep);
+        // The boot CPU usually lacks the file.
+        let file = |cpu: &u32| format!("/sys/devices/system/cpu/cpu{cpu}/online");
+        let offline: Vec<u32> = others
+            .filter(|cpu| self.root.path(&file(cpu)).exists())
+            .collect();
         if offline.is_empty() {
             self.note("no other CPU was taken offline: only the reader's is left");
             return Ok(());
@@ -383,29 +379,50 @@ impl<'a> Run<'a> {
         self.limits.restore(); // of the previous phase; failures stay in the journal
         let cpu = self.options.cpu;
         limits::allow_up_to(&mut self.limits, self.root, cpu, &self.states, index)?;
-        let name = &self
-            .states
-            .iter()
-            .find(|state| state.index == index)
-            .expect("checked")
-            .name;
+        let state = self.states.iter().find(|state| state.index == index);
+        let name = &state.expect("checked").name;
         Ok(format!("measuring, {name} is the deepest allowed"))
     }
 
-    /// Adds a phase's launches, drops and possible launches to the counts.
-    fn account(&mut self, launched: u64, dropped: &[(&str, u64)], elapsed: Duration, mean_ns: f64) {
-        self.measured += elapsed;
-        self.finished += 1;
-        let counts = &mut self.outcome.counts;
-        counts.launched += launched;
-        for (reason, count) in dropped.iter().filter(|(_, count)| *count > 0) {
-            *counts.dropped.entry((*reason).into()).or_default() += count;
+    /// All phases of one source; true if the run is over.
+    fn each_phase(
+        &mut self,
+        gather: &mut dyn FnMut(&mut Self, Step<'_>) -> Gathered,
+    ) -> Result<bool> {
+        for deepest in self.deepest.clone() {
+            let phase = self.allow(deepest)?;
+            for (distances, goal) in self.steps() {
+                let entries = self.cpuidle_entries();
+                let gathered = gather(self, (&phase, &distances, goal));
+                // Read after the last period with a datapoint was over.
+                self.compare(gathered.periods, entries, self.cpuidle_entries());
+                if let Some(why) = &gathered.gave_up {
+                    self.gave_up.get_or_insert(why.clone());
+                }
+                self.account(&gathered, mean(&distances));
+                gathered.result?;
+                if self.over() {
+                    return Ok(true);
+                }
+            }
         }
-        *counts.possible.get_or_insert(0) += (elapsed.as_nanos() as f64 / mean_ns) as u64;
+        Ok(false)
     }
 
-    /// How often the measured CPU has gone idle, by cpuidle's counts: `usage`, and `rejected` for
-    /// requests that hardware or firmware refused. `None` if it does not count.
+    /// Adds a step's launches, drops and possible launches to the counts.
+    fn account(&mut self, gathered: &Gathered, mean_ns: f64) {
+        self.measured += gathered.elapsed;
+        self.finished += 1;
+        let counts = &mut self.outcome.counts;
+        counts.launched += gathered.launched;
+        for (reason, count) in gathered.dropped.iter().filter(|(_, count)| *count > 0) {
+            *counts.dropped.entry((*reason).into()).or_default() += count;
+        }
+        let possible = gathered.elapsed.as_nanos() as f64 / mean_ns;
+        *counts.possible.get_or_insert(0) += possible as u64;
+    }
+
+    /// Idle entries of the measured CPU by cpuidle: `usage`, and `rejected` by hardware or firmware.
     fn cpuidle_entries(&self) -> Option<u64> {
         let cpu = self.options.cpu;
         let of = |state: &IdleState| {
@@ -477,21 +494,15 @@ impl<'a> Run<'a> {
     /// Distances and goal of each step of the protocol.
     fn steps(&self) -> Vec<(Vec<u64>, Goal)> {
         let share = |total: u64| total.div_ceil(self.phases as u64);
-        let duration = self
-            .options
-            .duration
-            .map(|total| total / self.phases as u32);
+        let duration = self.options.duration;
+        let duration = duration.map(|total| total / self.phases as u32);
         match &self.options.protocol {
             Protocol::Random => {
-                let drawn = self.options.distances.draw(DRAWN, self.options.seed);
-                let datapoints = self.options.datapoints.map(share);
-                vec![(
-                    drawn,
-                    Goal {
-                        datapoints,
-                        duration,
-                    },
-                )]
+                let goal = Goal {
+                    datapoints: self.options.datapoints.map(share),
+                    duration,
+                };
+                vec![(self.options.distances.draw(DRAWN, self.options.seed), goal)]
             }
             Protocol::Sweep { datapoints, factor } => {
                 let steps = self.options.distances.steps(*factor);
@@ -513,16 +524,27 @@ struct Goal {
     duration: Option<Duration>,
 }
 
+/// A step of a phase: the phase's name, the launch distances, and when it ends.
+type Step<'a> = (&'a str, &'a [u64], Goal);
+
+/// The outcome of a step.
+struct Gathered {
+    launched: u64,
+    dropped: Vec<(&'static str, u64)>,
+    /// Idle periods that are over and have datapoints.
+    periods: u64,
+    /// Why it ended before its goal, for lack of datapoints.
+    gave_up: Option<String>,
+    elapsed: Duration,
+    result: Result<()>,
+}
+
 impl Goal {
     /// The share of it that is done.
     fn done(&self, taken: u64, elapsed: Duration) -> f64 {
-        let by_count = self
-            .datapoints
-            .map_or(0.0, |goal| taken as f64 / goal as f64);
-        let by_time = self
-            .duration
-            .map_or(0.0, |goal| elapsed.as_secs_f64() / goal.as_secs_f64());
-        by_count.max(by_time).min(1.0)
+        let by_count = self.datapoints.map(|goal| taken as f64 / goal as f64);
+        let by_time = self.duration.map(|goal| elapsed.div_duration_f64(goal));
+        by_count.unwrap_or(0.0).max(by_time.unwrap_or(0.0)).min(1.0)
     }
 
     /// Why a phase ended before its goal.
@@ -589,7 +611,7 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     Ok(cpu.states.clone())
 }
 
-/// Why datapoints are not to be trusted that cpuidle's counts do not bear out.
+/// A note if cpuidle counts fewer idle entries than there are periods with datapoints.
 fn contradiction(cpu: u32, periods: u64, rose: u64) -> Option<String> {
     (rose < periods).then(|| {
         format!(

@@ -19,7 +19,7 @@ pub use timer::Timer;
 /// [`Error::Usage`] for an unknown name; [`Error::Cannot`] if this machine lacks the source.
 pub(crate) fn by_name(name: &str, cpu: u32, idle: &Idle) -> Result<Box<dyn EventSource>> {
     match name {
-        "timer" => Ok(Box::new(Timer::new(cpu))),
+        "timer" => Ok(Box::new(Timer { cpu })),
         "remote" => Ok(Box::new(Remote::new(cpu, idle)?)),
         _ => Err(Error::Usage(format!(
             "unknown source {name:?}: choose timer or remote"

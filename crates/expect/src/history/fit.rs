@@ -1,18 +1,16 @@
 //! The median of recent durations, with drift.
 //!
-//! The drift is the slope of Theil (1950) and Sen (1968): the median of the slopes between all pairs.
-//! It is taken into account only where Mann's test (1945; Kendall 1975) finds a trend: S is the
-//! number of pairs that rise less that of pairs that fall, and without a trend its variance is
-//! n(n-1)(2n+5)/18. A slope that is noise would otherwise be carried eight calls ahead, from the
-//! middle of the durations to the next one.
+//! The drift is the slope of Theil (1950) and Sen (1968), the median of the slopes between all pairs, if
+//! Mann's test (1945; Kendall 1975) finds a trend: S is the number of rising pairs less that of falling
+//! ones, and without a trend its variance is n(n-1)(2n+5)/18.
 
-/// |S| so many standard deviations from 0 is a trend: one series in a thousand has it by chance.
+/// The standard deviations of S that make a trend: one series in a thousand reaches them by chance.
 const TREND: f64 = 3.3;
-/// With fewer durations even those that only rise do not reach that.
+/// With fewer durations no series reaches that.
 const FEWEST_FOR_TREND: usize = 8;
 /// Drift moves the prediction by at most this share of the median.
 const MOST_DRIFT: f64 = 0.25;
-/// So many durations in a row make a jump, if at least as many lie before them.
+/// Durations that make a jump, if at least as many lie before them.
 const JUMP: usize = 4;
 
 /// The next duration, from those before.
@@ -63,8 +61,8 @@ fn trend(recent: &[f64]) -> Option<f64> {
     ((rising - falling).abs() > TREND * deviation).then(|| median(&mut slopes))
 }
 
-/// How many durations lie before a jump, where the last ones are after it: they are further from the
-/// earlier ones than either are among themselves. (With a mere drift they are not.)
+/// The number of durations before a jump: the last ones are further from the earlier ones than either
+/// are among themselves.
 pub(super) fn jumped_after(recent: &[f64]) -> Option<usize> {
     let earlier = recent.len().checked_sub(JUMP)?;
     if earlier < JUMP {

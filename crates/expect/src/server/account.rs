@@ -1,4 +1,4 @@
-//! What processes and users have used, kept beyond their connections.
+//! The use of processes and users, kept beyond their connections.
 
 use std::collections::HashMap;
 
@@ -11,14 +11,14 @@ use crate::protocol::CloseReason;
 const BURSTS_PER_SECOND: u32 = 10;
 /// A request wakes the CPU's thread, and the CPU when its window begins.
 const WAKEUPS: u32 = 2;
-/// One part in so many of all places is root's.
+/// One place in eight is root's.
 const RESERVE: u32 = 8;
-/// A user who has used up a share of the server is not looked at again before then, ns.
+/// How long a user is not read after using up a share of the server, ns.
 pub(super) const PAUSE_NS: u64 = 10_000_000;
-/// So many entries may be there before those that are as new are looked for.
+/// The first sweep is at this number of entries.
 const SWEPT_FROM: usize = 64;
 
-/// Budgets of processes and users. One that is as new is dropped once no client of it is connected.
+/// Budgets of processes and users. One that equals a new one is dropped if it has no connection.
 #[derive(Debug)]
 pub(super) struct Accounts {
     settings: Settings,
@@ -29,7 +29,7 @@ pub(super) struct Accounts {
     bound_connections: u32,
     /// The server's own time for all users whom quotas bind, ns.
     server_ns: Rate,
-    /// With so many entries it is swept, for that to take a constant time for each new one.
+    /// Entries at the next sweep; it doubles, so that a sweep costs constant time per entry.
     swept_at: usize,
 }
 
@@ -45,7 +45,7 @@ struct UserAccount {
     budget: Budget,
     connects: Rate,
     messages: Rate,
-    /// How often the server's thread runs for him, and for how long, ns.
+    /// Runs of the server's thread for this user, and their time, ns.
     turns: Rate,
     server_ns: Rate,
     /// Wake-ups of each CPU.
@@ -53,7 +53,7 @@ struct UserAccount {
     report: User,
 }
 
-/// The process or user that has to wait, and until when, ns of CLOCK_MONOTONIC.
+/// Whether the process or the user has to wait, and until when, ns of CLOCK_MONOTONIC.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Wait {
     Process(u64),
@@ -121,7 +121,7 @@ impl Accounts {
             .or_insert_with(|| UserAccount::new(uid, settings, now_ns))
     }
 
-    /// Somebody connects: may he, this soon after the last time, and is there a place?
+    /// Whether the user may connect now: by rate, and by places.
     pub fn arrive(&mut self, uid: u32, now_ns: u64) -> Result<(), CloseReason> {
         self.forget(now_ns);
         let bound = self.bind(uid);
@@ -134,8 +134,8 @@ impl Accounts {
         done
     }
 
-    /// A user has at most a third as many places as are left: so a quarter where he is alone, a fifth
-    /// where there are two, and it takes some 16 users to leave none to the next one (of 256).
+    /// A user has at most a third as many places as are left: a quarter of all if alone, a fifth if there
+    /// are two; it takes some 16 users to leave none (of 256).
     fn place(&mut self, uid: u32, now_ns: u64) -> Result<(), CloseReason> {
         let all = self.settings.clients;
         let left = match self.bind(uid) {
@@ -184,7 +184,7 @@ impl Accounts {
         })
     }
 
-    /// The server's thread is to run for that user: if not yet, when.
+    /// Whether the server's thread may run for that user now; if not, when.
     pub fn turn(&mut self, uid: u32, now_ns: u64) -> Result<(), u64> {
         let bound = self.bind(uid);
         let all = self.server_ns.ready(now_ns);
@@ -210,12 +210,12 @@ impl Accounts {
         user.report.server_ns += ran_ns;
     }
 
-    /// May those whom quotas bind be let in? If not yet, when.
+    /// Whether users with quotas may be accepted now; if not, when.
     pub fn may_arrive(&mut self, now_ns: u64) -> Result<(), u64> {
         self.server_ns.ready(now_ns)
     }
 
-    /// May it send one more message? If not, which process or user has to wait.
+    /// Whether the client may send one more message.
     pub fn message(&mut self, owner: Owner, now_ns: u64) -> Result<(), Wait> {
         let bound = self.bind(owner.uid);
         let Some(process) = self.processes.get_mut(&owner) else {
@@ -233,7 +233,7 @@ impl Accounts {
         }
     }
 
-    /// It had none to send.
+    /// Returns a message that was not sent.
     pub fn no_message(&mut self, owner: Owner) {
         if let Some(process) = self.processes.get_mut(&owner) {
             process.messages.put_back();
@@ -243,7 +243,7 @@ impl Accounts {
         }
     }
 
-    /// May that user wake that CPU for one more window?
+    /// Whether that user may wake that CPU for one more window.
     pub fn may_wake(&mut self, uid: u32, cpu: u32, now_ns: u64) -> Result<(), Refusal> {
         let bound = self.bind(uid);
         let rate = self.user(uid, now_ns).cpus.get_mut(&cpu);
@@ -253,14 +253,12 @@ impl Accounts {
         }
     }
 
-    /// A window was planned for that user: its wake-ups are charged. (The plan knows that CPU, so
-    /// there are not more rates than CPUs.)
+    /// Charges the wake-ups of a planned window. (The plan has checked the CPU's number.)
     pub fn planned(&mut self, uid: u32, cpu: u32, now_ns: u64) {
         self.wakes(uid, cpu, now_ns, u64::from(WAKEUPS));
     }
 
-    /// One was cancelled, which wakes the CPU's thread. Before its window began, the window does not
-    /// wake the CPU any more.
+    /// Charges a cancellation, which wakes the CPU's thread; before its window it saves a wake-up.
     pub fn cancelled(&mut self, uid: u32, cpu: u32, now_ns: u64, window: Window) {
         if window.at_ns <= now_ns {
             self.wakes(uid, cpu, now_ns, 1);
@@ -276,7 +274,7 @@ impl Accounts {
         user.report.wakeups += wakeups;
     }
 
-    /// Takes the time of a window from the process's budget and the user's.
+    /// Charges the time of a window to the process and the user.
     pub fn take(&mut self, owner: Owner, now_ns: u64, window: Window) -> Result<(), Refusal> {
         let window = charged(window);
         let process = self.processes.get_mut(&owner).ok_or(Refusal::Budget)?;
@@ -292,7 +290,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Gives back what is left of a window, but the least that one costs once it has begun.
+    /// Returns what is left of a window; once begun, it costs at least [`LEAST_CHARGED_NS`].
     pub fn give_back(&mut self, owner: Owner, now_ns: u64, window: Window) {
         let window = charged(window);
         let used_ns = match window.at_ns <= now_ns {
@@ -332,7 +330,7 @@ impl Accounts {
 }
 
 fn share_of_a_cpu(ppm: u32, now_ns: u64) -> Rate {
-    // Of a second: a millionth is 1000 ns.
+    // A millionth of a second is 1000 ns.
     Rate::at_most(ppm.min(1_000_000).saturating_mul(1_000), now_ns)
 }
 

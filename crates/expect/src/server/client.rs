@@ -10,11 +10,14 @@ use super::{Client, Owner, Ticket};
 use crate::limits::Window;
 use crate::protocol::{Answer, LONGEST, Request};
 
-/// So many unread messages are thrown away before a connection is closed.
+/// Unread messages that are discarded before a connection is closed.
 const MOST_UNREAD: usize = 256;
-/// Room for answers that the client has not read, bytes; the kernel doubles it, and an answer takes
-/// some 800: there is room for those of all requests that it may have open.
+/// Room for unread answers, bytes; the kernel doubles it, and an answer takes some 800: enough for all
+/// requests that a client may have open.
 const UNREAD_BYTES: usize = 32 * 1024;
+
+/// Which connection, from 1; used once, so that an event of one that has ended finds no other.
+pub(super) type Key = u64;
 
 /// A client that is connected.
 #[derive(Debug)]
@@ -52,7 +55,7 @@ pub(super) enum Received {
 impl Connection {
     /// Of an accepted socket.
     pub fn new(socket: OwnedFd, process: Option<OwnedFd>, owner: Owner) -> Self {
-        // Where it cannot be set, it is the system's default, which is more.
+        // The system's default is larger.
         let _ = setsockopt(&socket, SndBuf, &UNREAD_BYTES);
         Self {
             socket,
@@ -78,11 +81,11 @@ impl Connection {
     pub fn receive(&self) -> Received {
         let mut buffer = [0; LONGEST];
         loop {
-            // With MSG_TRUNC the length is the one that the message had. Descriptors that come with
-            // it are closed by the kernel, since no room is given for them.
+            // With MSG_TRUNC the result is the message's full length. The kernel closes descriptors that
+            // come with it, as there is no room for them.
             let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
             return match recv(self.socket.as_raw_fd(), &mut buffer, flags) {
-                // The end; or an empty message, which is none.
+                // The end, or an empty message.
                 Ok(0) => Received::Gone,
                 Ok(length) => match buffer.get(..length).map(Request::decode) {
                     Some(Ok(request)) => Received::Request(request),
@@ -95,32 +98,32 @@ impl Connection {
         }
     }
 
-    /// Sends it if there is room: whether there was.
+    /// Sends it if there is room; false otherwise.
     pub fn send(&self, answer: &Answer) -> bool {
         send_answer(&self.socket, answer)
     }
 
-    /// Sends a last message. What the client has sent is read first: closed with something unread, the
-    /// kernel would report a broken connection instead.
-    pub fn say_last(&self, answer: &Answer) {
-        let heard = |_: &usize| !matches!(self.receive(), Received::Nothing | Received::Gone);
-        (0..MOST_UNREAD).take_while(heard).for_each(drop);
+    /// Sends a last message. Unread messages are read first: otherwise the client would get a connection
+    /// reset instead.
+    pub fn send_last(&self, answer: &Answer) {
+        let received = |_: &usize| !matches!(self.receive(), Received::Nothing | Received::Gone);
+        (0..MOST_UNREAD).take_while(received).for_each(drop);
         self.send(answer);
     }
 
-    /// The request is over. (Its number may be that of a later one, on another CPU.)
+    /// Removes a request that is over. (A later one on another CPU may have its number.)
     pub fn forget(&mut self, id: u64, cpu: u32) {
         self.open.retain(|open| (open.id, open.cpu) != (id, cpu));
         self.shrink();
     }
 
-    /// Requests that are over are no longer open.
+    /// Removes requests that are over.
     pub fn forget_past(&mut self, now_ns: u64) {
         self.open.retain(|open| open.window.left_ns(now_ns) > 0);
         self.shrink();
     }
 
-    /// One that had many requests open once keeps no memory for them.
+    /// Frees memory after many requests.
     fn shrink(&mut self) {
         if self.open.capacity() > 4 * self.open.len() + 4 {
             self.open.shrink_to_fit();
@@ -143,13 +146,13 @@ impl Connection {
     }
 }
 
-/// Sends it if there is room: whether there was.
+/// Sends it if there is room; false otherwise.
 pub(super) fn send_answer(socket: &OwnedFd, answer: &Answer) -> bool {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     loop {
         match send(socket.as_raw_fd(), answer.encode().as_ref(), flags) {
             Err(Errno::EINTR) => {}
-            // That it has gone is seen when it is listened to.
+            // The end of the connection is handled when it is read.
             Ok(_) | Err(Errno::EPIPE | Errno::ECONNRESET) => return true,
             Err(_) => return false,
         }

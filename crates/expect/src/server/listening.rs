@@ -1,4 +1,4 @@
-//! The server as its owner holds it: started, asked, ended.
+//! The server's handle: start, query, end.
 
 use std::io::Write;
 use std::os::unix::net::UnixStream;
@@ -12,18 +12,17 @@ use super::socket_file::SocketFile;
 use super::{Client, Counts, Plan, Settings, Snapshot, User};
 use crate::{Error, Result};
 
-/// Listens until it is dropped. Then the requests of its clients are cancelled, and its files are
-/// gone.
+/// Listens until it is dropped, which cancels all requests and removes its files.
 pub struct Server {
     channel: Mutex<SnapshotChannel>,
     thread: Option<JoinHandle<()>>,
     file: SocketFile,
 }
 
-/// Asks the server's thread for a snapshot. Its state is its own alone: a lock would let a thread that
-/// holds it, and gets no CPU among busy processes, keep the server from serving.
+/// Asks the server's thread for a snapshot. The state has no lock: a preempted holder would stop the
+/// server.
 struct SnapshotChannel {
-    /// A byte asks; the end of the stream ends the thread.
+    /// A byte requests a snapshot; the end of the stream ends the thread.
     stream: UnixStream,
     snapshots: Receiver<Snapshot>,
 }
@@ -32,8 +31,8 @@ impl Server {
     /// Begins to listen.
     ///
     /// # Errors
-    /// [`Error::Cannot`] where another engine listens there already, where what is there is not a
-    /// socket, or where the socket cannot be made.
+    /// [`Error::Cannot`] if another engine listens there, the file is not a socket, or the socket cannot be
+    /// created.
     pub fn start(settings: &Settings, plan: impl Plan) -> Result<Self> {
         let (file, listener) = SocketFile::listen(&settings.path)?;
         let system = |what| move |source| Error::System { what, source };
@@ -77,9 +76,9 @@ impl Server {
         self.snapshot().users
     }
 
-    /// Nothing where the thread has ended.
+    /// Empty if the thread has ended.
     fn snapshot(&self) -> Snapshot {
-        // One asks at a time, so each reads its own answer.
+        // Under the lock, so that each caller reads its own answer.
         let mut channel = self.channel.lock().unwrap_or_else(PoisonError::into_inner);
         let asked = channel.stream.write_all(b"?");
         asked

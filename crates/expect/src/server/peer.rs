@@ -1,12 +1,10 @@
 //! The process behind a connection, as the kernel reports it.
 //!
-//! The process is watched by a descriptor that is readable once it has ended. Since Linux 6.5 the
-//! socket itself gives it (SO_PEERPIDFD), also for a process of another PID namespace. Before, it is
-//! opened by the process's number; one that ended meanwhile may have left its number to another
-//! process, which then began after the connection was accepted. (One that ended and was replaced
-//! while it waited to be accepted is not noticed there. Its successor then ends the connection; what
-//! it may ask for is its user's in any case.) A process of another PID namespace has the number 0
-//! there and is not watched: its connection ends when the last process that holds it has ended.
+//! The process is watched by a pidfd. Since Linux 6.5 the socket provides it (SO_PEERPIDFD), also for a
+//! process of another PID namespace. Before, it is opened by PID, and a process that began after the
+//! connection was accepted is another one that has reused the PID. (A reuse before that is not noticed:
+//! the connection then ends with the successor.) A process of another PID namespace has PID 0 there and
+//! is not watched: its connection ends with the last process that holds it.
 
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -32,10 +30,8 @@ pub(super) fn owner(socket: &OwnedFd) -> nix::Result<Owner> {
     })
 }
 
-/// A descriptor that is readable once the process has ended; `None` where it cannot be watched.
-///
-/// # Errors
-/// ESRCH where it has ended; EMFILE and the like.
+/// A descriptor that is readable once the process has ended, `None` if it cannot be watched; ESRCH if it
+/// has ended.
 pub(super) fn watch(socket: &OwnedFd, owner: Owner) -> nix::Result<Option<OwnedFd>> {
     let accepted = clock_gettime(ClockId::CLOCK_BOOTTIME)?;
     match of_socket(socket) {
@@ -85,8 +81,7 @@ fn of_number(pid: i32, seconds: i64, ns: i64) -> nix::Result<Option<OwnedFd>> {
     }
 }
 
-/// When a process began, in ticks since the boot: the 22nd field of its `stat`, whose second may
-/// have anything in it.
+/// When a process began, ticks since boot: field 22 of its `stat`, counted after field 2 (the command).
 fn began(stat: &str) -> Option<i64> {
     let (_, fields) = stat.rsplit_once(')')?;
     fields.split_whitespace().nth(19)?.parse().ok()

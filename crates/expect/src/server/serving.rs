@@ -1,11 +1,10 @@
 //! The server's thread: reads what clients send, and acts on it.
 //!
-//! The connections of a user have an epoll descriptor of their own, and the thread waits for those of
-//! all users: so a user is heard as one, and one that has used up a share is taken out of the wait as
-//! a whole until there is something left of it.
+//! Each user's connections have an epoll descriptor, and the thread waits for those of all users. So a
+//! user who has used up a share is excluded from the wait as a whole.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -18,78 +17,77 @@ use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTime
 use nix::sys::socket::{SockFlag, accept4};
 
 use super::account::{Accounts, PAUSE_NS, Wait};
-use super::client::{Connection, Open, Received, send_answer};
-use super::places::{Key, Places};
+use super::client::{Connection, Key, Open, Received, send_answer};
 use super::windows::Windows;
 use super::{Counts, Owner, Plan, Settings, Snapshot, Ticket, peer};
 use crate::clock::{monotonic_ns, own_time_ns};
 use crate::limits::{Refusal, Window};
 use crate::protocol::{Answer, CloseReason, OLDEST_VERSION, Request, VERSION};
 
-/// Messages that one client is heard in a turn; then the others are.
+/// Messages read from one client in a turn.
 const IN_A_TURN: usize = 16;
-/// Connections of a user that are heard in a turn; then other users are.
+/// Connections of a user that are read in a turn.
 const OF_A_USER: usize = 16;
-/// Connections that are accepted in a turn.
+/// Connections accepted in a turn.
 const ARRIVALS_IN_A_TURN: u32 = 64;
-/// To refuse those of a user who connect too often takes one part in so many of a CPU, and not longer
-/// than that at a time, ns.
+/// Refusing a user who connects too often takes at most this fraction of a CPU, and this time in a
+/// turn, ns.
 const REFUSING: u64 = 20;
 const REFUSING_NS: u64 = 1_000_000;
-/// Where the server's time for all users is used up, new connections wait for this long at most, ns.
+/// The longest wait of new connections if the server's time for all users is used up, ns.
 const LINE_NS: u64 = 20_000_000;
-/// Where no descriptor is left, it is tried again after that, ns, or when a connection has ended.
+/// Without a descriptor, accepting is tried again after this time, ns, or when a connection ends.
 const NO_DESCRIPTOR_NS: u64 = 1_000_000_000;
 
-/// What an event of the outer epoll descriptor is of: these, or a user (by UID).
+/// The data of an event of the outer epoll descriptor: these, or a UID.
 const ASKED: u64 = 1 << 32;
 const LISTENER: u64 = 2 << 32;
 
 pub(super) struct Serving {
     settings: Settings,
-    /// Requests for a snapshot come by the one, snapshots go by the other.
+    /// Requests for a snapshot, and snapshots.
     asked: UnixStream,
     snapshots: Sender<Snapshot>,
     listener: OwnedFd,
-    /// Where no descriptor is left, this one is closed for a moment, to report it to a new connection.
+    /// Closed for a moment if no descriptor is left, to report that to a new connection.
     spare: Option<OwnedFd>,
     epoll: Epoll,
     /// By user.
     users: HashMap<u32, Epoll>,
     plan: Box<dyn Plan>,
     accounts: Accounts,
-    connections: Places,
+    connections: BTreeMap<Key, Connection>,
+    last_key: Key,
     windows: Windows,
-    /// What is to be done at an instant, ns of CLOCK_MONOTONIC; the first first.
+    /// By due time, ns of CLOCK_MONOTONIC; earliest first.
     timers: BinaryHeap<Reverse<(u64, Timer)>>,
-    /// The listener is not waited for until a connection has ended.
+    /// The listener is paused until a connection has ended.
     no_descriptor: bool,
     counts: Counts,
-    /// This thread's own time that is already charged, ns.
+    /// This thread's CPU time already charged, ns.
     charged_ns: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// It is waited for again.
+    /// Accepting resumes.
     Listener,
     User(u32),
     Connection(Key),
-    /// The hello should have come.
+    /// The hello is due.
     Hello(Key),
 }
 
-/// What is to become of a connection.
+/// What happens to a connection next.
 enum NextStep {
     Stays,
     Ends,
     Waits(Wait),
 }
 
-/// The calling thread runs before those of users, as far as the kernel lets it: else a user's busy
-/// processes keep it from answering others, for 10 ms and more each time. (A nice value counts only
-/// within a control group, and is not looked at before the next tick.) What it runs for a user is
-/// bounded by its quota.
+/// Sets real-time priority if allowed: otherwise a user's busy processes delay the answers to others by
+/// 10 ms and more. (A nice value counts only within a control group, and at the next tick.) The time
+/// spent for a user is bounded by its quota.
 fn set_realtime() {
     let parameters = libc::sched_param { sched_priority: 1 };
     let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
@@ -101,21 +99,21 @@ fn waits(data: u64) -> EpollEvent {
     EpollEvent::new(EpollFlags::EPOLLIN, data)
 }
 
-/// Its end is reported in any case.
+/// The connection's end is reported in any case.
 fn waits_not(data: u64) -> EpollEvent {
     EpollEvent::new(EpollFlags::empty(), data)
 }
 
 fn of_socket(key: Key) -> u64 {
-    key.number() << 1
+    key << 1
 }
 
 fn of_process(key: Key) -> u64 {
-    key.number() << 1 | 1
+    key << 1 | 1
 }
 
 impl Serving {
-    /// A byte that comes by `asked` asks for a snapshot, sent by `snapshots`; its end stops the server.
+    /// A byte from `asked` requests a snapshot through `snapshots`; its end stops the server.
     pub fn new(
         settings: &Settings,
         listener: OwnedFd,
@@ -135,7 +133,8 @@ impl Serving {
             users: HashMap::new(),
             plan,
             accounts: Accounts::new(settings, monotonic_ns()),
-            connections: Places::default(),
+            connections: BTreeMap::new(),
+            last_key: 0,
             windows: Windows::default(),
             timers: BinaryHeap::new(),
             no_descriptor: false,
@@ -150,7 +149,7 @@ impl Serving {
         let mut events = [EpollEvent::empty(); 64];
         let mut timeout = EpollTimeout::NONE;
         loop {
-            // Interrupted, nothing has happened.
+            // An interrupted wait has no events.
             let happened = self.epoll.wait(&mut events, timeout).unwrap_or(0);
             match self.turn(&events[..happened]) {
                 Some(until) => timeout = until,
@@ -159,7 +158,7 @@ impl Serving {
         }
     }
 
-    /// Does what is pending, and returns how long to wait then; `None` when it is to stop.
+    /// Handles events and timers, and returns the next timeout; `None` to stop.
     fn turn(&mut self, events: &[EpollEvent]) -> Option<EpollTimeout> {
         for event in events {
             match event.data() {
@@ -181,24 +180,24 @@ impl Serving {
         let now_ns = monotonic_ns();
         let welcomed = self
             .connections
-            .iter()
-            .filter(|(_, one)| one.version.is_some());
+            .values()
+            .filter(|one| one.version.is_some());
         let snapshot = Snapshot {
             counts: self.counts,
-            clients: welcomed.map(|(_, one)| one.client(now_ns)).collect(),
+            clients: welcomed.map(|one| one.client(now_ns)).collect(),
             users: self.accounts.users().collect(),
         };
         self.snapshots.send(snapshot).ok()
     }
 
-    /// Does what is due, and returns when the next thing is due.
+    /// Handles due timers, and returns the time to the next.
     fn timeout(&mut self) -> EpollTimeout {
         let now_ns = monotonic_ns();
         while let Some(&Reverse((at_ns, timer))) = self.timers.peek() {
             let is_over = match timer {
                 Timer::Hello(key) => {
-                    let half_open = |one: &mut Connection| one.version.is_none();
-                    !self.connections.get(key).is_some_and(half_open)
+                    let half_open = |one: &Connection| one.version.is_none();
+                    !self.connections.get(&key).is_some_and(half_open)
                 }
                 _ => false,
             };
@@ -215,7 +214,7 @@ impl Serving {
     }
 
     fn is_due(&mut self, timer: Timer) {
-        // A process that has ended meanwhile is not waited for again: its PID is unknown to the kernel.
+        // Fails harmlessly for a connection that has ended meanwhile.
         let _ = match timer {
             Timer::Listener => {
                 self.no_descriptor = false;
@@ -227,7 +226,7 @@ impl Serving {
             },
             Timer::Connection(key) => self.listen_again(key),
             Timer::Hello(key) => {
-                let owner = self.connections.get(key).map(|one| one.owner);
+                let owner = self.connections.get(&key).map(|one| one.owner);
                 self.send_away(key, CloseReason::Late);
                 if let Some(owner) = owner {
                     self.charge(owner.uid);
@@ -238,7 +237,7 @@ impl Serving {
     }
 
     fn listen_again(&mut self, key: Key) -> nix::Result<()> {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return Ok(());
         };
         match self.users.get(&connection.owner.uid) {
@@ -247,7 +246,7 @@ impl Serving {
         }
     }
 
-    /// What this thread has run since it was asked last is charged to that user.
+    /// Charges this thread's CPU time since the last call to that user.
     fn charge(&mut self, uid: u32) -> u64 {
         let own_ns = own_time_ns();
         let ran_ns = own_ns - self.charged_ns;
@@ -256,13 +255,10 @@ impl Serving {
         ran_ns
     }
 
-    // New connections.
-
-    /// Takes the connections that wait. All who connect wait in one line: so those who connect too
-    /// often are taken out of it at once, and as cheaply as can be, and if there were any, the line
-    /// is let grow for a while.
+    /// Accepts waiting connections. All users share one queue: so those who connect too often are refused
+    /// at once and cheaply, and if there were any, accepting pauses for a while.
     fn let_in(&mut self) {
-        // By user: what refusing those who come too often has taken, ns.
+        // By user: the time of refusing connections that come too often, ns.
         let mut refusing: HashMap<u32, u64> = HashMap::new();
         for _ in 0..ARRIVALS_IN_A_TURN {
             let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -295,7 +291,7 @@ impl Serving {
             .max()
             .map(|most_ns| REFUSING * most_ns);
         let spent = self.accounts.may_arrive(now_ns).err();
-        // Not for long: root waits in the same line.
+        // Not for long: root waits in the same queue.
         let spent = spent.map(|until_ns| until_ns.saturating_sub(now_ns).min(LINE_NS));
         if let Some(pause_ns) = refused.max(spent) {
             self.pause_arrivals(PAUSE_NS.max(pause_ns));
@@ -308,7 +304,7 @@ impl Serving {
         self.timers.push(Reverse((until_ns, Timer::Listener)));
     }
 
-    /// With the descriptor that is kept for that: whether it could be done.
+    /// Refuses a connection by means of the spare descriptor; false if that fails.
     fn refuse_by_the_spare(&mut self) -> bool {
         if self.spare.take().is_none() {
             return false;
@@ -323,7 +319,7 @@ impl Serving {
         accepted.is_ok()
     }
 
-    /// Takes one in, or refuses. Where it came too often: its user, and how long that took, ns.
+    /// Admits or refuses a connection. If it came too often: its user, and the time it took, ns.
     fn arrive(&mut self, socket: OwnedFd) -> Option<(u32, u64)> {
         let owner = peer::owner(&socket).ok()?;
         let now_ns = monotonic_ns();
@@ -332,7 +328,7 @@ impl Serving {
             Ok(()) => self.take_in(socket, owner, now_ns),
             Err(why) => {
                 often = why == CloseReason::TooOften;
-                // Not each of many gets the reason: that takes as long as all the rest.
+                // Sending the reason takes as long as all the rest, so its rate is limited.
                 match self.accounts.turn(owner.uid, now_ns) {
                     Ok(()) => self.refuse(&socket, why),
                     Err(_) => self.counts.sent_away[why as usize] += 1,
@@ -351,9 +347,10 @@ impl Serving {
             Err(Errno::ESRCH) => return,
             Err(_) => return self.refuse(&socket, CloseReason::Descriptors),
         };
-        let key = self
-            .connections
-            .insert(Connection::new(socket, process, owner));
+        self.last_key += 1;
+        let key = self.last_key;
+        let connection = Connection::new(socket, process, owner);
+        self.connections.insert(key, connection);
         self.accounts.open(owner, now_ns);
         if self.wait_for(key, owner.uid).is_err() {
             return self.send_away(key, CloseReason::Descriptors);
@@ -366,7 +363,7 @@ impl Serving {
     }
 
     fn wait_for(&mut self, key: Key, uid: u32) -> nix::Result<()> {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return Ok(());
         };
         if !self.users.contains_key(&uid) {
@@ -386,9 +383,7 @@ impl Serving {
         self.counts.sent_away[why as usize] += 1;
     }
 
-    // Open connections.
-
-    /// Hears the clients of a user, a turn long.
+    /// Reads the clients of a user, for one turn.
     fn serve(&mut self, uid: u32) {
         if let Err(until_ns) = self.accounts.turn(uid, monotonic_ns()) {
             self.hold_back(uid, until_ns);
@@ -401,7 +396,7 @@ impl Serving {
         };
         let happened = user.wait(&mut events, EpollTimeout::ZERO).unwrap_or(0);
         for event in &events[..happened] {
-            let key = Key::of(event.data() >> 1);
+            let key = event.data() >> 1;
             let gone = EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
             let ends = event.data() & 1 == 1 || event.events().intersects(gone);
             let fate = match ends {
@@ -423,14 +418,14 @@ impl Serving {
             NextStep::Ends => self.end(key),
             NextStep::Waits(Wait::Process(until_ns)) => self.hold_back_one(key, until_ns),
             NextStep::Waits(Wait::User(until_ns)) => {
-                if let Some(owner) = self.connections.get(key).map(|one| one.owner) {
+                if let Some(owner) = self.connections.get(&key).map(|one| one.owner) {
                     self.hold_back(owner.uid, until_ns);
                 }
             }
         }
     }
 
-    /// A user is not heard before then.
+    /// Pauses reading a user until then.
     fn hold_back(&mut self, uid: u32, until_ns: u64) {
         self.counts.held_back += 1;
         if let Some(user) = self.users.get(&uid) {
@@ -439,10 +434,10 @@ impl Serving {
         }
     }
 
-    /// A client is not heard before then.
+    /// Pauses reading a client until then.
     fn hold_back_one(&mut self, key: Key, until_ns: u64) {
         self.counts.held_back += 1;
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
         if let Some(user) = self.users.get(&connection.owner.uid) {
@@ -452,10 +447,10 @@ impl Serving {
         }
     }
 
-    /// Hears a client, a turn long.
+    /// Reads a client, for one turn.
     fn listen_to(&mut self, key: Key) -> NextStep {
         for _ in 0..IN_A_TURN {
-            let Some(connection) = self.connections.get(key) else {
+            let Some(connection) = self.connections.get_mut(&key) else {
                 return NextStep::Stays;
             };
             let owner = connection.owner;
@@ -479,9 +474,9 @@ impl Serving {
         NextStep::Stays
     }
 
-    /// Does what is asked for, and answers.
+    /// Handles a request and answers it.
     fn answer(&mut self, key: Key, request: Request) -> Result<(), CloseReason> {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return Ok(());
         };
         let answer = match (request, connection.version) {
@@ -526,7 +521,7 @@ impl Serving {
                 }
             }
         };
-        if let Some(connection) = self.connections.get(key)
+        if let Some(connection) = self.connections.get_mut(&key)
             && !connection.send(&answer)
         {
             self.counts.unheard += 1;
@@ -543,7 +538,7 @@ impl Serving {
         wanted: (u64, u64),
     ) -> Result<(), Refusal> {
         let planned = self.plan(key, now_ns, cpu, wanted);
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return planned.map(drop);
         };
         let owner = connection.owner;
@@ -571,7 +566,7 @@ impl Serving {
         }
     }
 
-    /// Each quota in turn, and the plan last: what it refuses costs nothing.
+    /// Checks each quota, and the plan last: what the plan refuses costs nothing.
     fn plan(
         &mut self,
         key: Key,
@@ -580,7 +575,7 @@ impl Serving {
         (at_ns, window_ns): (u64, u64),
     ) -> Result<(Window, Ticket), Refusal> {
         let Settings { limits, quotas, .. } = &self.settings;
-        let connection = self.connections.get(key).ok_or(Refusal::Limit)?;
+        let connection = self.connections.get_mut(&key).ok_or(Refusal::Limit)?;
         let owner = connection.owner;
         if connection.open.len() >= limits.open as usize {
             return Err(Refusal::Limit);
@@ -598,7 +593,7 @@ impl Serving {
     }
 
     fn cancel(&mut self, key: Key, id: u64) {
-        let Some(connection) = self.connections.get(key) else {
+        let Some(connection) = self.connections.get_mut(&key) else {
             return;
         };
         let Some(which) = connection.open.iter().position(|open| open.id == id) else {
@@ -608,13 +603,13 @@ impl Serving {
         let owner = connection.owner;
         if let Some(left_ns) = self.take_back(key, owner, &open) {
             self.counts.cancelled += 1;
-            if let Some(connection) = self.connections.get(key) {
+            if let Some(connection) = self.connections.get_mut(&key) {
                 connection.asked_ns = connection.asked_ns.saturating_sub(left_ns);
             }
         }
     }
 
-    /// What was left of it, ns; `None` where it is over.
+    /// Cancels a request: what was left of it, ns; `None` if it is over.
     fn take_back(&mut self, key: Key, owner: Owner, open: &Open) -> Option<u64> {
         let now_ns = monotonic_ns();
         self.windows.close(open.cpu, key, open.id);
@@ -631,8 +626,8 @@ impl Serving {
 
     /// Sends a last message and ends the connection.
     fn send_away(&mut self, key: Key, why: CloseReason) {
-        if let Some(connection) = self.connections.get(key) {
-            connection.say_last(&Answer::Closing { why });
+        if let Some(connection) = self.connections.get_mut(&key) {
+            connection.send_last(&Answer::Closing { why });
             self.counts.sent_away[why as usize] += 1;
             self.end(key);
         }
@@ -640,7 +635,7 @@ impl Serving {
 
     /// Ends a connection, and with it what it has asked for.
     fn end(&mut self, key: Key) {
-        let Some(mut connection) = self.connections.remove(key) else {
+        let Some(mut connection) = self.connections.remove(&key) else {
             return;
         };
         let owner = connection.owner;
@@ -660,8 +655,7 @@ impl Serving {
 
     /// Ends all of them.
     fn end_all(&mut self) {
-        let keys: Vec<Key> = self.connections.iter().map(|(key, _)| key).collect();
-        for key in keys {
+        while let Some((&key, _)) = self.connections.first_key_value() {
             self.end(key);
         }
     }

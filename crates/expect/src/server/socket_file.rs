@@ -1,13 +1,11 @@
-//! The socket in the file system: one server at a time, and nothing left behind.
+//! The socket in the file system: one server at a time, and no stale files.
 //!
-//! Beside the socket lies a lock file, which only root (or another user who serves) may open. The
-//! process that holds the lock serves, and the kernel releases it with the process. So a socket whose lock is free was left
-//! by one that was killed, and is replaced; two that begin at the same time cannot both see it so.
-//! In Reveille's own folder, sockets of other names whose lock is free (those of benchmarks) are
-//! removed as well.
+//! The serving process holds the lock of a file beside the socket, which only its user may open; the
+//! kernel releases the lock with the process. So a socket whose lock is free is stale and is replaced.
+//! In Reveille's own folder, stale sockets of other names (those of benchmarks) are removed as well.
 //!
-//! Nothing is made or changed where another user could put something in its place: the folder is this
-//! user's or root's, and others may write to it only where they cannot rename what is not theirs.
+//! Nothing is created or changed where another user could replace it: the folder is this user's or
+//! root's, and others may write to it only if it is sticky.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
@@ -26,11 +24,10 @@ use nix::unistd::geteuid;
 
 use crate::{Error, Result};
 
-/// Connections that wait to be accepted; those who would be more wait to be among them. Few: where many
-/// users' connections are refused, each place ahead costs the next one the time of a refusal.
+/// Connections that wait to be accepted. Few, because each one ahead costs the time of a refusal.
 const BACKLOG: i32 = 8;
 
-/// The socket's file, its lock and the folders made for them; all are removed when this is dropped.
+/// The socket's file, its lock and the folders created for them; dropping it removes all.
 #[derive(Debug)]
 pub(super) struct SocketFile {
     path: PathBuf,
@@ -54,7 +51,7 @@ impl SocketFile {
         lock_name.push(".lock");
         let lock_path = PathBuf::from(lock_name);
         let lock = take_lock(&lock_path).map_err(&cannot)?;
-        // From here on the lock file is removed again.
+        // From here on dropping it removes the lock file.
         let mut file = Self {
             path: path.to_owned(),
             lock_path,
@@ -71,7 +68,7 @@ impl SocketFile {
         &self.path
     }
 
-    /// Removes the socket of one that was killed.
+    /// Removes a stale socket.
     fn remove_stale(&self) -> std::result::Result<(), String> {
         let there = match fs::symlink_metadata(&self.path) {
             Ok(there) => there,
@@ -91,7 +88,7 @@ impl SocketFile {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
         bind(socket.as_raw_fd(), &UnixAddr::new(&self.path)?)?;
-        // What was made, and nothing that a link leads to.
+        // The socket itself, and nothing that a link leads to.
         let made = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_PATH | libc::O_NOFOLLOW)
@@ -102,7 +99,7 @@ impl SocketFile {
             return Err(Errno::EEXIST);
         }
         self.inode = is.ino();
-        // Connecting takes the right to write, which the mask may have taken away.
+        // Connecting needs write permission, which the umask may have removed.
         let itself = format!("/proc/self/fd/{}", made.as_raw_fd());
         fs::set_permissions(itself, Permissions::from_mode(0o666)).map_err(errno)?;
         listen(&socket, Backlog::new(BACKLOG)?)?;
@@ -110,7 +107,7 @@ impl SocketFile {
     }
 }
 
-/// Makes the folder, open to all users whatever the umask; removes what ended engines left in it.
+/// Creates the folder, open to all users whatever the umask; removes stale sockets from it.
 fn prepare(folder: &Path) -> std::result::Result<Made, String> {
     // A path of one name is in the current folder.
     let folder = match folder.as_os_str().is_empty() {
@@ -151,8 +148,7 @@ fn prepare(folder: &Path) -> std::result::Result<Made, String> {
     Ok(made)
 }
 
-/// Folders that were made here, the outermost first. When this is dropped those that are empty are
-/// removed.
+/// Folders that were created, the outermost first. Dropping it removes those that are empty.
 #[derive(Debug, Default)]
 struct Made(Vec<PathBuf>);
 
@@ -164,7 +160,7 @@ impl Drop for Made {
     }
 }
 
-/// Removes the sockets whose lock is free. What cannot be removed now is tried again the next time.
+/// Removes stale sockets, as far as possible.
 fn remove_dead(folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for lock_path in entries.map(|entry| entry.path()) {
@@ -172,7 +168,7 @@ fn remove_dead(folder: &Path) {
         if !name.is_some_and(|name| name.ends_with(".sock.lock")) {
             continue;
         }
-        // With this lock no other engine serves there, nor starts to.
+        // While it holds this lock no other engine serves there or starts.
         if let Ok(_lock) = take_lock(&lock_path) {
             let path = lock_path.with_extension("");
             let socket = |there: fs::Metadata| there.file_type().is_socket();
@@ -190,15 +186,14 @@ impl Drop for SocketFile {
         if fs::symlink_metadata(&self.path).is_ok_and(ours) {
             let _ = fs::remove_file(&self.path);
         }
-        // While the lock is held: a process that waits for it finds the file gone.
+        // While the lock is held: a process that waits for it finds the file missing.
         let _ = fs::remove_file(&self.lock_path);
     }
 }
 
 const TAKEN: &str = "another engine serves there; end that one first";
 
-/// # Errors
-/// In words that name the file, or [`TAKEN`].
+/// An error names the file, or is [`TAKEN`].
 fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
     let shown = path.display();
     loop {
@@ -219,8 +214,7 @@ fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
             Err((_, Errno::EWOULDBLOCK)) => return Err(TAKEN.into()),
             Err((_, errno)) => return Err(format!("{shown}: {}", errno.desc())),
         };
-        // Between opening and locking, its holder may have removed it: then the lock is of a file
-        // that no other process finds.
+        // Between opening and locking, its holder may have removed it.
         let locked = lock
             .metadata()
             .map_err(|error| format!("{shown}: {error}"))?;
@@ -230,7 +224,7 @@ fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {
     }
 }
 
-/// Without a lock: a server of another kind.
+/// A server that takes no lock.
 fn somebody_listens(path: &Path) -> bool {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let connected = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)

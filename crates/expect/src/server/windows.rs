@@ -1,13 +1,13 @@
-//! The windows that are open on each CPU: its plan has few places, and no user may take all.
+//! The open windows of each CPU: its plan has few slots, and no user may take all.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
-use super::places::{Key, Places};
+use super::client::{Connection, Key};
 use super::{Owner, Quotas};
 use crate::limits::Refusal;
 
-/// By CPU. A window that is over is forgotten when the next one is wanted there; so there are never
-/// more than [`Quotas::slots`] a CPU.
+/// By CPU. Windows that are over are removed when the next one is requested; so there are never more than
+/// [`Quotas::slots`] per CPU.
 #[derive(Debug, Default)]
 pub(super) struct Windows {
     cpus: HashMap<u32, Vec<Slot>>,
@@ -22,21 +22,21 @@ struct Slot {
 }
 
 impl Windows {
-    /// Is there room for one more window of that user? What is over is taken from its connection.
+    /// Checks for room for one more window of that user; removes windows that are over.
     pub fn room(
         &mut self,
         cpu: u32,
         owner: Owner,
         quotas: &Quotas,
         now_ns: u64,
-        connections: &mut Places,
+        connections: &mut BTreeMap<Key, Connection>,
     ) -> Result<(), Refusal> {
         let Some(slots) = self.cpus.get_mut(&cpu) else {
             return Ok(());
         };
         slots.retain(|slot| {
             let open = slot.end_ns > now_ns;
-            if !open && let Some(connection) = connections.get(slot.connection) {
+            if !open && let Some(connection) = connections.get_mut(&slot.connection) {
                 connection.forget(slot.id, cpu);
             }
             open
@@ -62,7 +62,7 @@ impl Windows {
         }
     }
 
-    /// It is open now. (The plan knows that CPU, so there are not more of them than CPUs.)
+    /// Adds a window. (The plan has checked the CPU's number.)
     pub fn open(&mut self, cpu: u32, owner: Owner, connection: Key, id: u64, end_ns: u64) {
         let slot = Slot {
             uid: owner.uid,
@@ -73,7 +73,7 @@ impl Windows {
         self.cpus.entry(cpu).or_default().push(slot);
     }
 
-    /// It was cancelled.
+    /// Removes a cancelled window.
     pub fn close(&mut self, cpu: u32, connection: Key, id: u64) {
         if let Some(slots) = self.cpus.get_mut(&cpu) {
             slots.retain(|slot| (slot.connection, slot.id) != (connection, id));
@@ -87,16 +87,16 @@ mod tests {
 
     #[test]
     fn however_many_windows_some_users_have_the_next_one_and_root_get_some() {
-        let (mut windows, mut none) = (Windows::default(), Places::default());
+        let (mut windows, mut none) = (Windows::default(), BTreeMap::new());
         let quotas = Quotas::default();
         let mut take = |uid, now_ns| {
             let owner = Owner { pid: 1, uid };
-            let room = |windows: &mut Windows, none: &mut Places| {
+            let room = |windows: &mut Windows, none: &mut BTreeMap<_, _>| {
                 windows.room(0, owner, &quotas, now_ns, none).is_ok()
             };
             let mut had = 0;
             while room(&mut windows, &mut none) {
-                windows.open(0, owner, Key::of(0), had, now_ns + 1_000);
+                windows.open(0, owner, 0, had, now_ns + 1_000);
                 had += 1;
             }
             had

@@ -9,10 +9,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Estimate;
+use crate::interval::SIDE;
 use crate::quantile::{MEDIAN, P90, P99, Share};
-
-/// The probability beyond each end of an interval.
-const SIDE: f64 = 0.025;
 
 impl Estimate {
     /// The median of the rounds that have the figure, with the sign test's interval from 6 rounds on;

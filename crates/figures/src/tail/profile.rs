@@ -2,12 +2,16 @@
 //! significantly less likely than the best one. It is asymmetric, as it should be.
 
 use super::pareto::{Pareto, excess_per_scale, maximum};
+use crate::interval::boundary;
 
 /// Half the 95 % point of the chi-squared distribution with one degree of freedom, 3.841.
 const HALF_CHI_SQUARED: f64 = 1.920_729;
 
 /// A quantile this many times the estimate is not a useful bound.
 const TOO_WIDE: f64 = 50.0;
+
+/// Of the distance between the estimate and a quantile that is not likely.
+const HALVINGS: u32 = 24;
 
 /// The shapes tried.
 const SHAPES: (f64, f64) = (-0.5, 2.0);
@@ -22,10 +26,8 @@ pub(super) fn interval(excesses: &[f64], fit: Pareto, rarer: f64) -> Option<(f64
         return None;
     }
     // The quantile may lie within the data, so the largest excess does not limit it.
-    Some((
-        crossing(0.0, best, &is_likely),
-        crossing(high_end, best, &is_likely),
-    ))
+    let end = |unlikely: f64| boundary(best, unlikely, HALVINGS, is_likely);
+    Some((end(0.0), end(high_end)))
 }
 
 /// The maximum log likelihood of the distributions with that quantile.
@@ -36,21 +38,6 @@ fn profile(excesses: &[f64], quantile: f64, rarer: f64) -> f64 {
     };
     let best = maximum(SHAPES.0, SHAPES.1, |shape| at(shape).likelihood(excesses));
     at(best).likelihood(excesses)
-}
-
-/// The boundary of the likely quantiles, between one that is not and one that is.
-fn crossing(unlikely: f64, likely: f64, is_likely: &dyn Fn(f64) -> bool) -> f64 {
-    const HALVINGS: usize = 24;
-    let (mut out, mut within) = (unlikely, likely);
-    for _ in 0..HALVINGS {
-        let middle = f64::midpoint(out, within);
-        if is_likely(middle) {
-            within = middle;
-        } else {
-            out = middle;
-        }
-    }
-    f64::midpoint(out, within)
 }
 
 #[cfg(test)]

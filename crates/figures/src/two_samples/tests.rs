@@ -290,3 +290,19 @@ fn unequal_samples_without_ties_give_the_effect_and_the_interval_of_the_formula(
     );
     assert_eq!((comparison.count_a, comparison.count_b), (10, 12));
 }
+
+#[test]
+fn placements_are_those_counted_pair_by_pair() {
+    let values = [1, 1, 2, 5, 5, 5, 9];
+    let others = [0, 1, 1, 1, 3, 5, 5, 8];
+    let counted = values.map(|value| {
+        let below = others.iter().filter(|&&other| other < value).count();
+        let equal = others.iter().filter(|&&other| other == value).count();
+        below as f64 + equal as f64 / 2.0
+    });
+    assert_eq!(counted, [2.5, 2.5, 4.0, 6.0, 6.0, 6.0, 8.0]);
+    let placements = placements(&values, &others);
+    assert!((placements.mean - 5.0).abs() < 1e-12);
+    // 2 * 2.5² + 1² + 3 * 1² + 3² = 25.5, over 6.
+    assert!((placements.variance - 25.5 / 6.0).abs() < 1e-12);
+}

@@ -1,4 +1,4 @@
-//! This process's PID namespace, in which BPF programs give the numbers of processes.
+//! This process's PID namespace, in which BPF programs report PIDs.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -7,21 +7,19 @@ use crate::{Error, Result};
 /// The inode of this process's PID namespace, for `pid_namespace` of `src/bpf/pid_namespace.h`.
 ///
 /// # Errors
-/// [`Error::Cannot`] where /proc is of another namespace: a number that is read there, or looked up
-/// there, would be another process's.
+/// [`Error::Cannot`] if /proc belongs to another namespace: its PIDs would be those of other processes.
 pub fn pid_namespace() -> Result<u32> {
     let this = std::process::id().to_string();
     if !std::fs::read_link("/proc/self").is_ok_and(|link| link.as_os_str() == this.as_str()) {
         return Err(Error::Cannot(
-            "/proc is of another PID namespace than this process, so that processes have other \
-             numbers there: mount the namespace's own (unshare --mount-proc; \
-             mount -t proc proc /proc)"
+            "/proc belongs to another PID namespace, so its PIDs are invalid here: mount this \
+             namespace's own (unshare --mount-proc; mount -t proc proc /proc)"
                 .into(),
         ));
     }
     match std::fs::metadata("/proc/self/ns/pid") {
         Ok(namespace) => Ok(namespace.ino() as u32),
-        // Without CONFIG_PID_NS all is in the machine's own: PROC_PID_INIT_INO, include/linux/proc_ns.h.
+        // Without CONFIG_PID_NS: PROC_PID_INIT_INO, include/linux/proc_ns.h.
         Err(_) => Ok(0xEFFF_FFFC),
     }
 }

@@ -1,19 +1,21 @@
-//! How long programs run, by the kernel's own account.
+//! The run time of programs, as the kernel counts it.
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::{Object, libbpf_sys};
+use nix::errno::Errno;
 
+use super::run_here;
 use crate::{Error, Result};
 
-/// While it lives, the kernel counts how long BPF programs run; programs of others, too, for the
-/// switch is the machine's. That costs each run some 50 ns.
+/// While it lives, the kernel counts the run time of all BPF programs on the machine, which costs each run
+/// some 50 ns.
 pub struct Counting {
     _descriptor: OwnedFd,
 }
 
 impl Counting {
-    /// `None` where the kernel does not count so (before 5.8) or this user may not switch it on.
+    /// `None` if the kernel does not support it (before 5.8) or this user may not enable it.
     pub fn start() -> Option<Self> {
         // SAFETY: the call takes a plain value and returns a descriptor that is ours, or an error.
         let counting = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
@@ -23,26 +25,17 @@ impl Counting {
         })
     }
 
-    /// What the kernel counts for one run of a program that does nothing, ns: what counting takes
-    /// itself. The least of many runs, so that rather too little is taken off than too much; 0 where
-    /// such a program does not run on request (before Linux 5.10).
+    /// The cost of counting itself, ns per run: the least run time of a program that does nothing. 0 if
+    /// such a program cannot be run on request (before Linux 5.10).
     ///
     /// # Errors
-    /// Where the kernel does not take the program, or does not report its time.
+    /// If the kernel refuses the program, or does not report its time.
     pub fn of_nothing_ns(&self) -> Result<u64> {
         let nothing = load_nothing()?;
         let mut least = u64::MAX;
         for _ in 0..RUNS_OF_NOTHING {
             let before = run_time(nothing.as_fd())?;
-            let mut options = libbpf_sys::bpf_test_run_opts {
-                sz: size_of::<libbpf_sys::bpf_test_run_opts>() as _,
-                ..Default::default()
-            };
-            // SAFETY: the options are as long as they state, and outlive the call.
-            let ran = unsafe {
-                libbpf_sys::bpf_prog_test_run_opts(nothing.as_raw_fd(), &raw mut options)
-            };
-            if ran != 0 {
+            if run_here(nothing.as_fd()).is_err() {
                 return Ok(0);
             }
             least = least.min(run_time(nothing.as_fd())?.ns - before.ns);
@@ -75,17 +68,16 @@ fn load_nothing() -> Result<OwnedFd> {
     match loaded {
         // SAFETY: the descriptor is open and ours alone.
         descriptor if descriptor >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(descriptor) }),
-        error => Err(Error::System {
-            what: "loading a BPF program that does nothing",
-            source: std::io::Error::from_raw_os_error(-error),
-        }),
+        error => Err(Error::system("loading a BPF program that does nothing")(
+            Errno::from_raw(-error),
+        )),
     }
 }
 
-/// What programs have cost so far, on all CPUs together; it grows while the kernel counts.
+/// The run time of programs so far, on all CPUs together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RunTime {
-    /// CPU time of all runs, ns, the kernel's own counting in it.
+    /// CPU time of all runs, ns, including the kernel's counting.
     pub ns: u64,
     /// How often programs ran.
     pub runs: u64,
@@ -98,8 +90,8 @@ impl RunTime {
         self.runs += other.runs;
     }
 
-    /// What was added since an earlier reading, less what counting took of it, ns: so much for each
-    /// run, by [`Counting::of_nothing_ns`].
+    /// The increase since an earlier reading, less the cost of counting
+    /// ([`Counting::of_nothing_ns`] for each run), ns.
     pub fn own_ns_since(&self, before: Self, nothing_ns: u64) -> u64 {
         let counting_ns = (self.runs - before.runs) * nothing_ns;
         (self.ns - before.ns).saturating_sub(counting_ns)
@@ -122,10 +114,9 @@ pub fn run_time(program: BorrowedFd<'_>) -> Result<RunTime> {
             ns: info.run_time_ns,
             runs: info.run_cnt,
         }),
-        error => Err(Error::System {
-            what: "reading a BPF program's run time",
-            source: std::io::Error::from_raw_os_error(-error),
-        }),
+        error => Err(Error::system("reading a BPF program's run time")(
+            Errno::from_raw(-error),
+        )),
     }
 }
 

@@ -1,9 +1,8 @@
 //! Memory that BPF programs and this process share: an array map, or an object's variables.
 //!
-//! The kernel, and other threads of this process, write it at any time. So there is never a Rust
-//! reference to what lies in it, but to atomics only: each number is read and written whole, and
-//! several numbers that belong together need a protocol of their own (a sequence count, an
-//! order of writing).
+//! The kernel and other threads may write it at any time. So Rust references to it are to atomics only:
+//! each number is read and written whole; several that belong together need a protocol (a sequence
+//! count, an order of writing).
 
 use std::mem::MaybeUninit;
 use std::num::NonZeroUsize;
@@ -27,7 +26,7 @@ pub unsafe trait Plain: Copy {}
 // SAFETY: an integer.
 unsafe impl Plain for u64 {}
 
-/// A record of a map or a ring buffer from its bytes; alignment may lie behind it.
+/// A record of a map or a ring buffer from its bytes, which padding may follow.
 ///
 /// # Panics
 /// If there are too few bytes.
@@ -58,8 +57,7 @@ macro_rules! words {
 }
 words!(u8: AtomicU8, u32: AtomicU32, i32: AtomicI32, u64: AtomicU64, i64: AtomicI64);
 
-/// A mapping of `length` elements that live in the kernel. It is one of its own: it outlives the
-/// skeleton whose map it is, and threads may share it.
+/// A mapping of `length` elements in the kernel. It may outlive its skeleton, and threads may share it.
 #[derive(Debug)]
 pub struct Shared<T> {
     start: NonNull<T>,
@@ -73,8 +71,8 @@ unsafe impl<T> Send for Shared<T> {}
 unsafe impl<T> Sync for Shared<T> {}
 
 impl<T> Shared<T> {
-    /// Maps the first `length` elements of a map of the flag `BPF_F_MMAPABLE`, as which libbpf makes
-    /// an object's variables (`skel.maps.bss`: one element).
+    /// Maps the first `length` elements of a map with the flag `BPF_F_MMAPABLE`, such as an object's
+    /// variables (`skel.maps.bss`: one element).
     ///
     /// # Errors
     /// Where the kernel does not map it (before Linux 5.5).
@@ -86,7 +84,7 @@ impl<T> Shared<T> {
         assert!(length <= elements, "the map has {elements} elements");
         let size = size.next_multiple_of(WORD);
         match elements {
-            // Of an object's variables those that only the programs know may come after the others.
+            // The programs' static variables may follow the others.
             1 => assert!(size >= size_of::<T>()),
             _ => assert_eq!(size, size_of::<T>()),
         }
@@ -103,12 +101,7 @@ impl<T> Shared<T> {
             )
         };
         Ok(Self {
-            start: start
-                .map_err(|errno| Error::System {
-                    what: "mapping a BPF array",
-                    source: errno.into(),
-                })?
-                .cast(),
+            start: start.map_err(Error::system("mapping a BPF array"))?.cast(),
             length,
             bytes,
         })
@@ -178,8 +171,7 @@ impl<'a, T> Place<'a, T> {
 }
 
 impl<T: Plain> Place<'_, T> {
-    /// The element as it stands, word by word; the kernel may be writing it, and which words belong
-    /// together, the reader has to find out.
+    /// A copy of the element, word by word; the kernel may write it meanwhile.
     ///
     /// # Panics
     /// Where it is not made of whole words.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Facts, Feature, Group, Presence, attach, names, recorded};
+use super::{Facts, Feature, Group, Presence, absent, attach, names, recorded};
 use crate::capabilities::Capability;
 use crate::{Btf, Root};
 
@@ -11,98 +11,55 @@ const USER_PROBE: &str = "no BPF probe: --probe user measures to the waiting thr
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let (root, btf) = (facts.root, facts.btf.as_ref());
-    let feature = |name: &str, presence, costs: &str, brings: &str| {
-        Feature::new(Group::Bpf, name, presence, costs, brings)
-    };
-    vec![
-        feature(
-            names::BTF,
-            kernel_types(root, btf),
-            USER_PROBE,
-            "a kernel with CONFIG_DEBUG_INFO_BTF (those of the distributions have it)",
-        ),
-        feature(
-            names::TRACING,
-            tracing(facts),
+    table! { Bpf;
+        names::BTF, kernel_types(root, btf) =>
+            USER_PROBE, "a kernel with CONFIG_DEBUG_INFO_BTF (those of the distributions have it)";
+        names::TRACING, tracing(facts) =>
             USER_PROBE,
             "root, or CAP_BPF and CAP_PERFMON; kernel 5.5 or later with CONFIG_BPF_SYSCALL, \
-             CONFIG_BPF_JIT and CONFIG_BPF_EVENTS",
-        ),
-        feature(
-            "JIT compiler for BPF",
-            compiled(root),
+             CONFIG_BPF_JIT and CONFIG_BPF_EVENTS";
+        "JIT compiler for BPF", compiled(root) =>
             "each probe is interpreted, which costs the measured CPU several times as much",
-            "sysctl net.core.bpf_jit_enable=1, or a kernel with CONFIG_BPF_JIT",
-        ),
-        feature(
-            names::TIMER,
-            enumerator(btf, "BPF_FUNC_timer_start"),
-            "no source `timer` with the BPF probe; `remote` remains",
-            "kernel 5.15 or later",
-        ),
-        feature(
-            names::TIMER_ABSOLUTE,
-            enumerator(btf, "BPF_F_TIMER_ABS"),
+            "sysctl net.core.bpf_jit_enable=1, or a kernel with CONFIG_BPF_JIT";
+        names::TIMER, enumerator(btf, "BPF_FUNC_timer_start") =>
+            "no source `timer` with the BPF probe; `remote` remains", "kernel 5.15 or later";
+        names::TIMER_ABSOLUTE, enumerator(btf, "BPF_F_TIMER_ABS") =>
             "the timer is armed relatively; the launch time is then read off the timer itself \
              (timer:hrtimer_start)",
-            "kernel 6.4 or later",
-        ),
-        feature(
-            names::TIMER_PINNED,
-            enumerator(btf, "BPF_F_TIMER_CPU_PIN"),
+            "kernel 6.4 or later";
+        names::TIMER_PINNED, enumerator(btf, "BPF_F_TIMER_CPU_PIN") =>
             "the kernel may move the timer to another CPU; wake-ups that went astray are dropped \
              and counted",
-            "kernel 6.7 or later, or sysctl kernel.timer_migration=0",
-        ),
-        feature(
-            "ring buffer",
-            enumerator(btf, "BPF_FUNC_ringbuf_reserve"),
-            USER_PROBE,
-            "kernel 5.8 or later",
-        ),
-        feature(
-            "loops in programs",
-            enumerator(btf, "BPF_FUNC_loop"),
-            "no `anticipate`",
-            "kernel 5.17 or later",
-        ),
-        feature(
-            "threads for programs",
-            function(btf, "bpf_wq_start"),
-            "`anticipate` wakes CPUs by timers only and keeps them awake in softirqs, which regains \
-             less, in a virtual machine perhaps nothing",
-            "kernel 6.10 or later",
-        ),
-        feature(
-            "counters in programs",
-            enumerator(btf, "BPF_FUNC_perf_event_read_value"),
+            "kernel 6.7 or later, or sysctl kernel.timer_migration=0";
+        "ring buffer", enumerator(btf, "BPF_FUNC_ringbuf_reserve") =>
+            USER_PROBE, "kernel 5.8 or later";
+        "loops in programs", enumerator(btf, "BPF_FUNC_loop") =>
+            "no `anticipate`", "kernel 5.17 or later";
+        "threads for programs", function(btf, "bpf_wq_start") =>
+            "`anticipate` wakes CPUs by timers only and keeps them awake in softirqs, which \
+             regains less, in a virtual machine perhaps nothing",
+            "kernel 6.10 or later";
+        "counters in programs", enumerator(btf, "BPF_FUNC_perf_event_read_value") =>
             "residency, SMIs and cycles are not counted per wake-up",
-            "kernel 4.15 or later with CONFIG_PERF_EVENTS",
-        ),
-        feature(
-            "fentry:smp_call_function_single",
-            function(btf, "smp_call_function_single"),
+            "kernel 4.15 or later with CONFIG_PERF_EVENTS";
+        "fentry:smp_call_function_single", function(btf, "smp_call_function_single") =>
             "source `remote` takes the launch time in its own thread: the system call's way in is \
              in the figure",
-            "a kernel with CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE",
-        ),
-        feature(
-            "probe cost counting",
-            run_time_statistics(facts),
+            "a kernel with CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE";
+        "probe cost counting", run_time_statistics(facts) =>
             "what the probes cost the measured CPU is unknown",
-            "kernel 5.1 or later (kernel.bpf_stats_enabled), and root",
-        ),
-    ]
+            "kernel 5.1 or later (kernel.bpf_stats_enabled), and root";
+    }
 }
 
 fn kernel_types(root: &Root, btf: Option<&Btf>) -> Presence {
     const FILE: &str = "sys/kernel/btf/vmlinux";
-    let there = root.path(FILE).exists();
-    match (btf, there) {
-        (Some(_), _) => Presence::Yes(format!("/{FILE}")),
-        (None, true) => Presence::No(format!("/{FILE} cannot be read, or is no BTF known here")),
-        (None, false) if root.is_live() => Presence::No(format!("there is no /{FILE}")),
-        (None, false) => recorded(),
+    match btf {
+        Some(_) => Presence::Yes(format!("/{FILE}")),
+        None if root.path(FILE).exists() => Presence::No(format!(
+            "/{FILE} is unreadable, or its BTF has an unknown format"
+        )),
+        None => absent(root, format!("there is no /{FILE}")),
     }
 }
 
@@ -234,7 +191,7 @@ mod tests {
 
         assert_eq!(kernel_types(&root, None), recorded());
         write("sys/kernel/btf/vmlinux", "");
-        let unread = "/sys/kernel/btf/vmlinux cannot be read, or is no BTF known here";
+        let unread = "/sys/kernel/btf/vmlinux is unreadable, or its BTF has an unknown format";
         assert_eq!(kernel_types(&root, None), Presence::No(unread.to_owned()));
     }
 

@@ -12,48 +12,30 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
     let x86 = processors
         .first()
         .filter(|processor| processor.get("flags").is_some());
-    let mut features = Vec::new();
-    for (name, costs) in FLAGS {
-        let Some(processor) = x86 else { break };
-        let presence = match processor.has_flag(name) {
-            true => Presence::Yes(String::new()),
-            false => Presence::No("not among the flags in /proc/cpuinfo".to_owned()),
-        };
-        features.push(feature(name, presence, costs, "another CPU or hypervisor"));
-    }
-    features.push(feature(
-        "clock source",
-        clock_source(root, x86.is_some()),
-        "reading the time takes about a microsecond in place of some 20 ns: probes cost more and \
-         see less",
-        "a stable TSC (see the kernel's log for why it was given up), or tsc=reliable at boot",
-    ));
-    features.push(feature(
-        "timers leave idle CPUs",
-        timer_migration(root),
-        "other programs' timers wake idle CPUs that they could spare",
-        "sysctl kernel.timer_migration=1",
-    ));
-    features
-}
-
-const FLAGS: [(&str, &str); 3] = [
-    (
-        "constant_tsc",
-        "the TSC's rate changes with the frequency: times are wrong after a change",
-    ),
-    (
-        "nonstop_tsc",
-        "the TSC stops in deep idle states: it cannot time them",
-    ),
-    (
-        "tsc_deadline_timer",
-        "the local timer is armed in coarser units; its rounding is in the latency",
-    ),
-];
-
-fn feature(name: &str, presence: Presence, costs: &str, brings: &str) -> Feature {
-    Feature::new(Group::Clock, name, presence, costs, brings)
+    let flag = |name: &str| match x86.is_some_and(|processor| processor.has_flag(name)) {
+        true => Presence::Yes(String::new()),
+        false => Presence::No("not among the flags in /proc/cpuinfo".to_owned()),
+    };
+    let other = "another CPU or hypervisor";
+    let flags = table! { Clock;
+        "constant_tsc", flag("constant_tsc") =>
+            "the TSC's rate changes with the frequency: times are wrong after a change", other;
+        "nonstop_tsc", flag("nonstop_tsc") =>
+            "the TSC stops in deep idle states: it cannot time them", other;
+        "tsc_deadline_timer", flag("tsc_deadline_timer") =>
+            "the local timer is armed in coarser units; its rounding is in the latency", other;
+    };
+    let others = table! { Clock;
+        "clock source", clock_source(root, x86.is_some()) =>
+            "reading the time takes about a microsecond in place of some 20 ns: probes cost more \
+             and see less",
+            "a stable TSC (see the kernel's log for why it was given up), or tsc=reliable at boot";
+        "timers leave idle CPUs", timer_migration(root) =>
+            "other programs' timers wake idle CPUs that they could spare",
+            "sysctl kernel.timer_migration=1";
+    };
+    let flags = flags.into_iter().filter(|_| x86.is_some());
+    flags.chain(others).collect()
 }
 
 fn clock_source(root: &Root, is_x86: bool) -> Presence {
@@ -63,17 +45,9 @@ fn clock_source(root: &Root, is_x86: bool) -> Presence {
             false => recorded(),
         };
     };
-    let available = root
-        .text(&format!("{CLOCK}/available_clocksource"))
-        .unwrap_or_default();
-    let others: Vec<&str> = available
-        .split_whitespace()
-        .filter(|name| *name != current)
-        .collect();
-    let words = match others.is_empty() {
-        true => current.clone(),
-        false => format!("{current} (also: {})", others.join(", ")),
-    };
+    let available = root.text(&format!("{CLOCK}/available_clocksource"));
+    let available = available.unwrap_or_default();
+    let words = super::with_others(&current, available.split_whitespace());
     // Clocks that are read without leaving the CPU; the guests' are the TSC with an offset.
     let by_tsc = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"].contains(&current.as_str());
     match by_tsc || !is_x86 {

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::{Facts, Feature, Group, Presence, names, recorded};
+use super::{Facts, Feature, Group, Presence, absent, names};
 use crate::counters::{self, Counter};
 use crate::{Error, Root};
 
@@ -13,81 +13,45 @@ const BARE_METAL: &str = "a kernel with CONFIG_PERF_EVENTS_INTEL_CSTATE on an In
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let root = facts.root;
     let counters = counters::discover(root);
-    let feature = |name: &str, presence, costs: &str, brings: &str| {
-        Feature::new(Group::Counters, name, presence, costs, brings)
+    let chosen = |pmu: &str, chosen: &dyn Fn(&&Counter) -> bool| {
+        counted(facts, pmu, counters.iter().filter(chosen).collect())
     };
-    let msr = |column: &'static str| {
-        let chosen = counters
-            .iter()
-            .filter(move |counter| counter.column == column);
-        counted(facts, "msr", chosen.collect())
-    };
-    let residency = |pmu: &str| {
-        let chosen = counters.iter().filter(|counter| counter.pmu == pmu);
-        counted(facts, pmu, chosen.collect())
-    };
-    vec![
-        feature(
-            names::CORE_RESIDENCY,
-            residency("cstate_core"),
-            "whether the core reached the state that was requested is unknown",
-            BARE_METAL,
-        ),
-        feature(
-            names::PACKAGE_RESIDENCY,
-            residency("cstate_pkg"),
-            "whether the whole package slept is unknown",
-            BARE_METAL,
-        ),
-        feature(
-            names::SMI,
-            msr("smi_count"),
+    let msr = |column: &str| chosen("msr", &|counter| counter.column == column);
+    let residency = |pmu: &str| chosen(pmu, &|counter| counter.pmu == pmu);
+    table! { Counters;
+        names::CORE_RESIDENCY, residency("cstate_core") =>
+            "whether the core reached the state that was requested is unknown", BARE_METAL;
+        names::PACKAGE_RESIDENCY, residency("cstate_pkg") =>
+            "whether the whole package slept is unknown", BARE_METAL;
+        names::SMI, msr("smi_count") =>
             "datapoints that a system management interrupt delays are not recognized",
-            "an Intel CPU and a kernel with the msr PMU (CONFIG_PERF_EVENTS_INTEL_MSR or built in)",
-        ),
-        feature(
-            "MPERF",
-            msr("cc0_percent"),
+            "an Intel CPU and a kernel with the msr PMU (CONFIG_PERF_EVENTS_INTEL_MSR or built in)";
+        "MPERF", msr("cc0_percent") =>
             "the share of time that the CPU was awake is unknown",
-            "a CPU with APERF and MPERF, not behind a hypervisor",
-        ),
-        feature(
-            "APERF",
-            msr("aperf"),
+            "a CPU with APERF and MPERF, not behind a hypervisor";
+        "APERF", msr("aperf") =>
             "the frequency that the CPU woke at is unknown",
-            "a CPU with APERF and MPERF, not behind a hypervisor",
-        ),
-        feature(
-            "energy by perf (RAPL)",
-            energy_by_perf(root),
+            "a CPU with APERF and MPERF, not behind a hypervisor";
+        "energy by perf (RAPL)", energy_by_perf(root) =>
             "what an idle state saves is not measured",
-            "an Intel or AMD CPU with RAPL, not behind a hypervisor",
-        ),
-        feature(
-            "energy by powercap (RAPL)",
-            energy_by_powercap(facts),
+            "an Intel or AMD CPU with RAPL, not behind a hypervisor";
+        "energy by powercap (RAPL)", energy_by_powercap(facts) =>
             "what an idle state saves is not measured where perf has no energy events",
-            "a kernel with CONFIG_INTEL_RAPL, and root to read the counters",
-        ),
-    ]
+            "a kernel with CONFIG_INTEL_RAPL, and root to read the counters";
+    }
 }
 
 /// Counters of one PMU, tried on the first CPU that is online.
 fn counted(facts: &Facts, pmu: &str, counters: Vec<&Counter>) -> Presence {
     let root = facts.root;
     if counters.is_empty() {
-        let why = match root.path(&format!("{DEVICES}/{pmu}")).is_dir() {
-            true => format!("perf's PMU {pmu} does not count it on this CPU"),
-            false if root.is_live() => format!("perf has no PMU {pmu} here"),
-            false => return recorded(),
+        return match root.path(&format!("{DEVICES}/{pmu}")).is_dir() {
+            true => Presence::No(format!("perf's PMU {pmu} does not count it on this CPU")),
+            false => absent(root, format!("perf has no PMU {pmu} here")),
         };
-        return Presence::No(why);
     }
-    let columns: Vec<&str> = counters
-        .iter()
-        .map(|counter| counter.column.as_str())
-        .collect();
-    let columns = columns.join(", ");
+    let columns = counters.iter().map(|counter| counter.column.as_str());
+    let columns = columns.collect::<Vec<_>>().join(", ");
     if !root.is_live() {
         return Presence::Unknown(format!("{columns}: could be tried on the machine itself"));
     }
@@ -110,19 +74,15 @@ pub(super) fn opened(facts: &Facts, columns: &str, cpu: u32, refused: Option<Err
 }
 
 fn energy_by_perf(root: &Root) -> Presence {
-    let Ok(events) = std::fs::read_dir(root.path(&format!("{DEVICES}/power/events"))) else {
-        return match root.is_live() {
-            true => Presence::No("perf has no PMU power here".to_owned()),
-            false => recorded(),
-        };
+    let Some(events) = root.names(&format!("{DEVICES}/power/events")) else {
+        return absent(root, "perf has no PMU power here".to_owned());
     };
-    let mut domains: Vec<String> = events
-        .filter_map(|event| event.ok()?.file_name().into_string().ok())
-        .filter_map(|event| Some(event.strip_prefix("energy-")?.to_owned()))
+    let domains: Vec<&str> = events
+        .iter()
+        .filter_map(|event| event.strip_prefix("energy-"))
         // `energy-pkg.unit`, `energy-pkg.scale` describe `energy-pkg`.
         .filter(|domain| !domain.contains('.'))
         .collect();
-    domains.sort();
     match domains.is_empty() {
         true => Presence::No("perf's PMU power counts nothing here".to_owned()),
         false => Presence::Yes(domains.join(", ")),
@@ -132,23 +92,14 @@ fn energy_by_perf(root: &Root) -> Presence {
 fn energy_by_powercap(facts: &Facts) -> Presence {
     let root = facts.root;
     const FOLDER: &str = "sys/class/powercap";
-    let zones = std::fs::read_dir(root.path(FOLDER)).map(|zones| {
-        let names = zones.filter_map(|zone| zone.ok()?.file_name().into_string().ok());
-        let mut zones: Vec<String> = names.filter(|name| name.contains("rapl:")).collect();
-        zones.sort();
-        zones
-    });
-    match zones {
-        Ok(zones) if !zones.is_empty() => {
-            let readable =
-                |zone: &String| root.number(&format!("{FOLDER}/{zone}/energy_uj")).is_some();
-            match zones.iter().any(readable) {
-                true => Presence::Yes(zones.join(", ")),
-                false => facts.refused("this user may not read its counters".to_owned()),
-            }
-        }
-        Ok(_) => Presence::No("powercap has no RAPL zone".to_owned()),
-        Err(_) if root.is_live() => Presence::No(format!("there is no /{FOLDER}")),
-        Err(_) => recorded(),
+    let Some(mut zones) = root.names(FOLDER) else {
+        return absent(root, format!("there is no /{FOLDER}"));
+    };
+    zones.retain(|name| name.contains("rapl:"));
+    let readable = |zone: &String| root.number(&format!("{FOLDER}/{zone}/energy_uj")).is_some();
+    match zones.iter().any(readable) {
+        true => Presence::Yes(zones.join(", ")),
+        false if zones.is_empty() => Presence::No("powercap has no RAPL zone".to_owned()),
+        false => facts.refused("this user may not read its counters".to_owned()),
     }
 }

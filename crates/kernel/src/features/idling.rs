@@ -9,72 +9,44 @@ use nix::unistd::{AccessFlags, access};
 use super::{Facts, Feature, Group, Presence, names, recorded};
 use crate::boot::{self, WithoutDriver};
 use crate::pm_qos::{self, Holder};
-use crate::{Idle, Root, bounds};
+use crate::{Idle, Root, cpulist};
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let root = facts.root;
-    let feature = |name: &str, presence, costs: &str, brings: &str| {
-        Feature::new(Group::Idle, name, presence, costs, brings)
-    };
     let idle = match &facts.idle {
         Ok(idle) => idle,
         Err(error) => {
-            let unknown = Presence::Unknown(error.to_string());
-            let costs = "nothing is known of this machine's idle states";
-            return vec![feature(
-                names::DRIVER,
-                unknown,
-                costs,
-                "mount sysfs at /sys",
-            )];
+            return table! { Idle;
+                names::DRIVER, Presence::Unknown(error.to_string()) =>
+                    "this machine's idle states are unknown", "mount sysfs at /sys";
+            };
         }
     };
     let without = WithoutDriver::of(idle, root);
-    vec![
-        feature(
-            names::DRIVER,
-            driver(idle, without.as_ref()),
+    table! { Idle;
+        names::DRIVER, driver(idle, without.as_ref()) =>
             &driver_costs(without.as_ref()),
             "idle states in the firmware's setup; in a virtual machine, a hypervisor that passes \
-             MWAIT or ACPI idle states on; a driver for this CPU",
-        ),
-        feature(
-            "cpuidle governor",
-            governor(idle),
+             MWAIT or ACPI idle states on; a driver for this CPU";
+        "cpuidle governor", governor(idle) =>
             "nothing chooses between idle states",
-            "a kernel with CONFIG_CPU_IDLE_GOV_MENU or another governor",
-        ),
-        feature(
-            "switching states off",
-            switchable(facts, idle),
+            "a kernel with CONFIG_CPU_IDLE_GOV_MENU or another governor";
+        "switching states off", switchable(facts, idle) =>
             "no --state, no --each-state: measured is what the governor chooses",
-            "root, a writable /sys, and an idle driver",
-        ),
-        feature(
-            "default idle settings at boot",
-            boot_settings(root),
+            "root, a writable /sys, and an idle driver";
+        "default idle settings at boot", boot_settings(root) =>
             "the kernel uses fewer or other states than this CPU has",
-            "a kernel command line without them",
-        ),
-        feature(
-            pm_qos::DEVICE,
-            device(facts),
+            "a kernel command line without them";
+        pm_qos::DEVICE, device(facts) =>
             "latency bounds cannot be requested (`reveille hold`), nor seen",
-            "root; a kernel with CONFIG_CPU_IDLE; in a container, that device passed in",
-        ),
-        feature(
-            "latency unbounded by other processes",
-            held(root),
+            "root; a kernel with CONFIG_CPU_IDLE; in a container, that device passed in";
+        "latency unbounded by other processes", held(root) =>
             "deeper states are not entered while it is held, and cannot be measured",
-            "ending that process, or its setting (tuned's profile, an audio server, a game)",
-        ),
-        feature(
-            "latency unbounded on each CPU",
-            per_cpu(idle),
+            "ending that process, or its setting (tuned's profile, an audio server, a game)";
+        "latency unbounded on each CPU", per_cpu(idle) =>
             "deeper states are not entered on those CPUs, and cannot be measured there",
-            "writing 0 to /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us",
-        ),
-    ]
+            "writing 0 to /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us";
+    }
 }
 
 fn driver(idle: &Idle, without: Option<&WithoutDriver>) -> Presence {
@@ -105,16 +77,8 @@ fn governor(idle: &Idle) -> Presence {
     let Some(governor) = &idle.governor else {
         return Presence::No("the kernel reports none".to_owned());
     };
-    let others: Vec<&str> = idle
-        .available_governors
-        .iter()
-        .map(String::as_str)
-        .collect();
-    let others: Vec<&str> = others.into_iter().filter(|name| name != governor).collect();
-    match others.is_empty() {
-        true => Presence::Yes(governor.clone()),
-        false => Presence::Yes(format!("{governor} (also: {})", others.join(", "))),
-    }
+    let all = idle.available_governors.iter().map(String::as_str);
+    Presence::Yes(super::with_others(governor, all))
 }
 
 /// May this user write `disable`?
@@ -141,12 +105,10 @@ fn boot_settings(root: &Root) -> Presence {
     let Some(command_line) = root.text("proc/cmdline") else {
         return Presence::Unknown("/proc/cmdline cannot be read".to_owned());
     };
-    let parts: Vec<String> = boot::settings(&command_line)
-        .into_iter()
-        .map(|setting| match setting.value {
-            Some(value) => format!("{}={value}: {}", setting.name, setting.meaning),
-            None => format!("{}: {}", setting.name, setting.meaning),
-        })
+    let settings = boot::settings(&command_line);
+    let parts: Vec<String> = settings
+        .iter()
+        .map(|setting| format!("{setting}: {}", setting.meaning))
         .collect();
     match parts.is_empty() {
         true => Presence::Yes(String::new()),
@@ -247,7 +209,7 @@ fn per_cpu(idle: &Idle) -> Presence {
                 .filter(|cpu| cpu.resume_latency_us == Some(bound));
             let cpus: Vec<u32> = cpus.map(|cpu| cpu.number).collect();
             // -1 is "n/a": no latency is tolerated.
-            format!("{} µs on {}", bound.max(0), bounds::cpus(&cpus))
+            format!("{} µs on {}", bound.max(0), cpulist::named(&cpus))
         })
         .collect();
     match parts.is_empty() {

@@ -3,48 +3,29 @@
 use std::path::Path;
 
 use super::{Facts, Feature, Group, Presence, names, recorded};
-use crate::{Identity, Root, bounds, cpulist};
+use crate::{Identity, Root, cpulist};
 
 const CPU: &str = "sys/devices/system/cpu";
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let root = facts.root;
-    let feature = |name: &str, presence, costs: &str, brings: &str| {
-        Feature::new(Group::Machine, name, presence, costs, brings)
-    };
-    vec![
-        feature(
-            names::BARE_METAL,
-            bare_metal(&facts.identity),
+    table! { Machine;
+        names::BARE_METAL, bare_metal(&facts.identity) =>
             "the hypervisor wakes this machine's CPUs: its time and its other guests are in every \
              figure, and the hardware's own states and counters are hidden",
-            "measuring on the host",
-        ),
-        feature(
-            "outside of containers",
-            outside(root),
+            "measuring on the host";
+        "outside of containers", outside(root) =>
             "settings and BPF may be refused even to root, and other processes are not seen",
-            "running on the host, or a privileged container with /sys writable",
-        ),
-        feature(
-            "lockdown off",
-            no_lockdown(root),
+            "running on the host, or a privileged container with /sys writable";
+        "lockdown off", no_lockdown(root) =>
             "BPF programs may not read kernel memory, so that there is no BPF probe",
-            "booting without lockdown=confidentiality",
-        ),
-        feature(
-            names::SECOND_CPU,
-            second_cpu(facts),
+            "booting without lockdown=confidentiality";
+        names::SECOND_CPU, second_cpu(facts) =>
             "no source `remote`, and the reader shares the measured CPU",
-            "a machine with two CPUs online",
-        ),
-        feature(
-            "CPU hotplug",
-            hotplug(facts),
-            "no --offline-others",
-            "a kernel with CONFIG_HOTPLUG_CPU",
-        ),
-    ]
+            "a machine with two CPUs online";
+        "CPU hotplug", hotplug(facts) =>
+            "no --offline-others", "a kernel with CONFIG_HOTPLUG_CPU";
+    }
 }
 
 /// Only x86 has a bit for "guest"; elsewhere the device tree may have an entry, or nothing does.
@@ -70,15 +51,12 @@ pub fn outside(root: &Root) -> Presence {
     if !root.is_live() {
         return recorded();
     }
-    let mut others = Vec::new();
-    for (kind, first) in FIRST_NAMESPACES {
-        match std::fs::read_link(root.path(&format!("proc/self/ns/{kind}"))) {
-            Ok(link) if link == Path::new(first) => {}
-            Ok(_) => others.push(kind),
-            // A kernel without that kind has no containers of that kind.
-            Err(_) => {}
-        }
-    }
+    let is_other = |(kind, first): (&'static str, &str)| {
+        // A kernel without that kind has no containers of that kind.
+        let link = std::fs::read_link(root.path(&format!("proc/self/ns/{kind}"))).ok()?;
+        (link != Path::new(first)).then_some(kind)
+    };
+    let others: Vec<&str> = FIRST_NAMESPACES.into_iter().filter_map(is_other).collect();
     match others.is_empty() {
         true => Presence::Yes("the first namespaces".to_owned()),
         false => Presence::No(format!("a namespace of its own for: {}", others.join(", "))),
@@ -107,12 +85,8 @@ fn second_cpu(facts: &Facts) -> Presence {
     let Ok(idle) = &facts.idle else {
         return Presence::Unknown("the CPUs cannot be listed".to_owned());
     };
-    let online: Vec<u32> = idle
-        .cpus
-        .iter()
-        .filter(|cpu| cpu.online)
-        .map(|cpu| cpu.number)
-        .collect();
+    let online = idle.cpus.iter().filter(|cpu| cpu.online);
+    let online: Vec<u32> = online.map(|cpu| cpu.number).collect();
     let words = format!("online: {}", cpulist::format(&online));
     match online.len() {
         0 | 1 => Presence::No(words),
@@ -128,7 +102,7 @@ fn hotplug(facts: &Facts) -> Presence {
     let cpus: Vec<u32> = idle.cpus.iter().map(|cpu| cpu.number).filter(can).collect();
     match cpus.is_empty() {
         true => Presence::No("no CPU has a file `online`".to_owned()),
-        false => Presence::Yes(bounds::cpus(&cpus)),
+        false => Presence::Yes(cpulist::named(&cpus)),
     }
 }
 

@@ -13,172 +13,67 @@ const TRACEFS: [&str; 2] = [
 /// A kernel that traces, and has this one.
 const TRACING: &str = "a newer kernel, or one with CONFIG_TRACING and CONFIG_FTRACE";
 
-/// Which kernels have a tracepoint.
-#[derive(Clone, Copy, PartialEq)]
-enum On {
-    Every,
-    X86,
-    /// Where interrupts between CPUs are traced by name.
-    Others,
+macro_rules! tracepoints {
+    ($($group:ident:$name:ident $costs:expr;)*) => {
+        &[$((stringify!($group), stringify!($name), $costs)),*]
+    };
 }
 
-/// Subsystem, name, where, and what its absence costs.
-const USED: &[(&str, &str, On, &str)] = &[
-    ("block", "block_rq_issue", On::Every, "no `anticipate`"),
-    ("block", "block_rq_complete", On::Every, "no `anticipate`"),
-    (
-        "power",
-        "cpu_idle",
-        On::Every,
+/// Group, name, and what the absence of the tracepoint costs.
+const USED: &[(&str, &str, &str)] = tracepoints! {
+    block:block_rq_issue "no `anticipate`";
+    block:block_rq_complete "no `anticipate`";
+    power:cpu_idle
         "no BPF probe: --probe user measures to the waiting thread; `top` sees neither wake \
-         latencies nor wakers; no `cost`, no `path`",
-    ),
-    (
-        "irq_vectors",
-        "local_timer_entry",
-        On::X86,
-        "the timer's interrupt is seen only where its timer expires, some 100 ns later",
-    ),
-    (
-        "irq_vectors",
-        "call_function_single_entry",
-        On::X86,
-        "source `remote` has no interrupt latency",
-    ),
-    ("irq_vectors", "call_function_entry", On::X86, UNSEEN),
-    ("irq_vectors", "reschedule_entry", On::X86, UNSEEN),
-    ("irq_vectors", "irq_work_entry", On::X86, UNSEEN),
-    ("irq_vectors", "x86_platform_ipi_entry", On::X86, UNSEEN),
-    ("irq_vectors", "error_apic_entry", On::X86, UNSEEN),
-    ("irq_vectors", "spurious_apic_entry", On::X86, UNSEEN),
-    ("irq_vectors", "thermal_apic_entry", On::X86, UNSEEN),
-    ("irq_vectors", "threshold_apic_entry", On::X86, UNSEEN),
-    ("irq_vectors", "deferred_error_apic_entry", On::X86, UNSEEN),
-    (
-        "ipi",
-        "ipi_entry",
-        On::Others,
-        "source `remote` has no interrupt latency",
-    ),
-    (
-        "irq",
-        "irq_handler_entry",
-        On::Every,
-        "datapoints that a device disturbs are not recognized; `top`, `cost` and `path` \
-         name no device",
-    ),
-    (
-        "irq",
-        "irq_handler_exit",
-        On::Every,
-        "`cost` and `path` cannot separate a device's handler from what follows",
-    ),
-    (
-        "irq",
-        "softirq_entry",
-        On::Every,
-        "softirq_count is unknown; `cost` and `path` have no softirqs",
-    ),
-    (
-        "irq",
-        "softirq_exit",
-        On::Every,
-        "`cost` and `path` have no softirqs",
-    ),
-    (
-        "timer",
-        "hrtimer_start",
-        On::Every,
-        "where the timer cannot be absolute, its launch time is only roughly known",
-    ),
-    (
-        "timer",
-        "hrtimer_expire_entry",
-        On::Every,
+         latencies nor wakers; no `cost`, no `path`";
+    irq_vectors:local_timer_entry
+        "the timer's interrupt is seen only where its timer expires, some 100 ns later";
+    irq_vectors:call_function_single_entry "source `remote` has no interrupt latency";
+    irq_vectors:call_function_entry UNSEEN;
+    irq_vectors:reschedule_entry UNSEEN;
+    irq_vectors:irq_work_entry UNSEEN;
+    irq_vectors:x86_platform_ipi_entry UNSEEN;
+    irq_vectors:error_apic_entry UNSEEN;
+    irq_vectors:spurious_apic_entry UNSEEN;
+    irq_vectors:thermal_apic_entry UNSEEN;
+    irq_vectors:threshold_apic_entry UNSEEN;
+    irq_vectors:deferred_error_apic_entry UNSEEN;
+    ipi:ipi_entry "source `remote` has no interrupt latency";
+    irq:irq_handler_entry
+        "datapoints that a device disturbs are not recognized; `top`, `cost` and `path` name no \
+         device";
+    irq:irq_handler_exit "`cost` and `path` cannot separate a device's handler from what follows";
+    irq:softirq_entry "softirq_count is unknown; `cost` and `path` have no softirqs";
+    irq:softirq_exit "`cost` and `path` have no softirqs";
+    timer:hrtimer_start "where the timer cannot be absolute, its launch time is only roughly known";
+    timer:hrtimer_expire_entry
         "where no interrupt's entry is traced, source `timer` has no interrupt latency; `top` sees \
-         no wake latencies and names no timers",
-    ),
-    (
-        "timer",
-        "timer_expire_entry",
-        On::Every,
-        "`top` names the tick where a timer of the timer wheel woke",
-    ),
-    ("nmi", "nmi_handler", On::Every, "nmi_count is unknown"),
-    (
-        "cpuhp",
-        "cpuhp_enter",
-        On::Every,
-        "`measure` does not see a CPU that is offline for less than a tenth of a second",
-    ),
-    (
-        "sched",
-        "sched_wake_idle_without_ipi",
-        On::Every,
-        "source `remote` cannot distinguish the monitored flag from an interrupt; \
-         `top` and `cost` do not know who wrote the flag",
-    ),
-    (
-        "ipi",
-        "ipi_send_cpu",
-        On::Every,
+         no wake latencies and names no timers";
+    timer:timer_expire_entry "`top` names the tick where a timer of the timer wheel woke";
+    nmi:nmi_handler "nmi_count is unknown";
+    cpuhp:cpuhp_enter
+        "`measure` does not see a CPU that is offline for less than a tenth of a second";
+    sched:sched_wake_idle_without_ipi
+        "source `remote` cannot distinguish the monitored flag from an interrupt; `top` and `cost` \
+         do not know who wrote the flag";
+    ipi:ipi_send_cpu
         "source `remote` takes its launch time before the kernel sends the interrupt, not at it; \
-         `top` and `cost` do not know who sends interrupts to other CPUs",
-    ),
-    (
-        "csd",
-        "csd_queue_cpu",
-        On::Every,
-        "`top` names a call from another CPU by the interrupt, not by the function",
-    ),
-    ("sched", "sched_waking", On::Every, WAKING),
-    ("sched", "sched_switch", On::Every, WAKING),
-    ("sched", "sched_wakeup", On::Every, "no `cost`"),
-    (
-        "sched",
-        "sched_process_fork",
-        On::Every,
-        "`cost` does not follow what the workload starts",
-    ),
-    (
-        "napi",
-        "napi_poll",
-        On::Every,
-        "`path` has no stage for the driver's poll",
-    ),
-    (
-        "net",
-        "net_dev_queue",
-        On::Every,
-        "`path --ping` does not see the reply being queued",
-    ),
-    (
-        "irq",
-        "softirq_raise",
-        On::Every,
-        "`path` knows neither the interrupt of a packet nor the idle state that it met",
-    ),
-    ("net", "netif_receive_skb", On::Every, "no `path`"),
-    ("net", "net_dev_start_xmit", On::Every, "no `path`"),
-    (
-        "net",
-        "napi_gro_receive_entry",
-        On::Every,
-        "`path` cannot separate the driver's poll from what follows",
-    ),
-    (
-        "sock",
-        "sk_data_ready",
-        On::Every,
-        "`path --nic` takes the first thread that is woken for a packet's reader",
-    ),
-    (
-        "raw_syscalls",
-        "sys_exit",
-        On::Every,
-        "`path --nic` follows no packet to its reader",
-    ),
-];
+         `top` and `cost` do not know who sends interrupts to other CPUs";
+    csd:csd_queue_cpu "`top` names a call from another CPU by the interrupt, not by the function";
+    sched:sched_waking WAKING;
+    sched:sched_switch WAKING;
+    sched:sched_wakeup "no `cost`";
+    sched:sched_process_fork "`cost` does not follow what the workload starts";
+    napi:napi_poll "`path` has no stage for the driver's poll";
+    net:net_dev_queue "`path --ping` does not see the reply being queued";
+    irq:softirq_raise
+        "`path` knows neither the interrupt of a packet nor the idle state that it met";
+    net:netif_receive_skb "no `path`";
+    net:net_dev_start_xmit "no `path`";
+    net:napi_gro_receive_entry "`path` cannot separate the driver's poll from what follows";
+    sock:sk_data_ready "`path --nic` takes the first thread that is woken for a packet's reader";
+    raw_syscalls:sys_exit "`path --nic` follows no packet to its reader";
+};
 
 /// Tracepoints that are built with the interrupt that they trace (CONFIG_X86_MCE_AMD and such): a
 /// kernel without the one is without the other, and nothing is missing.
@@ -195,18 +90,16 @@ const WAKING: &str = "no `cost`, and `path` does not follow a packet to its read
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let architecture = facts.identity.architecture.as_deref();
     let is_x86 = architecture.is_none_or(|name| matches!(name, "x86_64" | "i686"));
-    let wanted = |on: On| match on {
-        On::Every => true,
-        On::X86 => is_x86,
-        On::Others => !is_x86,
-    };
-    let used = USED.iter().filter(|(_, _, on, _)| wanted(*on));
-    used.filter_map(|(subsystem, name, _, costs)| {
-        let presence = presence(facts.root, facts.btf.as_ref(), subsystem, name);
+    let feature = |(group, name, costs): &(&str, &str, &str)| {
+        // Other architectures trace all interrupts between CPUs by one tracepoint.
+        if is_x86 && *name == "ipi_entry" || !is_x86 && *group == "irq_vectors" {
+            return None;
+        }
+        let presence = presence(facts.root, facts.btf.as_ref(), group, name);
         if matches!(presence, Presence::No(_)) && OF_THEIR_INTERRUPT.contains(name) {
             return None;
         }
-        let name = format!("{subsystem}:{name}");
+        let name = format!("{group}:{name}");
         Some(Feature::new(
             Group::Tracepoints,
             name,
@@ -214,8 +107,8 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             *costs,
             TRACING,
         ))
-    })
-    .collect()
+    };
+    USED.iter().filter_map(feature).collect()
 }
 
 fn presence(root: &Root, btf: Option<&Btf>, subsystem: &str, name: &str) -> Presence {

@@ -15,13 +15,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         Some(credentials) => of(credentials, root),
         None => {
             let unknown = Presence::Unknown("/proc/self/status is unreadable".to_owned());
-            vec![Feature::new(
-                Group::User,
-                "root",
-                unknown,
-                ROOT_COSTS,
-                "mount /proc",
-            )]
+            table! { User; "root", unknown => ROOT_COSTS, "mount /proc"; }
         }
     }
 }
@@ -33,9 +27,6 @@ const ROOT_COSTS: &str = "settings cannot be changed: no --state, --each-state, 
                           and --probe user in place of BPF";
 
 fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
-    let feature = |name: &str, presence, costs: &str, brings: &str| {
-        Feature::new(Group::User, name, presence, costs, brings)
-    };
     let is_root = match credentials.user {
         0 if credentials.is_outermost => Presence::Yes("user 0".to_owned()),
         0 => Presence::No("user 0 of an inner user namespace only".to_owned()),
@@ -55,52 +46,33 @@ fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
         0 => WITHHELD.to_owned(),
         _ => format!("{AS_ROOT}, or setcap {name}+ep on the program"),
     };
-    vec![
-        feature("root", is_root, ROOT_COSTS, AS_ROOT),
-        feature(
-            "CAP_BPF",
-            capability(Capability::Bpf),
+    table! { User;
+        "root", is_root =>
+            ROOT_COSTS, AS_ROOT;
+        "CAP_BPF", capability(Capability::Bpf) =>
             "no BPF programs: --probe user measures to the waiting thread",
-            &grant("cap_bpf,cap_perfmon"),
-        ),
-        feature(
-            "CAP_PERFMON",
-            capability(Capability::Perfmon),
-            "no tracing programs and, mostly, no perf counters",
-            &grant("cap_bpf,cap_perfmon"),
-        ),
-        feature(
-            "CAP_SYS_ADMIN",
-            capability(Capability::SysAdmin),
-            "the probes' own cost is not counted",
-            AS_ROOT,
-        ),
-        feature(
-            "CAP_SYS_NICE",
-            capability(Capability::SysNice),
+            &grant("cap_bpf,cap_perfmon");
+        "CAP_PERFMON", capability(Capability::Perfmon) =>
+            "no tracing programs and, mostly, no perf counters", &grant("cap_bpf,cap_perfmon");
+        "CAP_SYS_ADMIN", capability(Capability::SysAdmin) =>
+            "the probes' own cost is not counted", AS_ROOT;
+        "CAP_SYS_NICE", capability(Capability::SysNice) =>
             "the waiting thread of --probe user has no real-time priority: other threads are in \
              its figures",
-            &grant("cap_sys_nice"),
-        ),
-        feature(
-            "perf for this user",
-            perf(
+            &grant("cap_sys_nice");
+        "perf for this user", perf(
                 credentials,
                 root.text("proc/sys/kernel/perf_event_paranoid"),
-            ),
+            ) =>
             "residency, SMIs and cycles are not counted; no source `remote`",
-            "root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0",
-        ),
-        feature(
-            "BPF for this user",
-            bpf(
+            "root, CAP_PERFMON, or sysctl kernel.perf_event_paranoid=0";
+        "BPF for this user", bpf(
                 credentials,
                 root.text("proc/sys/kernel/unprivileged_bpf_disabled"),
-            ),
+            ) =>
             "no BPF programs: --probe user measures to the waiting thread",
-            "root, or CAP_BPF and CAP_PERFMON (tracing needs them whatever that sysctl says)",
-        ),
-    ]
+            "root, or CAP_BPF and CAP_PERFMON (tracing needs them whatever that sysctl says)";
+    }
 }
 
 /// What a user lacks root may have; what root lacks, a container or a service withholds.

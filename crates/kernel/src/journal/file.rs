@@ -1,7 +1,7 @@
-//! The journal's file: every setting that is changed at present, below one lock.
+//! The journal's file: all changed settings, under one lock.
 //!
-//! Only root may write to the folder and its files; they are refused otherwise, for root writes their
-//! values into the kernel.
+//! It is refused unless only root can write to the folder and its files: root writes their values into the
+//! kernel.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -21,9 +21,9 @@ use super::owner::Owner;
 use crate::{Error, Result};
 
 const FILE: &str = "settings.json";
-/// The next one, until it is whole.
+/// The next version, until it is complete.
 const NEXT: &str = "settings.json.next";
-/// What was found there and could not be read.
+/// An unreadable file that was found there.
 const DAMAGED: &str = "settings.json.damaged";
 const LOCK: &str = "settings.lock";
 
@@ -64,14 +64,14 @@ pub(super) struct Record {
 }
 
 impl Record {
-    /// Records of other kinds are not read.
+    /// Valid records have a known kind.
     pub fn kind(&self) -> Kind {
         kind::of(&self.path).expect("checked when it was read or made")
     }
 
     /// The value to write; `None`: leave the present one.
     pub fn wanted(&self) -> Option<String> {
-        // Of one journal the last claim stands for those before it.
+        // Of each journal only the last claim counts.
         let is_last = |nth: usize, claim: &Claim| {
             let mut later = self.claims[nth + 1..].iter();
             later.all(|later| (later.journal, &later.owner) != (claim.journal, &claim.owner))
@@ -108,7 +108,7 @@ struct Content {
 /// The records, and the lock while this value lives.
 pub(super) struct JournalFile {
     pub records: Vec<Record>,
-    /// What could not be used, and what was done with it.
+    /// Unusable content, and what was done with it.
     pub refused: Vec<String>,
     /// The lock's drop unlocks, also where a process that is about to be started has a copy. `None`
     /// where the records are in memory only.
@@ -116,12 +116,12 @@ pub(super) struct JournalFile {
 }
 
 impl JournalFile {
-    /// Takes the lock and reads what is there. `None` where there is nothing to read and nothing to
-    /// remove; with `make`, the folder is made then.
+    /// Takes the lock and reads the records. `None` if there are no files, unless `make`, which creates the
+    /// folder.
     ///
     /// # Errors
-    /// [`Error::Cannot`] where the folder or a file in it has another owner, type or mode, or
-    /// another process holds the lock for longer than `patience`; [`Error::Io`].
+    /// [`Error::Cannot`] if the folder or a file in it has another owner, type or mode, or another process
+    /// holds the lock for longer than `patience`; [`Error::Io`].
     pub fn open(path: &Path, make: bool, patience: Duration) -> Result<Option<Self>> {
         let folder = match Folder::open(path)? {
             Some(folder) => folder,
@@ -150,10 +150,7 @@ impl JournalFile {
         }
     }
 
-    /// The records without the lock, to read only.
-    ///
-    /// # Errors
-    /// As [`JournalFile::open`].
+    /// Reads the records without the lock.
     pub fn look(path: &Path) -> Result<Vec<Record>> {
         let Some(folder) = Folder::open(path)? else {
             return Ok(Vec::new());
@@ -164,20 +161,14 @@ impl JournalFile {
         }
     }
 
-    /// Forgets the records of settings that are as they were, and writes the others.
-    ///
-    /// # Errors
-    /// As [`JournalFile::save`].
+    /// Drops the records of restored settings, and writes the others.
     pub fn close(&mut self) -> Result<()> {
         self.records
             .retain(|record| !record.claims.is_empty() || !record.settled);
         self.save()
     }
 
-    /// Writes the records: whole or not at all, for a rename replaces the file in one step.
-    ///
-    /// # Errors
-    /// [`Error::Io`]; then the former ones are still there.
+    /// Writes the records atomically, by a rename.
     pub fn save(&self) -> Result<()> {
         let Some((folder, _)) = &self.place else {
             return Ok(());
@@ -203,13 +194,13 @@ impl JournalFile {
 impl Drop for JournalFile {
     fn drop(&mut self) {
         if let (Some((folder, _)), true) = (&self.place, self.records.is_empty()) {
-            // While it is held: a process that waits for it finds the file gone.
+            // While it is held: a process that waits for it finds the file missing.
             let _ = folder.remove(LOCK);
         }
     }
 }
 
-/// The folder, open and looked at.
+/// The folder, open and checked.
 struct Folder {
     path: PathBuf,
     file: File,
@@ -225,9 +216,9 @@ impl Folder {
             Err(Errno::ENOTDIR | Errno::ELOOP) => {
                 return Err(refused(path, "is not a folder"));
             }
-            Err(errno) => return Err(Error::at_setting(path)(errno.into())),
+            Err(errno) => return Err(Error::at_setting(path)(errno)),
         };
-        let about = fstat(&file).map_err(|errno| Error::at_setting(path)(errno.into()))?;
+        let about = fstat(&file).map_err(Error::at_setting(path))?;
         trust(path, &about)?;
         Ok(Some(Self {
             path: path.to_owned(),
@@ -240,19 +231,18 @@ impl Folder {
         match mkdirat(nix::fcntl::AT_FDCWD, path, mode) {
             Ok(()) => {
                 let folder = Self::open(path)?.ok_or_else(|| gone(path))?;
-                // Whatever the caller's umask: others are to reach the socket in it.
-                fchmod(&folder.file, mode)
-                    .map_err(|errno| Error::at_setting(path)(errno.into()))?;
+                // Whatever the umask: other users connect to the socket in it.
+                fchmod(&folder.file, mode).map_err(Error::at_setting(path))?;
                 Ok(folder)
             }
             Err(Errno::EEXIST) => Self::open(path)?.ok_or_else(|| gone(path)),
-            Err(errno) => Err(Error::at_setting(path)(errno.into())),
+            Err(errno) => Err(Error::at_setting(path)(errno)),
         }
     }
 
     fn error(&self, name: &str) -> impl FnOnce(Errno) -> Error {
         let path = self.path.join(name);
-        move |errno| Error::at_setting(&path)(errno.into())
+        move |errno| Error::at_setting(&path)(errno)
     }
 
     fn holds(&self, name: &str) -> bool {
@@ -263,8 +253,7 @@ impl Folder {
         fstatat(&self.file, name, AtFlags::AT_SYMLINK_NOFOLLOW).ok()
     }
 
-    /// A file in the folder, checked; `None` where there is none. Opening does not wait,
-    /// whatever it is.
+    /// Opens a file in the folder and checks it, without waiting (for a FIFO); `None` if it is missing.
     fn file(&self, name: &str, flags: OFlag, mode: u32) -> Result<Option<File>> {
         let flags = flags | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
         let path = self.path.join(name);
@@ -275,7 +264,7 @@ impl Folder {
             Err(Errno::ELOOP | Errno::EISDIR | Errno::ENXIO) => {
                 return Err(refused(&path, NO_FILE));
             }
-            Err(errno) => return Err(Error::at_setting(&path)(errno.into())),
+            Err(errno) => return Err(Error::at_setting(&path)(errno)),
         };
         let about = fstat(&file).map_err(self.error(name))?;
         if about.st_mode & libc::S_IFMT != libc::S_IFREG {
@@ -322,7 +311,7 @@ impl Folder {
         }
     }
 
-    /// The page, or why it is none; `None` where there is no file.
+    /// The content, or why it is invalid; `None` without a file.
     fn page(&self) -> Result<Option<std::result::Result<Content, String>>> {
         let Some(file) = self.file(FILE, OFlag::O_RDONLY, 0)? else {
             return Ok(None);
@@ -354,8 +343,8 @@ impl Folder {
         Ok(Some(page.map_err(|error| error.to_string())))
     }
 
-    /// The records of this boot. What cannot be used is listed in `refused`; a damaged file is set
-    /// aside, so that it is listed once.
+    /// The records of this boot. Unusable content is listed in `refused`; a damaged file is renamed, so that
+    /// it is listed once.
     fn read(&self, refused: &mut Vec<String>) -> Result<Vec<Record>> {
         let path = self.path.join(FILE);
         let page = match self.page()? {
@@ -376,7 +365,7 @@ impl Folder {
             }
         };
         if page.boot != boot()? {
-            // The settings went with that boot.
+            // A boot resets all settings.
             return Ok(Vec::new());
         }
         let (valid, others): (Vec<_>, Vec<_>) =
@@ -398,7 +387,7 @@ impl Folder {
             .ok_or_else(|| gone(&self.path.join(NEXT)))?;
         file.write_all(text)
             .map_err(Error::at_setting(&self.path.join(NEXT)))?;
-        // Whatever the caller's umask: other users may see what is changed.
+        // Whatever the umask: other users may read it.
         fchmod(&file, Mode::from_bits_truncate(0o644)).map_err(self.error(NEXT))?;
         renameat(&self.file, NEXT, &self.file, FILE).map_err(self.error(FILE))
     }
@@ -450,7 +439,7 @@ fn refused(path: &Path, why: &str) -> Error {
 }
 
 fn gone(path: &Path) -> Error {
-    Error::at_setting(path)(std::io::ErrorKind::NotFound.into())
+    Error::at_setting(path)(std::io::ErrorKind::NotFound)
 }
 
 fn boot() -> Result<String> {

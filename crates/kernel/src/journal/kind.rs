@@ -1,4 +1,4 @@
-//! The settings that the journal knows: nothing else is ever written, whatever the file names.
+//! The settings known to the journal: nothing else is written, whatever the file names.
 
 use std::fs;
 use std::io::Write;
@@ -6,18 +6,16 @@ use std::path::Path;
 
 use crate::{Error, Result, cpulist};
 
-/// What a setting holds, and how its claims resolve: to the last one, where nothing else is stated.
+/// What a setting holds, and how its claims resolve: to the last one, unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// 0 or 1.
     Switch,
-    /// A CPU's `online`, 0 or 1. It is restored before interrupts are, which cannot be sent to a
-    /// CPU that is offline.
+    /// A CPU's `online`, 0 or 1. It is restored before interrupts, which cannot go to an offline CPU.
     Online,
     /// A CPU's latency bound: the tightest counts, that of others included.
     Bound,
-    /// The CPUs that an interrupt may go to. The kernel changes them when it takes a CPU offline; a
-    /// claim only restores what stood there before.
+    /// The CPUs of an interrupt. The kernel changes them when a CPU goes offline; a claim restores them.
     Interrupt,
     /// /proc/sys/kernel/printk: four numbers (proc(5)).
     Levels,
@@ -77,7 +75,7 @@ fn is_number(text: &str) -> bool {
 }
 
 impl Kind {
-    /// Is this a value of such a setting?
+    /// Whether this is a valid value.
     pub fn takes(self, value: &str) -> bool {
         let short_word = || (1..=32).contains(&value.len());
         match self {
@@ -108,8 +106,7 @@ impl Kind {
         }
     }
 
-    /// The present value; of a list of choices (`s2idle [deep]`) the chosen one, in the form in
-    /// which it is written.
+    /// The present value; of a list of choices (`s2idle [deep]`) the chosen one.
     pub fn read(self, path: &Path) -> Result<String> {
         if self == Self::Folder {
             let there = fs::symlink_metadata(path).is_ok();
@@ -126,10 +123,7 @@ impl Kind {
         })
     }
 
-    /// Writes the value.
-    ///
-    /// # Errors
-    /// [`Error::Io`] where that fails; [`Error::Content`] where the setting then has another value.
+    /// Writes the value; [`Error::Content`] if the setting then has another one.
     pub fn write(self, path: &Path, value: &str) -> Result<()> {
         match (self, value) {
             (Self::Folder, ABSENT) => fs::remove_dir(path).map_err(Error::at_setting(path))?,
@@ -153,21 +147,20 @@ const ABSENT: &str = "absent";
 pub(super) const PRESENT: &str = "present";
 
 fn write(path: &Path, value: &str) -> Result<()> {
-    // Not fs::write: a setting that is not there must not be made.
+    // Not fs::write, which creates a missing file.
     let mut file = fs::OpenOptions::new()
         .write(true)
         .truncate(true)
         .open(path)
         .map_err(Error::at_setting(path))?;
-    // A write of nothing does not reach the kernel: what reads as nothing is unset by 0.
+    // An empty write does not reach the kernel; 0 unsets.
     // Source: Documentation/ABI/testing/sysfs-class-rtc, wakealarm.
     let written = if value.is_empty() { "0" } else { value };
     file.write_all(written.as_bytes())
         .map_err(Error::at_setting(path))
 }
 
-/// The bound that a CPU's setting stands for, µs; `None` for no bound, and for no number. There `0`
-/// means "no bound", and `n/a` that no latency at all is tolerated.
+/// A CPU's latency bound, µs: `0` means no bound (`None`), `n/a` that no latency is tolerated.
 /// Source: Documentation/ABI/testing/sysfs-devices-power, pm_qos_resume_latency_us.
 fn tightness(text: &str) -> Option<u64> {
     match text {

@@ -1,4 +1,4 @@
-//! Which process wants a setting, and whether it still runs.
+//! The process that claims a setting, and whether it still runs.
 
 use std::fs;
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 /// include/uapi/linux/magic.h; numbers of files there are unique until the next boot (Linux 6.9).
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
-/// A process. Its number alone may be another process's later, or in another PID namespace now.
+/// A process; its PID alone may be reused, or be of another PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Owner {
     pub pid: u32,
@@ -44,12 +44,12 @@ impl Owner {
         })
     }
 
-    /// Its number means something to this process.
+    /// Whether its PID is valid in this process's PID namespace.
     pub fn is_known_here(&self) -> bool {
         namespace().is_ok_and(|here| here == self.namespace)
     }
 
-    /// Has not ended yet. A zombie does not run.
+    /// Whether it has not ended; a zombie has.
     pub fn runs(&self) -> bool {
         match pidfd(self.pid) {
             Ok(process) => {

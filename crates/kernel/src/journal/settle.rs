@@ -6,7 +6,7 @@ use crate::{Error, Result, Root, cpulist};
 
 /// The outcome of writing one setting.
 pub(super) enum Outcome {
-    /// It has that value now.
+    /// It has this value now.
     Done(String),
     /// Another program has changed it, to this.
     Foreign(String),
@@ -15,16 +15,13 @@ pub(super) enum Outcome {
     Failed(Error),
 }
 
-/// Writes the values of these records, in this order; returns the outcome of each that was tried, by
-/// its place in `places`. The file lists each value before it is written. The caller saves the records
+/// Writes the values of these records in this order; returns the outcome of each that was tried, by its
+/// place in `places`. The file lists each value before it is written; the caller saves the records
 /// afterwards.
 ///
-/// With `for_claim` the first failure ends it. Without, claims were removed: a file that cannot be written
-/// (a full disk) still lists them, so that the next start finishes what a kill leaves undone, and the
-/// settings are still written.
-///
-/// # Errors
-/// With `for_claim`, where the file cannot be written: then nothing was changed.
+/// With `for_claim` the first failure ends it; if the file cannot be written, nothing is changed. Without,
+/// claims were removed: the settings are restored even if the file cannot be written (a full disk), for
+/// it still lists them.
 pub(super) fn write_settings(
     root: &Root,
     file: &mut JournalFile,
@@ -75,7 +72,7 @@ fn plan(root: &Root, record: &Record) -> Plan {
     let path = root.path(&record.path);
     let present = match record.kind().read(&path) {
         Ok(present) => present,
-        // What has gone takes no interrupts any more.
+        // The interrupt no longer exists.
         Err(_) if record.kind() == Kind::Interrupt && !path.exists() => {
             return Plan::Nothing(Outcome::Done(String::new()));
         }
@@ -93,7 +90,7 @@ fn plan(root: &Root, record: &Record) -> Plan {
     }
 }
 
-/// Is it an interrupt that goes back to CPUs which are all offline?
+/// Whether it is an interrupt whose original CPUs are all offline.
 fn waits_for_a_cpu(root: &Root, record: &Record) -> bool {
     let list = |text: &str| cpulist::parse(text).unwrap_or_default();
     let online = list(

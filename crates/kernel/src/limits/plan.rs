@@ -42,9 +42,9 @@ pub struct Plan {
     pub groups: Vec<LimitedGroup>,
     /// For [`super::apply`].
     pub settings: Vec<Setting>,
-    /// What a user should know, a sentence each without its full stop.
+    /// Notes for the user, a sentence each without its full stop.
     pub notes: Vec<String>,
-    /// Why disabling states has no effect here, and what has one.
+    /// Why disabling states has no effect here, and what does.
     #[serde(skip)]
     pub without_effect: Option<&'static str>,
 }

@@ -1,5 +1,4 @@
-//! What a network card's driver reports about waiting: the questions of ethtool(8), asked of the
-//! running machine.
+//! Interrupt coalescing and Energy-Efficient Ethernet of a network card, as in ethtool(8).
 //!
 //! Source: include/uapi/linux/ethtool.h of the kernel.
 
@@ -16,9 +15,9 @@ const ETHTOOL_GEEE: u32 = 0x44;
 /// Interrupt coalescing of received packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coalescing {
-    /// How long the card may hold an interrupt back after a packet, µs.
+    /// How long the card may delay an interrupt after a packet, µs.
     pub rx_usecs: u32,
-    /// It comes earlier when so many packets have arrived; 0: it does not.
+    /// Packets after which the interrupt comes earlier; 0: none.
     pub rx_frames: u32,
     /// The driver changes both by itself.
     pub adaptive_rx: bool,
@@ -36,7 +35,7 @@ pub struct LinkSleep {
 /// The driver's coalescing; `None` where it has none.
 ///
 /// # Errors
-/// Where it cannot be asked: no such interface, no right.
+/// If there is no such interface, or it is not permitted.
 pub fn coalescing(interface: &str) -> io::Result<Option<Coalescing>> {
     // struct ethtool_coalesce: cmd and 22 figures.
     const WORDS: usize = 23;
@@ -74,10 +73,10 @@ impl LinkSleep {
     }
 }
 
-/// The answer to a question whose struct is that many 32-bit words, the question's number first.
-/// `None`: the driver does not know the question.
+/// Runs an ethtool command whose struct has that many 32-bit words, the command first. `None` if the
+/// driver does not support it.
 fn ask<const WORDS: usize>(interface: &str, question: u32) -> io::Result<Option<[u32; WORDS]>> {
-    // Any socket will do to ask by; this one is bound to nothing that anyone could reach.
+    // Any socket will do.
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut words = [0_u32; WORDS];
     words[0] = question;

@@ -7,10 +7,13 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use reveille_kernel::{Awake, IdleState, Journal, limits};
 use reveille_results::description::{Characterisation, Cost};
-use reveille_results::{Datapoint, Source};
+use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
-use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
+use super::{
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, NOT_IDLE, NOTHING_KEPT, Run, Step,
+    rest,
+};
 use crate::counters::Counters;
 use crate::distance::DRAWN;
 use crate::event::Conversion;
@@ -68,10 +71,14 @@ impl Run<'_> {
                 smi_counter: counters.smi,
                 counts_nmis: kernel.counts_nmis,
             };
-            self.characterise(&kernel, source.as_mut(), &conversion)?;
-            let arming = source.arming(&kernel);
-            self.outcome.arming.push(arming);
-            if self.over() || self.phases(&kernel, source.as_mut(), &conversion)? {
+            let mut probes = Probes {
+                kernel: &kernel,
+                source: source.as_mut(),
+                conversion: &conversion,
+            };
+            self.characterise(&mut probes)?;
+            self.outcome.arming.push(probes.source.arming(&kernel));
+            if self.over() || self.phases(&mut probes)? {
                 break;
             }
         }
@@ -97,54 +104,44 @@ impl Run<'_> {
         })
     }
 
-    fn characterise(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-    ) -> Result<()> {
+    fn characterise(&mut self, probes: &mut Probes<'_>) -> Result<()> {
         self.report("characterising", 0.0);
-        let cpu = self.options.cpu;
+        let (cpu, kernel) = (self.options.cpu, probes.kernel);
         if !kernel.find_timers(cpu)? {
             self.note(format!(
                 "launches just after another timer of CPU {cpu} are not dropped, and seem too fast: \
                  this kernel does not show when the CPU's next timer is due"
             ));
         }
-        source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
-        source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
-        if source.source() == Source::Timer && !kernel.timer_is_pinned() {
+        probes.source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
+        probes.source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
+        if probes.source.source() == Source::Timer && !kernel.timer_is_pinned() {
             // Without the flag, a timer armed on an idle CPU moves to a busy one.
             self.journal.set("/proc/sys/kernel/timer_migration", "0")?;
         }
-        self.floor(kernel, source, conversion)?;
+        self.floor(probes)?;
         if self.over() {
             return Ok(());
         }
-        let characterised = &self.outcome.characterisation;
-        if characterised.probe_cost_per_idle_ns.is_none() {
-            let (distances, seed) = (self.options.distances, self.options.seed);
-            if let Some(cost) = probe_cost::count(kernel, source, &distances, seed)? {
-                let characterisation = &mut self.outcome.characterisation;
-                characterisation.probe_cost_per_idle_ns = cost.idle.median_ns;
-                let costs = &mut characterisation.costs;
-                costs.insert("probe at idle entry and exit".into(), cost.idle);
-                costs.insert(
-                    "probes at interrupts, per idle period".into(),
-                    cost.interrupts,
-                );
-            }
+        let characterised = &mut self.outcome.characterisation;
+        let (distances, seed) = (&self.options.distances, self.options.seed);
+        if characterised.probe_cost_per_idle_ns.is_none()
+            && let Some((idle, interrupts)) =
+                probe_cost::count(kernel, probes.source, distances, seed)?
+        {
+            characterised.probe_cost_per_idle_ns = idle.median_ns;
+            let costs = [
+                ("probe at idle entry and exit", idle),
+                ("probes at interrupts, per idle period", interrupts),
+            ];
+            let costs = costs.map(|(name, cost)| (name.to_owned(), cost));
+            characterised.costs.extend(costs);
         }
         Ok(())
     }
 
     /// The floor: in the poll state if there is one, otherwise on a CPU that is kept awake.
-    fn floor(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-    ) -> Result<()> {
+    fn floor(&mut self, probes: &mut Probes<'_>) -> Result<()> {
         let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
         let mut floor = None;
         if let Some(poll) = limits::poll(&self.states).cloned() {
@@ -152,23 +149,23 @@ impl Run<'_> {
             let cpu = self.options.cpu;
             if limits::allow_up_to(&mut journal, self.root, cpu, &self.states, poll.index).is_ok() {
                 let index = poll.index as i32;
-                let seen = self.floor_latencies(kernel, source, conversion, &distances, index)?;
-                floor = floor::of(&poll.name, source.source(), seen);
+                let seen = self.floor_latencies(probes, &distances, index)?;
+                floor = floor::of(&poll.name, probes.source.source(), seen);
             }
         }
         if floor.is_none() && !self.over() {
             let awake = Awake::keep(&[self.options.cpu])?;
-            kernel.set_awake_counts(true);
-            let seen = self.floor_latencies(kernel, source, conversion, &distances, -1);
-            kernel.set_awake_counts(false);
+            probes.kernel.set_awake_counts(true);
+            let seen = self.floor_latencies(probes, &distances, -1);
+            probes.kernel.set_awake_counts(false);
             drop(awake);
-            floor = floor::of(reveille_results::schema::AWAKE, source.source(), seen?);
+            floor = floor::of(schema::AWAKE, probes.source.source(), seen?);
         }
         match floor {
             Some(floor) => self.outcome.characterisation.floors.push(floor),
             None if !self.over() => self.note(format!(
                 "no floor for the source {:?}: too few wake-ups without sleep",
-                source.source()
+                probes.source.source()
             )),
             None => {}
         }
@@ -177,23 +174,13 @@ impl Run<'_> {
 
     fn floor_latencies(
         &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
+        probes: &mut Probes<'_>,
         distances: &[u64],
         state: i32,
     ) -> Result<Vec<i64>> {
         let mut latencies = Vec::new();
-        let goal = FLOOR_GOAL;
-        let phase = "measuring the floor, without sleep";
-        let gathering = Gathering {
-            kernel,
-            source,
-            conversion,
-            goal,
-            phase,
-        };
-        let gathered = self.gather(gathering, distances, &mut |_, datapoint| {
+        let (before, step) = (probes.kernel.counts(), (FLOOR_PHASE, distances, FLOOR_GOAL));
+        let (gathered, _) = self.gather(probes, &before, step, &mut |_, datapoint| {
             if datapoint.requested_state_index == Some(state) {
                 latencies.push(datapoint.wake_latency_ns);
             }
@@ -203,19 +190,20 @@ impl Run<'_> {
     }
 
     /// All phases of one source; true if the run is over.
-    fn phases(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-    ) -> Result<bool> {
-        let reader = Reader::of(kernel)?;
+    fn phases(&mut self, probes: &mut Probes<'_>) -> Result<bool> {
+        let reader = Reader::of(probes.kernel)?;
         let mut before = reader.counts()?;
         reader.take(); // events of the characterisation
         drop(reader);
         // One may still be in progress; it counts from here on.
         self.outcome.counts.launched += before.on_its_way();
-        let over = self.each_phase(kernel, source, conversion, &mut before);
+        let over = self.each_phase(&mut |run, step| {
+            let (gathered, now) = run.gather(probes, &before, step, &mut Self::keep);
+            let full = now.dropped.ring_full - before.dropped.ring_full;
+            run.outcome.counts.ring_buffer_full += full;
+            before = now;
+            gathered
+        });
         let on_its_way = before.on_its_way();
         if on_its_way > 0 {
             let dropped = &mut self.outcome.counts.dropped;
@@ -224,105 +212,56 @@ impl Run<'_> {
         over
     }
 
-    /// `before`: the counts at the end of the last phase.
-    fn each_phase(
-        &mut self,
-        kernel: &Kernel,
-        source: &mut dyn EventSource,
-        conversion: &Conversion,
-        before: &mut Counts,
-    ) -> Result<bool> {
-        for deepest in self.deepest.clone() {
-            let phase = self.allow(deepest)?;
-            for (distances, goal) in self.steps() {
-                let gathering = Gathering {
-                    kernel,
-                    source,
-                    conversion,
-                    goal,
-                    phase: &phase,
-                };
-                let entries = self.cpuidle_entries();
-                let gathered = self.gather(gathering, &distances, &mut |run, datapoint| {
-                    run.keep(datapoint)
-                });
-                let now = gathered.counts;
-                // Read after the last period with a datapoint was over.
-                self.compare(gathered.periods, entries, self.cpuidle_entries());
-                if let Some(why) = gathered.gave_up {
-                    self.gave_up.get_or_insert(why);
-                }
-                let mut dropped = drops(before, &now);
-                dropped.push(("beyond the number asked for", gathered.beyond));
-                dropped.push(("settled between two phases", gathered.stale));
-                let full = now.dropped.ring_full - before.dropped.ring_full;
-                self.outcome.counts.ring_buffer_full += full;
-                self.account(
-                    now.launched - before.launched,
-                    &dropped,
-                    gathered.elapsed,
-                    mean(&distances),
-                );
-                *before = now;
-                gathered.result?;
-                if self.over() {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// Gathers until the goal is met, the run is over, or no more datapoints come.
+    /// Gathers until the goal is met, the run is over, or no more datapoints come. `before`: the counts at
+    /// the end of the last step; those at the end of this one are returned.
     fn gather(
         &mut self,
-        gathering: Gathering<'_>,
-        distances: &[u64],
+        probes: &mut Probes<'_>,
+        before: &Counts,
+        step: Step<'_>,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
-    ) -> Gathered {
+    ) -> (Gathered, Counts) {
         let start = Instant::now();
-        let kernel = gathering.kernel;
-        let mut gathered = Gathered {
-            beyond: 0,
-            stale: 0,
-            periods: 0,
-            gave_up: None,
-            counts: kernel.counts(),
-            elapsed: Duration::ZERO,
-            result: Ok(()),
+        let kernel = probes.kernel;
+        let mut batch = Batch::default();
+        let result = self.gather_into(&mut batch, probes, step, take);
+        let now = batch.counts.unwrap_or_else(|| kernel.counts());
+        let mut dropped = drops(before, &now);
+        dropped.push((BEYOND, batch.beyond));
+        dropped.push(("settled between two phases", batch.stale));
+        let gathered = Gathered {
+            launched: now.launched - before.launched,
+            dropped,
+            periods: batch.periods,
+            gave_up: batch.gave_up,
+            elapsed: start.elapsed(),
+            result,
         };
-        gathered.result = self.gather_into(&mut gathered, gathering, distances, take);
-        if gathered.result.is_err() {
-            gathered.counts = kernel.counts();
-        }
-        gathered.elapsed = start.elapsed();
-        gathered
+        (gathered, now)
     }
 
     fn gather_into(
         &mut self,
-        gathered: &mut Gathered,
-        gathering: Gathering<'_>,
-        distances: &[u64],
+        batch: &mut Batch,
+        probes: &mut Probes<'_>,
+        (phase, distances, goal): Step<'_>,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
     ) -> Result<()> {
-        let Gathering {
+        let Probes {
             kernel,
             source,
             conversion,
-            goal,
-            phase,
-        } = gathering;
+        } = probes;
         let start = Instant::now();
         let reader = Reader::of(kernel)?;
         reader.counts()?;
-        gathered.stale = reader.take().len() as u64;
+        batch.stale = reader.take().len() as u64;
         let polling = polling_states(&self.states);
         let (mut taken, mut periods) = (0, Periods::default());
         let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
             for event in events {
                 if goal.datapoints.is_some_and(|goal| taken >= goal) {
-                    gathered.beyond += 1;
+                    batch.beyond += 1;
                     continue;
                 }
                 take(run, &conversion.datapoint(&event))?;
@@ -354,7 +293,7 @@ impl Run<'_> {
             if now_kept != kept {
                 (kept, last_kept) = (now_kept, Instant::now());
             }
-            self.look(kernel, source);
+            self.look(kernel, &**source);
             if done >= 1.0 || self.over() {
                 break Ok(());
             }
@@ -363,7 +302,7 @@ impl Run<'_> {
                 let silent = last_kept.elapsed();
                 let why = why_nothing_comes(&before, &now, source.source(), phase, silent);
                 if goal.duration.is_none() || now.strayed > before.strayed {
-                    gathered.gave_up = Some(goal.missed(now_kept, &why));
+                    batch.gave_up = Some(goal.missed(now_kept, &why));
                     break Ok(());
                 }
                 self.note(why);
@@ -374,8 +313,8 @@ impl Run<'_> {
         ended?;
         let counts = reader.counts()?;
         drain(self, reader.take())?;
-        gathered.counts = counts;
-        gathered.periods = periods.over_by(counts.idle_entries);
+        batch.counts = Some(counts);
+        batch.periods = periods.over_by(counts.idle_entries);
         Ok(())
     }
 
@@ -405,20 +344,18 @@ fn polls(polling_states: u32, state: u32) -> bool {
 /// Reason of a drop: not settled when the measurement of a source ended.
 const ON_ITS_WAY: &str = "still on its way at the end";
 
-/// The outcome of one phase.
-struct Gathered {
+/// What a step read of the BPF programs.
+#[derive(Default)]
+struct Batch {
     /// Events of the last batch beyond the number asked for.
     beyond: u64,
     /// Events of before it began.
     stale: u64,
     /// Idle periods that are over and have datapoints.
     periods: u64,
-    /// Why it ended before its goal, for lack of datapoints.
     gave_up: Option<String>,
-    /// The BPF programs' counts at the end.
-    counts: Counts,
-    elapsed: Duration,
-    result: Result<()>,
+    /// The counts at the end; `None` after an error.
+    counts: Option<Counts>,
 }
 
 /// Reads the BPF programs' events.
@@ -484,13 +421,10 @@ impl Costs {
             clock: "CLOCK_MONOTONIC".into(),
             ..Default::default()
         };
-        characterisation
-            .costs
-            .insert("timestamp".into(), self.timestamp);
+        let costs = &mut characterisation.costs;
+        costs.insert("timestamp".into(), self.timestamp);
         if !counters.events.is_empty() {
-            characterisation
-                .costs
-                .insert("counters".into(), self.counters);
+            costs.insert("counters".into(), self.counters);
         }
         characterisation
     }
@@ -501,12 +435,11 @@ fn typical(cost: &Cost) -> f64 {
     cost.median_ns.unwrap_or(cost.mean_ns)
 }
 
-struct Gathering<'a> {
+/// The loaded programs, and what they observe.
+struct Probes<'a> {
     kernel: &'a Kernel,
     source: &'a mut dyn EventSource,
     conversion: &'a Conversion,
-    goal: Goal,
-    phase: &'a str,
 }
 
 /// `before`: the counts when the phase began.

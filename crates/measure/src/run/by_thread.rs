@@ -1,13 +1,16 @@
 //! Measuring with the user probe.
 
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use reveille_kernel::Awake;
 use reveille_kernel::affinity::Binding;
 use reveille_results::{Datapoint, Source};
 
-use super::{FLOOR_DISTANCES, FLOOR_GOAL, Goal, NOT_IDLE, NOTHING_KEPT, Run, mean, rest};
+use super::{
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, NOT_IDLE, NOTHING_KEPT, Run, Step,
+    rest,
+};
 use crate::distance::DRAWN;
 use crate::{Error, Result, floor, placement, user};
 
@@ -54,31 +57,7 @@ impl Run<'_> {
         self.begin()?;
         self.floor_by_thread()?;
 
-        for deepest in self.deepest.clone() {
-            let phase = self.allow(deepest)?;
-            for (distances, goal) in self.steps() {
-                let entries = self.cpuidle_entries();
-                let kept = self.outcome.counts.kept;
-                let waited = self.wait(&distances, goal, &phase, false, &mut |run, datapoint| {
-                    run.keep(datapoint)
-                });
-                let periods = self.outcome.counts.kept - kept;
-                self.compare(periods, entries, self.cpuidle_entries());
-                let dropped = [
-                    (NOT_IDLE, waited.awake),
-                    (LATE, waited.late),
-                    ("beyond the number asked for", waited.beyond),
-                ];
-                self.account(waited.launched, &dropped, waited.elapsed, mean(&distances));
-                waited.result?;
-                if let Some(why) = waited.gave_up {
-                    self.gave_up.get_or_insert(why);
-                }
-                if self.over() {
-                    return Ok(());
-                }
-            }
-        }
+        self.each_phase(&mut |run, step| run.wait(step, false, &mut Self::keep))?;
         Ok(())
     }
 
@@ -86,8 +65,8 @@ impl Run<'_> {
         let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
         let mut latencies = Vec::new();
         let awake = Awake::keep(&[self.options.cpu])?;
-        let phase = "measuring the floor, without sleep";
-        let waited = self.wait(&distances, FLOOR_GOAL, phase, true, &mut |_, datapoint| {
+        let step = (FLOOR_PHASE, distances.as_slice(), FLOOR_GOAL);
+        let waited = self.wait(step, true, &mut |_, datapoint| {
             latencies.push(datapoint.wake_latency_ns);
             Ok(())
         });
@@ -100,12 +79,10 @@ impl Run<'_> {
 
     fn wait(
         &mut self,
-        distances: &[u64],
-        goal: Goal,
-        phase: &str,
+        (phase, distances, goal): Step<'_>,
         awake: bool,
         take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
-    ) -> Waited {
+    ) -> Gathered {
         let waiting = user::Waiting::default();
         let start = Instant::now();
         let (mut taken, mut beyond) = (0, 0);
@@ -192,26 +169,18 @@ impl Run<'_> {
                  may include other threads' time on this CPU",
             );
         }
-        Waited {
-            launched: waiting.launched.load(Ordering::Relaxed),
-            late: waiting.late.load(Ordering::Relaxed),
-            awake: waiting.awake.load(Ordering::Relaxed),
-            beyond,
+        let counted = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Gathered {
+            launched: counted(&waiting.launched),
+            dropped: vec![
+                (NOT_IDLE, counted(&waiting.awake)),
+                (LATE, counted(&waiting.late)),
+                (BEYOND, beyond),
+            ],
+            periods: taken,
             gave_up,
             elapsed: start.elapsed(),
             result,
         }
     }
-}
-
-/// The outcome of one phase.
-struct Waited {
-    launched: u64,
-    late: u64,
-    awake: u64,
-    beyond: u64,
-    /// Why it ended before its goal, for lack of datapoints.
-    gave_up: Option<String>,
-    elapsed: Duration,
-    result: Result<()>,
 }

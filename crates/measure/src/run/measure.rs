@@ -1,4 +1,4 @@
-//! A whole measurement: preparation, characterisation, the phases, and everything put back.
+//! A whole measurement: preparation, characterisation, the phases, and restoring all settings.
 
 use std::sync::atomic::AtomicBool;
 
@@ -9,11 +9,11 @@ use super::by_bpf::try_bpf;
 use super::{NOT_IDLE, Options, Outcome, Run, Sink};
 use crate::Result;
 
-/// Measures. Whatever it changes on the machine is put back when it returns, by any way.
+/// Measures. All settings that it changes are restored when it returns.
 ///
 /// # Errors
-/// Before anything was gathered: see [`crate::Error`]. Later trouble (a CPU that goes offline) ends the
-/// run well: [`Outcome::ended`] says so.
+/// Before anything was gathered: see [`crate::Error`]. A later disturbance (a CPU that goes offline) ends
+/// the run normally, with the reason in [`Outcome::ended`].
 pub fn measure(
     root: &Root,
     options: &Options,
@@ -28,9 +28,7 @@ impl Run<'_> {
         if self.options.probe.is_none()
             && let Err(why) = try_bpf(self.options.cpu)
         {
-            self.note(format!(
-                "measured with the user probe, for BPF cannot be had: {why}"
-            ));
+            self.note(format!("BPF is unavailable; using the user probe: {why}"));
             self.outcome.probe = Probe::User;
         }
         let gathered = match self.outcome.probe {
@@ -57,8 +55,7 @@ impl Run<'_> {
     }
 }
 
-/// What has to be said of a CPU that was busy at most launches. Of a few that says nothing: a run
-/// that is interrupted at once may have one.
+/// A note on a CPU that was busy at most launches, unless there were only a few.
 fn mostly_busy(cpu: u32, busy: u64, launched: u64) -> Option<String> {
     const LAUNCHES_NEEDED: u64 = 20;
     (launched >= LAUNCHES_NEEDED && 2 * busy > launched).then(|| {

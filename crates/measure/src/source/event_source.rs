@@ -5,28 +5,28 @@ use reveille_results::Source;
 use crate::Result;
 use crate::kernel::Kernel;
 
-/// Something that launches events for a known instant. The probes are the same for all sources.
+/// Launches events for a known instant. The probes are the same for all sources.
 pub trait EventSource {
     /// As a datapoint names it.
     fn source(&self) -> Source;
 
-    /// How launches are armed here, in words for the result. Known after the first start.
+    /// How launches are armed, for the result. Known after the first start.
     fn arming(&self, kernel: &Kernel) -> String;
 
-    /// What a reader of the result has to know of where it launches from, if anything.
+    /// A note for readers of the result, if any, on where it launches from.
     fn reservation(&self) -> Option<String> {
         None
     }
 
-    /// Why it launches no more, though nobody stopped it.
+    /// Why it stopped by itself, if it did.
     fn gone(&self) -> Option<String> {
         None
     }
 
-    /// Begins to launch events at these distances, round and round.
+    /// Starts launching events at these distances, cyclically.
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()>;
 
-    /// Launches no more. Returns when none is on its way, or `longest_ns` later.
+    /// Stops; returns when no launch is pending, or after `longest_ns`.
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()>;
 }
 

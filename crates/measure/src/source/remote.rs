@@ -107,27 +107,17 @@ impl EventSource for Remote {
         let stop = Arc::new(AtomicBool::new(false));
         let waker = Waker {
             cpu: self.waking_cpu,
-            event: self.event.try_clone().map_err(|source| Error::System {
-                what: "duplicating the perf event",
-                source,
-            })?,
+            event: (self.event.try_clone()).map_err(Error::system("duplicating the perf event"))?,
             shared: kernel.shared().clone(),
-            begin: kernel.begin_to_wake().map_err(|source| Error::System {
-                what: "duplicating a BPF program",
-                source,
-            })?,
+            begin: (kernel.begin_to_wake()).map_err(Error::system("duplicating a BPF program"))?,
             stamps: !kernel.launch_stamps.before_queueing,
             distances: distances.to_vec(),
             stop: stop.clone(),
             moved: self.moved.clone(),
         };
         let thread = std::thread::Builder::new().name("waker".into());
-        let thread = thread
-            .spawn(move || waker.run())
-            .map_err(|source| Error::System {
-                what: "starting the waking thread",
-                source,
-            })?;
+        let thread = thread.spawn(move || waker.run());
+        let thread = thread.map_err(Error::system("starting the waking thread"))?;
         self.thread = Some((stop, thread));
         Ok(())
     }
@@ -138,10 +128,7 @@ impl EventSource for Remote {
             let ended = thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            ended.map_err(|source| Error::System {
-                what: "the waking thread",
-                source,
-            })?;
+            ended.map_err(Error::system("the waking thread"))?;
         }
         wait_until_settled(kernel, longest_ns.min(10_000_000));
         Ok(())

@@ -8,13 +8,7 @@ use crate::kernel::Kernel;
 
 /// Each callback arms the next launch, so nothing else runs on the CPU.
 pub struct Timer {
-    cpu: u32,
-}
-
-impl Timer {
-    pub fn new(cpu: u32) -> Self {
-        Self { cpu }
-    }
+    pub cpu: u32,
 }
 
 impl EventSource for Timer {
