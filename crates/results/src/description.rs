@@ -11,7 +11,7 @@ use crate::columns::Columns;
 use crate::schema::{self, SCHEMA_VERSION};
 use crate::statistics::{self, Floor, StateStatistics};
 
-/// How the waking was seen. Results of different probes are not compared without a word.
+/// How the waking was seen. Comparing results of different probes prints a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Probe {

@@ -154,7 +154,7 @@ impl<'a> Walk<'a> {
         Ok(made)
     }
 
-    /// Is the link's owner somebody who may decide where this leads? Root follows root's links alone;
+    /// May the link's owner decide where this leads? Root follows root's links alone;
     /// others follow those in sticky folders that all may write only where they are their own or the
     /// folder's owner's, as the kernel does (fs.protected_symlinks, proc(5)).
     fn follows(&self, folder: &OwnedFd, link: &FileStat) -> nix::Result<bool> {

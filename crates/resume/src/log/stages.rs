@@ -466,7 +466,7 @@ impl Open {
         found.into_iter().flatten().collect()
     }
 
-    /// Where it sleeps, or waits instead. Without a word of that an idle machine does nothing else
+    /// Where it sleeps, or waits instead. If the log does not report it, an idle machine does nothing else
     /// between its devices' last stage and their first one.
     fn rests(&mut self, found: &[Option<Stage>; KINDS]) -> Option<(Us, Us)> {
         let is_test = self.rest == StageKind::Test;
@@ -620,7 +620,7 @@ impl Open {
         let freeze = mark(StageKind::Freeze);
         let mut thaw = mark(StageKind::Thaw);
         if let Some(exit) = self.exit {
-            // Without a word of processes that are let go, they are by then.
+            // If the log does not report that processes are thawed, they are by then.
             let last = found.iter().flatten().map(|stage| stage.end).max();
             let last = last
                 .max(self.up.or(self.woke))
@@ -633,8 +633,8 @@ impl Open {
             (Some(end), Some(next)) => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        // Without a word of a device it went on until the CPUs went off, the machine slept, or processes
-        // were let go again.
+        // If the log reports no device, the freeze lasted until the CPUs went off, the machine slept, or
+        // processes were thawed.
         let off = self.of_cpus(StageKind::CpusOff).map(|off| off.start);
         let silent = off.or(self.down).or(thaw.start);
         let silent = silent.filter(|_| found.iter().all(Option::is_none));
