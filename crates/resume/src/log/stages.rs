@@ -641,9 +641,9 @@ impl Open {
         if let (Some(start), Some(end)) = (freeze.start, frozen.or(silent)) {
             found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);
         }
-        let is_told = mark(StageKind::Thaw).start.is_some();
+        let is_reported = mark(StageKind::Thaw).start.is_some();
         if mark(StageKind::Complete).start.is_none()
-            && is_told
+            && is_reported
             && found[StageKind::Complete as usize].is_none()
             && let (Some((_, start)), Some(end)) = (span(found, StageKind::Resume), thaw.start)
         {
