@@ -23,12 +23,9 @@ pub struct Group {
 impl Group {
     /// Time spent in all of the group's states, µs; `None` where a state has no time.
     pub fn idle_time_us(&self) -> Option<u64> {
-        if self.states.is_empty() {
-            return None;
-        }
-        self.states
-            .iter()
-            .try_fold(0u64, |sum, state| sum.checked_add(state.time_us?))
+        let mut times = self.states.iter().map(|state| state.time_us);
+        let first = times.next()??;
+        times.try_fold(first, |sum, time| sum.checked_add(time?))
     }
 }
 
@@ -67,11 +64,7 @@ fn belongs(cpu: &Cpu, group: &Group) -> bool {
         && cpu.kind == group.kind
         && cpu.resume_latency_us == group.resume_latency_us
         && cpu.states.len() == group.states.len()
-        && cpu
-            .states
-            .iter()
-            .zip(&group.states)
-            .all(|(a, b)| are_alike(a, b))
+        && (cpu.states.iter().zip(&group.states)).all(|(a, b)| are_alike(a, b))
 }
 
 /// The same figures and settings, and the same counters: a sum needs all of them.

@@ -51,16 +51,12 @@ impl Interrupts {
         let mut lines = text.lines();
         let heading = lines.next().unwrap_or_default();
         let cpu = |word: &str| word.strip_prefix("CPU")?.parse().ok();
-        let Some(cpus) = heading
-            .split_whitespace()
-            .map(cpu)
-            .collect::<Option<Vec<u32>>>()
-        else {
+        let cpus: Option<Vec<u32>> = heading.split_whitespace().map(cpu).collect();
+        let Some(cpus) = cpus else {
             return Self::default();
         };
-        let lines = lines
-            .filter_map(|line| Line::parse(line, cpus.len()))
-            .collect();
+        let lines = lines.filter_map(|line| Line::parse(line, cpus.len()));
+        let lines = lines.collect();
         Self { cpus, lines }
     }
 
@@ -75,11 +71,8 @@ impl Interrupts {
     fn device_interrupts(&self, cpu: u32) -> Option<u64> {
         let column = self.cpus.iter().position(|&number| number == cpu)?;
         let lines = self.lines.iter().filter(|line| line.is_device());
-        Some(
-            lines
-                .map(|line| line.counts[column])
-                .fold(0, u64::saturating_add),
-        )
+        let counts = lines.map(|line| line.counts[column]);
+        Some(counts.fold(0, u64::saturating_add))
     }
 }
 
@@ -87,11 +80,8 @@ impl Line {
     fn parse(line: &str, cpus: usize) -> Option<Self> {
         let (name, rest) = line.split_once(':')?;
         let mut words = rest.split_whitespace();
-        let counts: Vec<u64> = words
-            .by_ref()
-            .take(cpus)
-            .map(|word| word.parse().ok())
-            .collect::<Option<_>>()?;
+        let counts = words.by_ref().take(cpus).map(|word| word.parse().ok());
+        let counts: Vec<u64> = counts.collect::<Option<_>>()?;
         if counts.len() < cpus {
             return None;
         }

@@ -232,11 +232,8 @@ fn cpus_of_mask(mask: &str) -> Option<Vec<u32>> {
     for (place, word) in mask.split(',').rev().enumerate() {
         let word = u32::from_str_radix(word.trim(), 16).ok()?;
         let first = 32 * place as u32;
-        cpus.extend(
-            (0..32)
-                .filter(|bit| word >> bit & 1 == 1)
-                .map(|bit| first + bit),
-        );
+        let bits = (0..32).filter(|bit| word >> bit & 1 == 1);
+        cpus.extend(bits.map(|bit| first + bit));
     }
     Some(cpus)
 }

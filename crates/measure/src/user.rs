@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, ClockNanosleepFlags, clock_nanosleep};
 use reveille_kernel::{IdleState, Root, load, now_ns};
 use reveille_results::description::Cost;
@@ -56,11 +58,8 @@ impl Uses {
         let number = |file: &File| {
             let mut text = [0u8; 24];
             let length = file.read_at(&mut text, 0).ok()?;
-            std::str::from_utf8(&text[..length])
-                .ok()?
-                .trim()
-                .parse()
-                .ok()
+            let text = std::str::from_utf8(&text[..length]).ok()?;
+            text.trim().parse().ok()
         };
         let used = |state: &State| {
             Some(Used {
@@ -158,10 +157,8 @@ impl<'a> Idling<'a> {
         let elapsed = self.looked.elapsed();
         if elapsed >= Self::LEAST {
             let ticks = self.read();
-            let idle = self
-                .ticks
-                .zip(ticks)
-                .map(|(before, now)| now.saturating_sub(before));
+            let both = self.ticks.zip(ticks);
+            let idle = both.map(|(before, now)| now.saturating_sub(before));
             (self.looked, self.ticks) = (Instant::now(), ticks);
             self.was_idle = idle.is_some_and(|idle| Self::TICK * idle as u32 * 2 >= elapsed);
         }
@@ -263,17 +260,11 @@ pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
     }
 }
 
-fn sleep_until(time_ns: u64) {
-    let time = nix::sys::time::TimeSpec::new(
-        (time_ns / 1_000_000_000) as _,
-        (time_ns % 1_000_000_000) as _,
-    );
-    while clock_nanosleep(
-        ClockId::CLOCK_MONOTONIC,
-        ClockNanosleepFlags::TIMER_ABSTIME,
-        &time,
-    ) == Err(nix::errno::Errno::EINTR)
-    {}
+/// Sleeps until that instant of CLOCK_MONOTONIC, ns.
+pub fn sleep_until(time_ns: u64) {
+    let time = TimeSpec::from_duration(Duration::from_nanos(time_ns));
+    let (clock, absolute) = (ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME);
+    while clock_nanosleep(clock, absolute, &time) == Err(Errno::EINTR) {}
 }
 
 /// The cost of one reading of the clock.

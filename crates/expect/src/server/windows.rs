@@ -44,19 +44,11 @@ impl Windows {
         let of = |wanted: &dyn Fn(u32) -> bool| {
             slots.iter().filter(|slot| wanted(slot.uid)).count() as u32
         };
-        let all = of(&|_| true);
-        let full = match quotas.bind(owner.uid) {
-            // A user has at most half as many as are left, so that one is left for the next user.
-            true => {
-                let left = quotas
-                    .slots_of_users
-                    .saturating_sub(of(&|uid| quotas.bind(uid)));
-                let has = of(&|uid| uid == owner.uid);
-                left == 0 || has >= quotas.slots_of_user || has > 0 && 2 * has >= left
-            }
-            false => false,
-        };
-        match full || all >= quotas.slots {
+        // A user has at most half as many as are left, so that one is left for the next user.
+        let left = (quotas.slots_of_users).saturating_sub(of(&|uid| quotas.bind(uid)));
+        let has = of(&|uid| uid == owner.uid);
+        let full = left == 0 || has >= quotas.slots_of_user || has > 0 && 2 * has >= left;
+        match quotas.bind(owner.uid) && full || of(&|_| true) >= quotas.slots {
             true => Err(Refusal::Slots),
             false => Ok(()),
         }

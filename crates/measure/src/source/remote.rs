@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use reveille_kernel::affinity::Binding;
 use reveille_kernel::bpf::{Shared, run_here, word};
@@ -22,6 +21,7 @@ use reveille_results::Source;
 use super::event_source::{EventSource, wait_until_settled};
 use crate::kernel::{Kernel, LaunchStamps, types};
 use crate::placement::{self, Elsewhere};
+use crate::user::sleep_until;
 use crate::{Error, Result};
 
 pub struct Remote {
@@ -211,12 +211,5 @@ impl Waker {
         }
         word!(place, types::bss, waker).store(0, Relaxed);
         Ok(())
-    }
-}
-
-fn sleep_until(time_ns: u64) {
-    let now = now_ns();
-    if time_ns > now {
-        std::thread::sleep(Duration::from_nanos(time_ns - now));
     }
 }
