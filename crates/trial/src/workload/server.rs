@@ -48,6 +48,10 @@ impl Server {
             SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), PORT),
             SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT),
         ];
+        let bind = |address| {
+            let wrong = |error| Error::Failed(format!("serve at {address}: {error}"));
+            bind(address).map_err(wrong)
+        };
         let (udp, tcp) = match address {
             Some(address) => bind(address)?,
             None => bind(everywhere[0]).or_else(|_| bind(everywhere[1]))?,
@@ -67,11 +71,9 @@ impl Server {
 }
 
 /// UDP and TCP at the same port, even where it is the kernel's to choose (0).
-fn bind(address: SocketAddr) -> Result<(UdpSocket, TcpListener)> {
-    let wrong = |error: std::io::Error| Error::Failed(format!("serve at {address}: {error}"));
-    let tcp = TcpListener::bind(address).map_err(wrong)?;
-    let port = tcp.local_addr().map_err(wrong)?.port();
-    let udp = UdpSocket::bind(SocketAddr::new(address.ip(), port)).map_err(wrong)?;
+pub(super) fn bind(address: SocketAddr) -> std::io::Result<(UdpSocket, TcpListener)> {
+    let tcp = TcpListener::bind(address)?;
+    let udp = UdpSocket::bind(tcp.local_addr()?)?;
     Ok((udp, tcp))
 }
 
@@ -91,7 +93,7 @@ pub(super) fn answer_datagrams(socket: &UdpSocket) {
     }
 }
 
-pub(super) fn answer_connections(listener: &TcpListener) {
+fn answer_connections(listener: &TcpListener) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
