@@ -21,7 +21,7 @@ use crate::bench::asleep::Counts;
 use crate::bench::assist::Account;
 use crate::bench::clock;
 use crate::bench::policy::{Policy, PolicySetting};
-use crate::bench::result::{Point, Workload};
+use crate::bench::result::{Plan, Point, Workload};
 use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
 
@@ -122,23 +122,10 @@ pub trait Connect: Sync {
     fn how(&self) -> String;
 }
 
-/// What each turn does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Calls in a turn, at most.
-    pub calls: u64,
-    /// A turn has no more calls than fit into this time.
-    pub turn: Duration,
-    /// CPU of the control thread.
-    pub cpu: u32,
-    /// Seed of the times.
-    pub seed: u64,
-}
-
 /// The workload.
 pub struct Accelerator<'a> {
     machine: &'a Machine,
-    options: Options,
+    plan: Plan,
     connect: Option<&'a dyn Connect>,
     points: Vec<Point>,
     counts: Counts,
@@ -149,12 +136,8 @@ pub struct Accelerator<'a> {
 impl<'a> Accelerator<'a> {
     /// # Errors
     /// [`Error::Cannot`] on one CPU.
-    pub fn new(
-        machine: &'a Machine,
-        options: Options,
-        connect: Option<&'a dyn Connect>,
-    ) -> Result<Self> {
-        let cpu = options.cpu;
+    pub fn new(machine: &'a Machine, plan: Plan, connect: Option<&'a dyn Connect>) -> Result<Self> {
+        let cpu = plan.cpu;
         let mut others = affinity::allowed()
             .into_iter()
             .filter(|other| *other != cpu);
@@ -173,7 +156,7 @@ impl<'a> Accelerator<'a> {
             counts: Counts::of(&machine.root, &machine.idle, cpu),
             points: SERIES.iter().map(point).collect(),
             machine,
-            options,
+            plan,
             connect,
             other_cpu,
         })
@@ -188,7 +171,7 @@ impl<'a> Accelerator<'a> {
         device: &Device,
         stop: &AtomicBool,
     ) -> Result<Sample> {
-        let bound = Binding::here(self.options.cpu)?;
+        let bound = Binding::here(self.plan.cpu)?;
         let kind = point as u32;
         let mut waking = match (policy, self.connect) {
             (Policy::Anticipate, Some(connect)) => Some(connect.connect()?),
@@ -237,8 +220,8 @@ impl<'a> Accelerator<'a> {
     fn calls(&self) -> u64 {
         let typical = SERIES.iter().map(|series| series.typical_ns).max();
         let one_ns = typical.unwrap_or(1) + CONTROL_WORK_NS;
-        let in_time = self.options.turn.as_nanos() as u64 / one_ns;
-        self.options.calls.min(in_time).max(1)
+        let in_time = (self.plan.turn_s * 1e9) as u64 / one_ns;
+        self.plan.waits.min(in_time).max(1)
     }
 }
 
@@ -360,10 +343,6 @@ impl Work for Accelerator<'_> {
         &self.points
     }
 
-    fn cpu(&self) -> u32 {
-        self.options.cpu
-    }
-
     fn expected(&self, point: usize) -> Duration {
         let calls = self.calls() + FIRST;
         Duration::from_nanos(calls * (SERIES[point].typical_ns + CONTROL_WORK_NS))
@@ -372,7 +351,7 @@ impl Work for Accelerator<'_> {
     fn setting(&self, policy: Policy) -> Result<PolicySetting> {
         match policy {
             Policy::AsIs => Ok(PolicySetting::as_is("the control thread waits asleep")),
-            Policy::Shallowest => PolicySetting::shallowest(&self.machine.idle, self.options.cpu),
+            Policy::Shallowest => PolicySetting::shallowest(&self.machine.idle, self.plan.cpu),
             Policy::NoSleep => Ok(PolicySetting::as_is("the control thread polls")),
             Policy::Poll => Err(Error::Cannot("`no sleep` polls already here".into())),
             Policy::Anticipate => {
@@ -387,7 +366,7 @@ impl Work for Accelerator<'_> {
 
     fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
         // Every policy has the same times in a round.
-        let seed = self.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64;
+        let seed = self.plan.seed ^ u64::from(round).rotate_left(48) ^ point as u64;
         let mut random = fastrand::Rng::with_seed(seed);
         let times = SERIES[point].draw(self.calls() as usize, &mut random);
         let device = Device::new()?;
@@ -511,17 +490,22 @@ mod tests {
         }
     }
 
+    fn plan(waits: u64) -> Plan {
+        Plan {
+            rounds: 1,
+            waits,
+            turn_s: 10.0,
+            warm_up: 0,
+            seed: 1,
+            cpu: affinity::allowed()[0],
+        }
+    }
+
     #[test]
     fn a_turn_whose_thread_lost_its_cpu_is_an_error() {
         let machine = Machine::read(Root::default()).unwrap();
-        let options = Options {
-            calls: 2,
-            turn: Duration::from_secs(10),
-            cpu: affinity::allowed()[0],
-            seed: 1,
-        };
         let all = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
-        let work = match Accelerator::new(&machine, options, Some(&all)) {
+        let work = match Accelerator::new(&machine, plan(2), Some(&all)) {
             Ok(work) => work,
             Err(error) => return println!("skipped: the stand-in for an accelerator: {error}"),
         };
@@ -551,15 +535,8 @@ mod tests {
     #[test]
     fn every_call_is_seen_under_every_policy_and_the_library_is_told_of_each() {
         let machine = Machine::read(Root::default()).unwrap();
-        let cpu = affinity::allowed()[0];
-        let options = Options {
-            calls: 3,
-            turn: Duration::from_secs(10),
-            cpu,
-            seed: 1,
-        };
         let connects = Connects(Box::leak(Box::default()));
-        let work = match Accelerator::new(&machine, options, Some(&connects)) {
+        let work = match Accelerator::new(&machine, plan(3), Some(&connects)) {
             Ok(work) => work,
             Err(Error::Cannot(why)) => {
                 println!("skipped: the stand-in for an accelerator: {why}");

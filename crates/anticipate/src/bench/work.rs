@@ -16,9 +16,6 @@ pub trait Work {
     /// Where it is measured: a point for each idle time or series.
     fn points(&self) -> &[Point];
 
-    /// The CPU on which it waits.
-    fn cpu(&self) -> u32;
-
     /// About how long a turn takes.
     fn expected(&self, point: usize) -> Duration;
 
