@@ -4,7 +4,6 @@
 //! kernel, Documentation/ABI/testing/sysfs-devices-power, the `cpu` plug-in of TuneD,
 //! systemd.service(5), udev(7).
 
-mod all;
 mod kernel;
 mod service;
 
@@ -12,9 +11,7 @@ use reveille_kernel::cpulist;
 use serde::Serialize;
 
 use crate::setting::Bound;
-use crate::{Leaves, Question, Setting, Target};
-
-pub use all::{all, one};
+use crate::{Advice, Leaves, Question, Setting, Target};
 
 /// One form of the setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -75,7 +72,33 @@ impl Name {
     }
 }
 
-/// The flag for the CPUs where not all are set: ` --cpu 0-3`.
+/// All forms of a setting; none has a text if nothing has to be set.
+pub fn all(advice: &Advice, setting: &Setting, target: &Target) -> Vec<Form> {
+    let form = |name: Name| one(name, advice, setting, target);
+    Name::ALL.into_iter().map(form).collect()
+}
+
+/// One form of a setting.
+pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> Form {
+    let question = &advice.question;
+    let form = match name {
+        Name::Hold => hold(setting),
+        Name::Limit => limit(setting, target),
+        Name::Kernel => kernel::form(setting, target),
+        Name::Tuned => service::tuned(question, setting),
+        Name::Systemd => service::systemd(question, setting, target),
+        Name::Udev => service::udev(question, setting, target),
+    };
+    let mind = match setting.leaves {
+        Leaves::UpTo { .. } | Leaves::NoSleep => return form,
+        Leaves::Unknown { .. } => setting.why_no_bound.clone(),
+        Leaves::Everything => Some("nothing has to be set: every state keeps to the budget".into()),
+    };
+    let text = None;
+    Form { text, mind, ..form }
+}
+
+/// The flag for the CPUs if not all are set: ` --cpu 0-3`.
 fn cpu_flag(setting: &Setting) -> String {
     match &setting.cpus {
         Some(cpus) => format!(" --cpu {}", cpulist::format(cpus)),
@@ -83,8 +106,8 @@ fn cpu_flag(setting: &Setting) -> String {
     }
 }
 
-/// The line that holds the bound. No sleep at all it brings about even where nothing heeds a bound:
-/// by threads that keep the CPUs awake.
+/// The line that holds the bound. Where nothing honours a bound, `--latency 0` still prevents sleep: threads
+/// keep the CPUs awake.
 fn hold_line(setting: &Setting) -> Option<String> {
     let latency = match (setting.bound, &setting.leaves) {
         (Some(Bound { us: 0, .. }), _) | (None, Leaves::NoSleep) => "0".to_owned(),
@@ -109,7 +132,7 @@ fn hold(setting: &Setting) -> Form {
         text: hold_line(setting).map(line),
         mind: match &setting.leaves {
             Leaves::NoSleep if setting.bound.is_none() => {
-                Some("Where nothing heeds a bound it keeps the CPUs awake by threads".to_owned())
+                Some("Where nothing honours a bound, threads keep the CPUs awake".to_owned())
             }
             _ => setting.why_no_bound.clone(),
         },
@@ -118,20 +141,13 @@ fn hold(setting: &Setting) -> Form {
 
 fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
     let cpus = cpu_flag(setting);
-    if !target.heeds_disabled_states() {
-        return None;
-    }
-    match &setting.leaves {
-        Leaves::Everything | Leaves::Unknown { .. } => None,
-        Leaves::UpTo { state, .. } => {
-            let state = quoted(state);
-            Some(format!("reveille limit --deepest {state}{cpus}"))
-        }
-        Leaves::NoSleep if target.has_poll() => {
-            Some(format!("reveille limit --deepest POLL{cpus}"))
-        }
-        Leaves::NoSleep => None,
-    }
+    let deepest = match &setting.leaves {
+        _ if target.ignores_states_and_bounds() => return None,
+        Leaves::UpTo { state, .. } => quoted(state),
+        Leaves::NoSleep if target.has_poll() => "POLL".to_owned(),
+        _ => return None,
+    };
+    Some(format!("reveille limit --deepest {deepest}{cpus}"))
 }
 
 /// A name as a shell and systemd take it: `haltpoll idle` is one.
@@ -145,10 +161,12 @@ pub fn quoted(name: &str) -> String {
 
 fn limit(setting: &Setting, target: &Target) -> Form {
     let text = limit_line(setting, target).map(line);
-    let mind = match (&text, target.heeds_disabled_states()) {
+    let mind = match (&text, target.ignores_states_and_bounds()) {
         (Some(_), _) => None,
-        (None, true) => Some("there is no state POLL that would be left, were all others disabled"),
-        (None, false) => Some("the governor haltpoll ignores disabled states"),
+        (None, false) => {
+            Some("there is no state POLL that would be left, were all others disabled")
+        }
+        (None, true) => Some("the governor haltpoll ignores disabled states"),
     };
     Form {
         name: Name::Limit,
@@ -169,12 +187,9 @@ fn line(text: String) -> String {
 /// The head of a file and the description of a unit, in ASCII.
 fn summary(question: &Question, setting: &Setting) -> String {
     let budget = format!("{} us at {}", question.budget_us, question.demand);
-    match &setting.leaves {
-        Leaves::Everything => format!("CPUs wake within {budget}: all idle states"),
-        Leaves::UpTo { state, .. } => {
-            format!("CPUs wake within {budget}: idle states up to {state}")
-        }
-        Leaves::NoSleep => format!("CPUs wake within {budget}: no idle state at all"),
-        Leaves::Unknown { .. } => format!("CPUs wake within {budget}: unknown"),
-    }
+    let left = match &setting.leaves {
+        Leaves::UpTo { state, .. } => format!("idle states up to {state}"),
+        _ => "no idle state at all".to_owned(),
+    };
+    format!("CPUs wake within {budget}: {left}")
 }
