@@ -20,9 +20,6 @@ pub struct BlockDevice {
 impl BlockDevice {
     /// The device of that name, with `/dev/` before it or not; for a partition the disk that it is
     /// on, for requests are the disk's.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] where there is none.
     pub fn named(root: &Root, name: &str) -> Result<Self> {
         let short = name.strip_prefix("/dev/").unwrap_or(name);
         let plain = !short.is_empty() && !short.contains('/') && short != "." && short != "..";

@@ -1,6 +1,6 @@
 //! Runs one workload under several idle settings, in turns, and compares.
 //!
-//! [`setting::choose`] says which settings there are on a machine, [`run::run`] runs a
+//! [`setting::choose`] lists the settings of a machine, [`run::run`] runs a
 //! [`workload::Workload`] under each; [`rounds::run`] gives everything that is compared its turns, in
 //! shuffled order, round by round; [`observe`] counts meanwhile what the machine does. [`result::Trial::of`]
 //! compares, by [`reveille_figures::rounds`], for which rounds are the independent units, and [`verdict`]

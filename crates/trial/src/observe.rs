@@ -1,5 +1,4 @@
-//! What the machine did during a round: residency, wake-ups, and what of its power and frequency it
-//! tells.
+//! What the machine did during a round: residency, wake-ups, power and frequency.
 //!
 //! Everything is counted by the kernel or the hardware all the time, and read at the round's two
 //! ends: watching adds nothing to what happens in between.
@@ -37,7 +36,7 @@ pub struct Observed {
     pub interrupts_per_s: Option<f64>,
     /// As `ctxt` of /proc/stat counts them, a second; `None` where that is not read.
     pub context_switches_per_s: Option<f64>,
-    /// Of the processor packages (RAPL), or what the battery says at the round's end.
+    /// Of the processor packages (RAPL), or of the battery at the round's end.
     pub power_w: Option<f64>,
     /// At the round's end, the CPUs' mean, by `scaling_cur_freq`.
     pub frequency_mhz: Option<f64>,
@@ -136,7 +135,7 @@ impl Watch {
         }
     }
 
-    /// Where the power comes from, in a sentence; `None` where it is not told.
+    /// Where the power comes from, in a sentence; `None` if unknown.
     pub(crate) fn power_source(&self) -> Option<String> {
         self.power(&self.read(), &self.read(), 1.0)?;
         Some(match self.packages {

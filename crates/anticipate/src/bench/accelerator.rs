@@ -9,6 +9,7 @@
 //! The stand-in spins on a CPU of its own, as a device is always awake: it sees a call at once. Its
 //! signal wakes the control thread by an interrupt between CPUs.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -79,22 +80,13 @@ impl Series {
     }
 }
 
-/// When a call is expected to complete, after its launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Predicted {
-    /// Few complete before.
-    pub early_ns: u64,
-    /// Few complete after; at least `early_ns`.
-    pub late_ns: u64,
-}
-
 /// An application's announcements.
 pub trait Announcing {
     /// A call of that kind took that long, ns.
     fn observe(&mut self, kind: u32, ns: u64);
 
-    /// Time that the next call of that kind will take; `None` if too little is known.
-    fn predict(&mut self, kind: u32) -> Option<Predicted>;
+    /// When few calls of that kind complete earlier, and few later, ns after the launch; `None` if unknown.
+    fn predict(&mut self, kind: u32) -> Option<Range<u64>>;
 
     /// The calling thread's CPU is to be awake from that instant of CLOCK_MONOTONIC, for that long.
     ///
@@ -103,9 +95,6 @@ pub trait Announcing {
     fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()>;
 
     /// What was expected has happened.
-    ///
-    /// # Errors
-    /// If the server is gone.
     fn cancel(&mut self) -> Result<()>;
 
     /// Requests so far, and how many were granted.
@@ -114,7 +103,6 @@ pub trait Announcing {
 
 /// Makes an [`Announcing`] for the calling thread.
 pub trait Connect: Sync {
-    /// # Errors
     /// [`Error::Cannot`] if none is available.
     fn connect(&self) -> Result<Box<dyn Announcing>>;
 
@@ -134,7 +122,6 @@ pub struct Accelerator<'a> {
 }
 
 impl<'a> Accelerator<'a> {
-    /// # Errors
     /// [`Error::Cannot`] on one CPU.
     pub fn new(machine: &'a Machine, plan: Plan, connect: Option<&'a dyn Connect>) -> Result<Self> {
         let cpu = plan.cpu;
@@ -189,7 +176,7 @@ impl<'a> Accelerator<'a> {
             if let Some(waking) = &mut waking
                 && let Some(next) = waking.predict(kind)
             {
-                waking.expect(launched + next.early_ns, next.late_ns - next.early_ns)?;
+                waking.expect(launched + next.start, next.end - next.start)?;
             }
             match policy {
                 Policy::NoSleep => device.poll(),
@@ -255,7 +242,7 @@ impl Device {
         })
     }
 
-    /// Gives it a call that takes so long, and signals its end if that is waited for.
+    /// Launches a call of that duration; `signals`: its end is signalled.
     fn launch(&self, takes_ns: u64, signals: bool) {
         self.takes_ns.store(takes_ns, Ordering::Relaxed);
         self.signals.store(signals, Ordering::Relaxed);
@@ -435,11 +422,8 @@ mod tests {
                 .unwrap()
                 .push(format!("observe {kind}"));
         }
-        fn predict(&mut self, _: u32) -> Option<Predicted> {
-            Some(Predicted {
-                early_ns: self.last_ns?,
-                late_ns: self.last_ns? + 100_000,
-            })
+        fn predict(&mut self, _: u32) -> Option<Range<u64>> {
+            Some(self.last_ns?..self.last_ns? + 100_000)
         }
         fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()> {
             assert_eq!(window_ns, 100_000);
@@ -467,7 +451,7 @@ mod tests {
         fn observe(&mut self, _: u32, _: u64) {
             nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &self.0).unwrap();
         }
-        fn predict(&mut self, _: u32) -> Option<Predicted> {
+        fn predict(&mut self, _: u32) -> Option<Range<u64>> {
             None
         }
         fn expect(&mut self, _: u64, _: u64) -> Result<()> {

@@ -52,7 +52,6 @@ pub struct Storage<'a> {
 }
 
 impl<'a> Storage<'a> {
-    /// # Errors
     /// If one I/O of that size fails.
     pub fn new(
         machine: &'a Machine,
@@ -107,7 +106,7 @@ impl Pattern {
         Error::Io { path, source }
     }
 
-    /// One turn: the threads' I/Os, and what the CPU's counters say of them.
+    /// One turn: the threads' I/Os, and the CPU's counters.
     fn turn_of(&self, turn: &Turn<'_>) -> Result<Sample> {
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.options.depth as u64)

@@ -26,17 +26,11 @@ pub trait Work {
     fn setting(&self, policy: Policy) -> Result<PolicySetting>;
 
     /// Starts the engine for a turn; `None` for a workload that announces its waits itself.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     fn assisted(&self) -> Result<Option<Box<dyn Running>>> {
         Ok(None)
     }
 
     /// One turn; it ends early once `stop` is set.
-    ///
-    /// # Errors
-    /// If a wait fails.
     fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample>;
 }
 

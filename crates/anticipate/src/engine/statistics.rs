@@ -1,4 +1,4 @@
-//! What the engine has done so far, from its tables.
+//! What the engine has done so far, from its tables. The columns of `live::show` describe the fields.
 
 use std::{mem, ptr};
 
@@ -68,29 +68,21 @@ pub struct OperationStatistics {
 /// What became of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Assistance {
-    /// Refused: the model knew too little.
+    /// Not assisted: the model has too few requests.
     pub learning: u64,
-    /// Refused: too many were in flight.
+    /// Not assisted: too many are in flight.
     pub crowded: u64,
-    /// Refused: the budget was spent.
     pub over_budget: u64,
-    /// Refused: the CPU's plan was full.
     pub plan_full: u64,
-    /// Refused: nobody in particular had issued it.
+    /// Not assisted: issued by the kernel, for no task.
     pub unattended: u64,
-    /// Left alone at random.
+    /// Not assisted, at random, for comparison.
     pub control: u64,
-    /// A CPU was to be awake for it.
     pub assisted: u64,
-    /// Of those assisted: complete while the CPU was ready.
     pub in_time: u64,
-    /// Of those assisted: complete before; the timer was cancelled.
     pub early: u64,
-    /// Of those assisted: complete after it had been given up.
     pub late: u64,
-    /// Of those assisted: complete before the CPU went to sleep at all.
     pub cpu_busy: u64,
-    /// Where another CPU takes the interrupt, and was notified as well.
     pub two_cpus: u64,
 }
 
@@ -101,13 +93,10 @@ const ENOUGH_FOR_P99: u64 = 1000;
 /// Latencies, µs; from buckets that are 3 % wide.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// Requests.
     pub count: u64,
-    /// The median, µs.
     pub median_us: f64,
     /// `None` where fewer than ten lie beyond it, as for the next.
     pub p90_us: Option<f64>,
-    /// The 99th percentile, µs.
     pub p99_us: Option<f64>,
     /// Standard error of the median, by order statistics, µs.
     pub median_error_us: f64,
@@ -116,40 +105,28 @@ pub struct Latency {
 /// The difference of the medians, those assisted less those left alone; an interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
-    /// The estimate, µs; below zero where assistance shortens it.
     pub median_us: f64,
-    /// The interval's lower end, µs.
     pub low_us: f64,
-    /// The interval's upper end, µs.
     pub high_us: f64,
 }
 
 /// What was done on a CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cpu {
-    /// The CPU's number.
     pub cpu: u32,
-    /// Time kept awake, s.
     pub awake_s: f64,
     /// What that cost, J; `None` without [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
-    /// The same time, per cent of how long the engine has run.
     pub awake_percent: f64,
-    /// Times that it was kept ready, awake or in naps.
     pub spells: u64,
-    /// Timers that were armed.
     pub timers: u64,
     /// Timers that the kernel did not take.
     pub refused: u64,
-    /// Timers that fired.
     pub fired: u64,
-    /// Timers that were cancelled, for the request was complete before.
     pub cancelled: u64,
-    /// Timers that met a busy CPU.
     pub busy: u64,
     /// Timers that the kernel had moved to another CPU.
     pub strayed: u64,
-    /// Of the spells, those in naps.
     pub naps: u64,
     /// Times that one of the program's threads was woken: another CPU's, for its interrupts, or
     /// this one's, to arm the timer for an announced window.
@@ -165,27 +142,19 @@ pub struct Cpu {
 pub struct Accounted {
     /// The process's number; `None`: it has none in this PID namespace.
     pub process: Option<u32>,
-    /// Its name; empty where it is gone.
     pub name: String,
-    /// The number of its cgroup's folder; 0 where that is not known.
+    /// The number of its cgroup's folder; 0 if unknown.
     pub cgroup: u64,
     /// `None`: windows that it announced itself.
     pub device: Option<String>,
-    /// Requests of its, or windows that it announced.
     pub requests: u64,
-    /// Of these, those that a CPU was to be awake for.
     pub assisted: u64,
-    /// For how long, s.
     pub awake_s: f64,
-    /// What that cost, J; `None` without [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
 }
 
 impl Engine {
     /// What it has done so far.
-    ///
-    /// # Errors
-    /// Where the kernel's tables cannot be read.
     pub fn statistics(&self) -> Result<Statistics> {
         let elapsed_s = self.elapsed().as_secs_f64();
         let mut operations = Vec::new();
@@ -216,7 +185,7 @@ impl Engine {
         })
     }
 
-    /// What it costs to be awake so long.
+    /// The energy of that time awake.
     fn joules(&self, awake_s: f64) -> Option<f64> {
         Some(awake_s * self.settings.awake_power?.median_w)
     }

@@ -224,7 +224,7 @@ impl Run {
             let mut polled = vec![PollFd::new(self.end.as_fd(), PollFlags::POLLIN)];
             let open = self.streams.iter().filter(|stream| stream.open);
             polled.extend(open.map(|stream| PollFd::new(stream.pipe.as_fd(), PollFlags::POLLIN)));
-            // EINTR: a signal has come, and `stop` says whether it was for us.
+            // EINTR: a signal, which may have set `stop`.
             let any = poll(&mut polled, PollTimeout::from(LOOK)).is_ok_and(|ready| ready > 0);
             let ready: Vec<bool> = polled
                 .iter()
@@ -284,7 +284,7 @@ enum Keep {
 
 /// More than anybody looks for a number in.
 const KEPT: usize = 16 << 20;
-/// A line that says why a command failed is shorter, bytes.
+/// Longest last line of standard error that is kept, bytes.
 const LAST_WORDS: usize = 64 << 10;
 /// What a pipe holds (pipe(7)), bytes.
 const AT_ONCE: usize = 64 << 10;

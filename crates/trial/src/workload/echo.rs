@@ -54,9 +54,6 @@ impl Echo {
     }
 
     /// Asks a thread of this process over loopback; it runs on `cpu` where one is given.
-    ///
-    /// # Errors
-    /// Where there is no loopback, or the thread may not run on that CPU.
     pub fn with_own_server(transport: Transport, size: usize, cpu: Option<u32>) -> Result<Self> {
         let wrong = |error: io::Error| Error::Failed(format!("echo over loopback: {error}"));
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

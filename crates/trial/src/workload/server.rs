@@ -13,12 +13,12 @@ use std::time::Duration;
 use super::message;
 use crate::{Error, Result};
 
-/// Where it listens unless it is told otherwise; no service is registered there (IANA).
+/// The default port; IANA has registered no service there.
 pub const PORT: u16 = 7177;
 
 /// More are refused.
 const CONNECTIONS: usize = 64;
-/// A connection that says nothing for so long is closed.
+/// A silent connection is closed after this.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Answers UDP and TCP at one port, each in threads of its own, for as long as the process runs.
@@ -27,9 +27,6 @@ pub struct Server {
 }
 
 /// An address of this machine to listen at, with a port or without.
-///
-/// # Errors
-/// What to write instead.
 pub fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
     let alone = || text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
     text.parse().or_else(|_| alone()).map_err(|_| {
@@ -39,9 +36,6 @@ pub fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
 
 impl Server {
     /// Listens at `address`; at every address of this machine without one.
-    ///
-    /// # Errors
-    /// Where the port is taken, or the address is none of this machine's.
     pub fn start(address: Option<SocketAddr>) -> Result<Self> {
         let everywhere = [
             // Takes IPv4 as well, unless net.ipv6.bindv6only says otherwise.

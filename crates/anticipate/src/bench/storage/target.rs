@@ -93,7 +93,6 @@ impl Target {
     }
 }
 
-/// # Errors
 /// For a file of the benchmark's own that is smaller than an I/O, or not a multiple of a sector.
 fn refuse_size(bytes: u64, operation: Operation, size: usize) -> Result<()> {
     /// Of most disks' sectors; those that are larger refuse --size, too.
@@ -225,7 +224,6 @@ fn read_directly(path: &Path) -> Result<File> {
     opened.map_err(|error| refused(path, &error))
 }
 
-/// # Errors
 /// For a file system in memory: no thread sleeps while it reads.
 fn refuse_memory(file: &File, path: &Path) -> Result<()> {
     let Ok(kind) = fstatfs(file) else {
