@@ -4,6 +4,7 @@
 //! kernel, Documentation/ABI/testing/sysfs-devices-power, the `cpu` plug-in of TuneD,
 //! systemd.service(5), udev(7).
 
+mod all;
 mod kernel;
 mod service;
 
@@ -11,7 +12,9 @@ use reveille_kernel::cpulist;
 use serde::Serialize;
 
 use crate::setting::Bound;
-use crate::{Advice, Leaves, Question, Setting, Target};
+use crate::{Leaves, Question, Setting, Target};
+
+pub use all::{all, one};
 
 /// One form of the setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -70,32 +73,6 @@ impl Name {
             Self::Udev => "udev",
         }
     }
-}
-
-/// All forms of a setting; none has a text if nothing has to be set.
-pub fn all(advice: &Advice, setting: &Setting, target: &Target) -> Vec<Form> {
-    let form = |name: Name| one(name, advice, setting, target);
-    Name::ALL.into_iter().map(form).collect()
-}
-
-/// One form of a setting.
-pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> Form {
-    let question = &advice.question;
-    let form = match name {
-        Name::Hold => hold(setting),
-        Name::Limit => limit(setting, target),
-        Name::Kernel => kernel::form(setting, target),
-        Name::Tuned => service::tuned(question, setting),
-        Name::Systemd => service::systemd(question, setting, target),
-        Name::Udev => service::udev(question, setting, target),
-    };
-    let mind = match setting.leaves {
-        Leaves::UpTo { .. } | Leaves::NoSleep => return form,
-        Leaves::Unknown { .. } => setting.why_no_bound.clone(),
-        Leaves::Everything => Some("nothing has to be set: every state keeps to the budget".into()),
-    };
-    let text = None;
-    Form { text, mind, ..form }
 }
 
 /// The flag for the CPUs if not all are set: ` --cpu 0-3`.

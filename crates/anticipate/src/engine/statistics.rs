@@ -200,12 +200,7 @@ impl Engine {
     }
 
     fn outcome(&self, key: u32) -> Result<types::outcome> {
-        let found = self
-            .skel
-            .maps
-            .outcomes
-            .lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
-        Ok(found.map(|bytes| plain(&bytes)).unwrap_or_default())
+        Ok(entry(&self.skel.maps.outcomes, &key.to_ne_bytes())?.unwrap_or_default())
     }
 
     fn operation(
@@ -217,8 +212,7 @@ impl Engine {
         let maps = &self.skel.maps;
         let key = index * OPERATIONS + operation as u32;
         let outcome = self.outcome(key)?;
-        let found = maps.devices.lookup(&index.to_ne_bytes(), MapFlags::ANY)?;
-        let learnt: Option<types::device> = found.map(|bytes| plain(&bytes));
+        let learnt: Option<types::device> = entry(&maps.devices, &index.to_ne_bytes())?;
         let models = learnt.map_or_else(Vec::new, |learnt| {
             let models = &learnt.models[operation as usize];
             let models = [0, 1, 2, 4].into_iter().zip(models);
@@ -229,16 +223,9 @@ impl Engine {
         if outcome.requests == 0 && models.is_empty() {
             return Ok(None);
         }
-        let errors = maps.errors.lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
-        let errors = errors.map(|bytes| numbers(&bytes)).unwrap_or_default();
-        let mut latencies = Vec::new();
-        for assisted in 0..2u32 {
-            let key = (key * 2 + assisted).to_ne_bytes();
-            let counts = maps.latencies.lookup(&key, MapFlags::ANY)?;
-            latencies.push(Latency::of(
-                &counts.map(|bytes| numbers(&bytes)).unwrap_or_default(),
-            ));
-        }
+        let errors = numbers(&maps.errors, key)?;
+        let left_alone = Latency::of(&numbers(&maps.latencies, key * 2)?);
+        let assisted = Latency::of(&numbers(&maps.latencies, key * 2 + 1)?);
         Ok(Some(OperationStatistics {
             device: device.to_owned(),
             operation,
@@ -262,20 +249,17 @@ impl Engine {
                 .filter(|_| errors.iter().sum::<u64>() >= ENOUGH_FOR_P90)
                 .map(|percent| percent as f64),
             models,
-            gain: latencies[1]
-                .zip(latencies[0])
+            gain: assisted
+                .zip(left_alone)
                 .map(|(assisted, alone)| assisted.less(&alone)),
-            left_alone: latencies[0],
-            assisted: latencies[1],
+            left_alone,
+            assisted,
         }))
     }
 
     fn cpu(&self, cpu: u32, elapsed_s: f64) -> Result<Option<Cpu>> {
-        let plans = &self.skel.maps.plans;
-        let Some(bytes) = plans.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)? else {
-            return Ok(None);
-        };
-        let plan: types::plan = plain(&bytes);
+        let plan = entry::<types::plan>(&self.skel.maps.plans, &cpu.to_ne_bytes())?;
+        let Some(plan) = plan else { return Ok(None) };
         let sums = plan.sums;
         let us = |ns: u32| f64::from(ns) / 1e3;
         let late = plan.late.iter().enumerate().filter(|(_, ns)| **ns > 0);
@@ -303,11 +287,10 @@ impl Engine {
         let charges = &self.skel.maps.charges;
         let mut all = Vec::new();
         for key in charges.keys() {
-            let Some(bytes) = charges.lookup(&key, MapFlags::ANY)? else {
+            let Some(charge) = entry::<types::charge>(charges, &key)? else {
                 continue;
             };
             let owner: types::owner = plain(&key);
-            let charge: types::charge = plain(&bytes);
             let device = self.settings.devices.get(owner.device as usize);
             let awake_s = charge.awake_ns as f64 / 1e9;
             all.push(Accounted {
@@ -384,8 +367,16 @@ fn name(comm: &[std::ffi::c_char], process: u32) -> String {
     .unwrap_or_default()
 }
 
-fn numbers(bytes: &[u8]) -> Vec<u64> {
-    bytes.chunks_exact(8).map(plain::<u64>).collect()
+fn entry<T: Copy + Default>(table: &impl MapCore, key: &[u8]) -> Result<Option<T>> {
+    Ok(table.lookup(key, MapFlags::ANY)?.map(|bytes| plain(&bytes)))
+}
+
+/// The counts of an entry; empty without one.
+fn numbers(table: &impl MapCore, key: u32) -> Result<Vec<u64>> {
+    let bytes = table
+        .lookup(&key.to_ne_bytes(), MapFlags::ANY)?
+        .unwrap_or_default();
+    Ok(bytes.chunks_exact(8).map(plain).collect())
 }
 
 /// A table's bytes as what they are; all of these types are numbers and letters, of any bits.
