@@ -104,7 +104,7 @@ pub struct StateAdvice {
     pub standing: Standing,
     /// It and all shallower states keep to the budget: the setting leaves it.
     pub allowed: bool,
-    /// The driver's figure, µs; `None` where its table is not known or lacks the state.
+    /// The driver's figure, µs; `None` if its table is unknown or lacks the state.
     pub driver_exit_latency_us: Option<u64>,
     /// By source, ascending; a source that has no datapoint of this state is there with a count of
     /// zero.
@@ -169,8 +169,8 @@ impl Advice {
         first.filter(|state| state.standing == Standing::NotShown)
     }
 
-    /// The shallowest state that sleeps, where it is not shown to keep to the budget, nor not to: then
-    /// nothing can be said.
+    /// The shallowest state that sleeps, if too few datapoints show whether it keeps to the budget: then there
+    /// is no advice.
     pub fn unknown(&self) -> Option<&StateAdvice> {
         self.ended_by_want()
             .filter(|_| self.allowed().next().is_none())

@@ -39,9 +39,6 @@ pub struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// The answer that a result gives.
-    ///
-    /// # Errors
-    /// As [`Advice::of`].
     pub fn of(loaded: &'a Loaded, target: &'a Target, question: Question) -> Result<Self> {
         let description = &loaded.description;
         let advice = Advice::of(loaded, target, question)?;

@@ -12,7 +12,7 @@ const FREQUENCY: &str = "cpu_frequency_khz";
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cost {
     /// The share of the measured CPU's idle time, from boot to the run, that was spent in what is
-    /// now forbidden, per cent; `None` where the states' times are not known.
+    /// now forbidden, per cent; `None` if the states' times are unknown.
     pub forbidden_time_percent: Option<f64>,
     /// The CPU's frequency when it was back, by state; empty where it was not recorded.
     pub frequency: Vec<StateFrequency>,

@@ -75,7 +75,7 @@ impl Name {
     }
 }
 
-/// The flag for the CPUs where not all are set: ` --cpu 0-3`.
+/// The flag for the CPUs if not all are set: ` --cpu 0-3`.
 fn cpu_flag(setting: &Setting) -> String {
     match &setting.cpus {
         Some(cpus) => format!(" --cpu {}", cpulist::format(cpus)),
@@ -83,8 +83,8 @@ fn cpu_flag(setting: &Setting) -> String {
     }
 }
 
-/// The line that holds the bound. No sleep at all it brings about even where nothing heeds a bound:
-/// by threads that keep the CPUs awake.
+/// The line that holds the bound. Where nothing honours a bound, `--latency 0` still prevents sleep: threads
+/// keep the CPUs awake.
 fn hold_line(setting: &Setting) -> Option<String> {
     let latency = match (setting.bound, &setting.leaves) {
         (Some(Bound { us: 0, .. }), _) | (None, Leaves::NoSleep) => "0".to_owned(),
@@ -109,7 +109,7 @@ fn hold(setting: &Setting) -> Form {
         text: hold_line(setting).map(line),
         mind: match &setting.leaves {
             Leaves::NoSleep if setting.bound.is_none() => {
-                Some("Where nothing heeds a bound it keeps the CPUs awake by threads".to_owned())
+                Some("Where nothing honours a bound, threads keep the CPUs awake".to_owned())
             }
             _ => setting.why_no_bound.clone(),
         },
@@ -118,20 +118,13 @@ fn hold(setting: &Setting) -> Form {
 
 fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
     let cpus = cpu_flag(setting);
-    if !target.heeds_disabled_states() {
-        return None;
-    }
-    match &setting.leaves {
-        Leaves::Everything | Leaves::Unknown { .. } => None,
-        Leaves::UpTo { state, .. } => {
-            let state = quoted(state);
-            Some(format!("reveille limit --deepest {state}{cpus}"))
-        }
-        Leaves::NoSleep if target.has_poll() => {
-            Some(format!("reveille limit --deepest POLL{cpus}"))
-        }
-        Leaves::NoSleep => None,
-    }
+    let deepest = match &setting.leaves {
+        _ if target.ignores_states_and_bounds() => return None,
+        Leaves::UpTo { state, .. } => quoted(state),
+        Leaves::NoSleep if target.has_poll() => "POLL".to_owned(),
+        _ => return None,
+    };
+    Some(format!("reveille limit --deepest {deepest}{cpus}"))
 }
 
 /// A name as a shell and systemd take it: `haltpoll idle` is one.
@@ -145,10 +138,12 @@ pub fn quoted(name: &str) -> String {
 
 fn limit(setting: &Setting, target: &Target) -> Form {
     let text = limit_line(setting, target).map(line);
-    let mind = match (&text, target.heeds_disabled_states()) {
+    let mind = match (&text, target.ignores_states_and_bounds()) {
         (Some(_), _) => None,
-        (None, true) => Some("there is no state POLL that would be left, were all others disabled"),
-        (None, false) => Some("the governor haltpoll ignores disabled states"),
+        (None, false) => {
+            Some("there is no state POLL that would be left, were all others disabled")
+        }
+        (None, true) => Some("the governor haltpoll ignores disabled states"),
     };
     Form {
         name: Name::Limit,
@@ -169,12 +164,9 @@ fn line(text: String) -> String {
 /// The head of a file and the description of a unit, in ASCII.
 fn summary(question: &Question, setting: &Setting) -> String {
     let budget = format!("{} us at {}", question.budget_us, question.demand);
-    match &setting.leaves {
-        Leaves::Everything => format!("CPUs wake within {budget}: all idle states"),
-        Leaves::UpTo { state, .. } => {
-            format!("CPUs wake within {budget}: idle states up to {state}")
-        }
-        Leaves::NoSleep => format!("CPUs wake within {budget}: no idle state at all"),
-        Leaves::Unknown { .. } => format!("CPUs wake within {budget}: unknown"),
-    }
+    let left = match &setting.leaves {
+        Leaves::UpTo { state, .. } => format!("idle states up to {state}"),
+        _ => "no idle state at all".to_owned(),
+    };
+    format!("CPUs wake within {budget}: {left}")
 }

@@ -1,5 +1,7 @@
 //! A latency bound: the request to the kernel, and the idle states that it leaves.
 
+use std::collections::BTreeSet;
+
 use reveille_kernel::boot::WithoutDriver;
 use reveille_kernel::groups::{self, Group};
 use reveille_kernel::requests::{self, Request};
@@ -146,13 +148,8 @@ impl Plan {
             plan.without_driver(root, idle)?;
         }
         // Groups that differ in their bound only have the same notes.
-        let mut notes: Vec<String> = Vec::new();
-        for note in std::mem::take(&mut plan.notes) {
-            if !notes.contains(&note) {
-                notes.push(note);
-            }
-        }
-        plan.notes = notes;
+        let mut seen = BTreeSet::new();
+        plan.notes.retain(|note| seen.insert(note.clone()));
         Ok(plan)
     }
 
@@ -212,7 +209,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Nothing looks at bounds: only "no sleep at all" can be had, by threads.
+    /// Nothing honours bounds: threads can still prevent all sleep.
     fn without_driver(&mut self, root: &Root, idle: &Idle) -> Result<()> {
         let without = WithoutDriver::of(idle, root);
         if without.as_ref().is_some_and(|without| without.polls) {
@@ -337,7 +334,7 @@ impl Plan {
         }
     }
 
-    /// Bounds of other processes; one that is tighter is said.
+    /// The bound of other processes, with a note if it is tighter.
     fn held_by_others(&mut self, root: &Root) -> Option<u32> {
         if !root.is_live() {
             return None;

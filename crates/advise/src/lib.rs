@@ -42,7 +42,7 @@ pub enum Error {
     /// There is nothing to judge.
     #[error("holds no datapoint; measure again, and longer")]
     NoDatapoints,
-    /// The driver's table is not known.
+    /// The driver's table is unknown.
     #[error(
         "lacks the driver's table; give the machine that was measured with --root (/ is this one)"
     )]

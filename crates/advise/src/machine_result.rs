@@ -48,9 +48,6 @@ const JUDGED: [&str; 5] = [
 
 impl MachineResult {
     /// Opens a result.
-    ///
-    /// # Errors
-    /// As [`MachineResult::description`].
     pub fn open(result: &Path, idle: &Idle, percentile: Percentile) -> Result<Self> {
         let (description, cpu) = Self::description(result, idle)?;
         Ok(Self {

@@ -82,7 +82,7 @@ impl Measured {
     }
 }
 
-/// Adds a sample; a state that is not known yet comes last.
+/// Adds a sample; a new state comes last.
 fn add(
     states: &mut Vec<MeasuredState>,
     name: String,

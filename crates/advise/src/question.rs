@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 /// Decimals that a percentage may have: 99.999999 asks for one wake in a hundred million.
 const DECIMALS_MAX: usize = 6;
 
-/// A percentage as a fraction. 99.9 % has no exact binary one, and a rank must not hang on that.
+/// A percentage as a fraction: 99.9 % has no exact binary value, and a rank must not depend on that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Percentage {
     part: u64,

@@ -55,7 +55,7 @@ pub struct Setting {
     /// One sentence; `None` where there is a bound.
     pub why_no_bound: Option<String>,
     /// What a bound of the budget itself would leave, for the driver's table is another thing than
-    /// the measurement; `None` where the table is not known.
+    /// the measurement; `None` if the table is unknown.
     pub budget_as_bound_leaves: Option<Vec<String>>,
     /// The CPUs to set where not all are; `None` stands for all.
     pub cpus: Option<Vec<u32>>,
@@ -64,43 +64,27 @@ pub struct Setting {
 impl Setting {
     /// The setting that leaves what the advice allows, in the figures of the target's table.
     pub fn of(advice: &Advice, target: &Target) -> Self {
-        let names = |states: &mut dyn Iterator<Item = &crate::StateAdvice>| {
-            states.map(|state| state.state.clone()).collect()
+        let unknown = advice.unknown().map(|state| state.state.clone());
+        let forbidden = advice.forbidden().filter(|_| unknown.is_none());
+        let forbidden: Vec<String> = forbidden.map(|state| state.state.clone()).collect();
+        let bound = match &unknown {
+            Some(state) => Err(format!("there are too few datapoints of {state}")),
+            None => bound(advice, target),
         };
-        if let Some(state) = advice.unknown() {
-            return Self::unknown(&state.state, advice, target);
-        }
-        let forbidden: Vec<String> = names(&mut advice.forbidden());
-        let leaves = match advice.allowed().last() {
+        let leaves = match (unknown, advice.allowed().last()) {
+            (Some(state), _) => Leaves::Unknown { state },
             _ if forbidden.is_empty() => Leaves::Everything,
-            None => Leaves::NoSleep,
-            Some(deepest) => Leaves::UpTo {
+            (None, None) => Leaves::NoSleep,
+            (None, Some(deepest)) => Leaves::UpTo {
                 state: deepest.state.clone(),
                 index: deepest.index,
             },
         };
-        let (bound, why_no_bound) = match bound(advice, target) {
-            Ok(bound) => (Some(bound), None),
-            Err(why) => (None, Some(why)),
-        };
         Self {
             leaves,
             forbidden,
-            bound,
-            why_no_bound,
-            budget_as_bound_leaves: left_by(advice, u64::from(advice.question.budget_us)),
-            cpus: target.cpus().map(<[u32]>::to_vec),
-        }
-    }
-
-    fn unknown(state: &str, advice: &Advice, target: &Target) -> Self {
-        Self {
-            leaves: Leaves::Unknown {
-                state: state.to_owned(),
-            },
-            forbidden: Vec::new(),
-            bound: None,
-            why_no_bound: Some(format!("there are too few datapoints of {state}")),
+            why_no_bound: bound.as_ref().err().cloned(),
+            bound: bound.ok(),
             budget_as_bound_leaves: left_by(advice, u64::from(advice.question.budget_us)),
             cpus: target.cpus().map(<[u32]>::to_vec),
         }
@@ -125,14 +109,12 @@ fn left_by(advice: &Advice, bound_us: u64) -> Option<Vec<String>> {
     Some(left)
 }
 
-const HALTPOLL: &str = "the governor haltpoll honours no bound but 0";
-
 fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
     if !target.is_known {
-        return Err("the driver's table is not known; give the machine with --root".to_owned());
+        return Err("the driver's table is unknown; give the machine with --root".to_owned());
     }
     if target.driver.is_none() {
-        return Err("without an idle driver nothing heeds a bound".to_owned());
+        return Err("without an idle driver nothing honours a bound".to_owned());
     }
     if advice.allowed().next().is_none() {
         // A bound of 0 means no sleep at all, whatever the table.
@@ -148,17 +130,9 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
         Some(us) => Ok((us, state.state.clone())),
         None => Err(format!("the driver gives {} no exit latency", state.state)),
     };
-    let allowed: Vec<_> = advice
-        .allowed()
-        .map(exit_latency)
-        .collect::<Result<_, _>>()?;
-    let forbidden: Vec<_> = advice
-        .forbidden()
-        .map(exit_latency)
-        .collect::<Result<_, _>>()?;
-    let forbidden_is_empty = forbidden.is_empty();
-    let slowest = allowed.into_iter().max();
-    let quickest = forbidden.into_iter().min();
+    let allowed: Result<Vec<_>, _> = advice.allowed().map(exit_latency).collect();
+    let forbidden: Result<Vec<_>, _> = advice.forbidden().map(exit_latency).collect();
+    let (slowest, quickest) = (allowed?.into_iter().max(), forbidden?.into_iter().min());
     // A bound of 0 would forbid even a state whose exit latency is 0.
     let us = slowest.as_ref().map_or(0, |(us, _)| (*us).max(1));
     if let (Some((slow, allowed)), Some((quick, forbidden))) = (&slowest, &quickest)
@@ -169,8 +143,8 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
              {slow} µs, so that no bound leaves {allowed} and forbids {forbidden}"
         ));
     }
-    if !target.heeds_bounds() && !forbidden_is_empty {
-        return Err(HALTPOLL.to_owned());
+    if target.ignores_states_and_bounds() && quickest.is_some() {
+        return Err("the governor haltpoll honours no bound but 0".to_owned());
     }
     let whole = |us: u64| u32::try_from(us).map_err(|_| format!("{us} µs is no bound"));
     Ok(Bound {

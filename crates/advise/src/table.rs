@@ -101,7 +101,7 @@ impl Table {
     /// The table that a result gives.
     ///
     /// # Errors
-    /// Where the driver takes no table or its own is not known, nothing was measured, or the kernel's
+    /// If the driver takes no table or its own is unknown, nothing was measured, or the kernel's
     /// rules leave no room for the figures.
     pub fn of(
         loaded: &Loaded,
@@ -153,7 +153,7 @@ fn warnings(target: &Target, value: &str, rows: &[Row]) -> Vec<String> {
     let mut warnings = Vec::new();
     if target.driver.is_none() {
         warnings.push(
-            "The idle driver is not known, and only intel_idle takes a table on the command line."
+            "The idle driver is unknown, and only intel_idle takes a table on the command line."
                 .to_owned(),
         );
     }

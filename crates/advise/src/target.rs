@@ -96,16 +96,10 @@ impl Target {
         self.states.iter().any(|state| !sleeps(&state.name))
     }
 
-    /// Does the governor keep out of disabled states? haltpoll does not look.
+    /// The governor haltpoll ignores disabled states, and every bound but 0.
     /// Source: drivers/cpuidle/governors/haltpoll.c of the kernel.
-    pub fn heeds_disabled_states(&self) -> bool {
-        self.governor.as_deref() != Some("haltpoll")
-    }
-
-    /// Does the governor honour any bound? haltpoll looks only whether it is 0.
-    /// Source: as above.
-    pub fn heeds_bounds(&self) -> bool {
-        self.governor.as_deref() != Some("haltpoll")
+    pub(crate) fn ignores_states_and_bounds(&self) -> bool {
+        self.governor.as_deref() == Some("haltpoll")
     }
 
     /// The CPUs to set where not all are; `None` stands for all.

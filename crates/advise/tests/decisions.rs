@@ -176,7 +176,7 @@ fn without_a_driver_and_without_its_table_no_bound_is_told() {
     result.description.probe = reveille_results::description::Probe::Foreign;
     let machine = Target::new(&result.description, None);
     let why = Setting::of(&advice, &machine).why_no_bound.unwrap();
-    assert!(why.contains("not known"), "{why}");
+    assert!(why.contains("is unknown"), "{why}");
 }
 
 #[test]

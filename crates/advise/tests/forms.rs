@@ -129,7 +129,7 @@ fn the_kernel_has_no_parameter_where_no_driver_takes_one() {
     let none = "there is no idle driver whose depth to limit";
     assert_eq!(why(&machine), none);
     machine.is_known = false;
-    let unknown = "the idle driver is not known; give the machine with --root";
+    let unknown = "the idle driver is unknown; give the machine with --root";
     assert_eq!(why(&machine), unknown);
 }
 

@@ -204,7 +204,7 @@ fn a_table_warns_of_what_it_is_not_and_of_its_length() {
     assert_eq!(
         with("C1", 10, None),
         [
-            "The idle driver is not known, and only intel_idle takes a table on the command line.",
+            "The idle driver is unknown, and only intel_idle takes a table on the command line.",
             "No row has enough datapoints: this is the driver's own table.",
         ]
     );

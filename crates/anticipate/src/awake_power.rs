@@ -36,7 +36,7 @@ impl AwakePower {
     /// Measures it by RAPL, on a CPU that is mostly idle; that takes less than two seconds.
     ///
     /// # Errors
-    /// [`Error::Cannot`], saying why it is not known: there is no counter, it cannot be read, or the
+    /// [`Error::Cannot`], with the reason: there is no counter, it cannot be read, or the
     /// machine's other work hides it.
     pub fn measure(root: &Root) -> Result<Self> {
         let packages = Packages::of(root).ok_or_else(|| {

@@ -22,6 +22,7 @@ mod by_engine;
 mod by_library;
 mod clock;
 pub mod compare;
+mod comparison;
 pub mod policy;
 pub mod result;
 pub mod run;

@@ -20,9 +20,6 @@ pub struct BlockDevice {
 impl BlockDevice {
     /// The device of that name, with `/dev/` before it or not; for a partition the disk that it is
     /// on, for requests are the disk's.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] where there is none.
     pub fn named(root: &Root, name: &str) -> Result<Self> {
         let short = name.strip_prefix("/dev/").unwrap_or(name);
         let plain = !short.is_empty() && !short.contains('/') && short != "." && short != "..";
@@ -37,12 +34,7 @@ impl BlockDevice {
                 }
             )));
         }
-        let disk = match entry.join("partition").exists() {
-            true => std::fs::canonicalize(&entry)
-                .ok()
-                .and_then(|path| Some(path.parent()?.file_name()?.to_str()?.to_owned())),
-            false => Some(short.to_owned()),
-        };
+        let disk = whole_disk(&entry);
         disk.and_then(|disk| Self::at(root, &disk))
             .ok_or_else(|| Error::Usage(format!("the numbers of {name} cannot be read")))
     }
@@ -81,8 +73,7 @@ impl BlockDevice {
 
     /// It is still there.
     pub fn is_there(&self, root: &Root) -> bool {
-        let path = root.path(&format!("sys/block/{}", self.name));
-        Path::new(&path).exists()
+        root.path(&format!("sys/block/{}", self.name)).exists()
     }
 
     /// As the kernel numbers devices inside.
@@ -90,4 +81,15 @@ impl BlockDevice {
     pub(crate) fn number(&self) -> u32 {
         self.major << 20 | self.minor
     }
+}
+
+/// The disk's name from a link to its folder, or to that of a partition of it.
+pub(crate) fn whole_disk(link: &Path) -> Option<String> {
+    // .../block/vda, or .../block/vda/vda1 for a partition, which has a file of that name.
+    let folder = std::fs::canonicalize(link).ok()?;
+    let whole = match folder.join("partition").exists() {
+        true => folder.parent()?.to_owned(),
+        false => folder,
+    };
+    Some(whole.file_name()?.to_string_lossy().into_owned())
 }

@@ -22,9 +22,10 @@ use self::agents::Agents;
 pub use self::agents::{Announcer, Expectations, Unplanned};
 pub use self::descriptors::provide as provide_descriptors;
 use self::skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
-pub use self::statistics::{
-    Accounted, Assistance, Cpu, Gain, Latency, OperationStatistics, Statistics,
-};
+pub(crate) use self::statistics::{Accounted, Cpu, Gain};
+#[cfg(test)]
+pub(crate) use self::statistics::{Assistance, Latency};
+pub use self::statistics::{OperationStatistics, Statistics};
 use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
 
 /// Without these nothing can be anticipated: group, name, the kernel's option.

@@ -18,8 +18,6 @@ pub use devices::BlockDevice;
 #[cfg(feature = "bpf")]
 pub use engine::*;
 pub use learnt::{Expected, Learnt, correlation, expected};
-#[cfg(feature = "bpf")]
-pub use model::Model;
 pub use operation::Operation;
 pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject, first_leads};
 

@@ -12,7 +12,7 @@ use reveille_expect::server::{self, Owner, Plan, Server, Ticket};
 use reveille_kernel::Root;
 use serde::Serialize;
 
-pub use self::applications::{Applications, User};
+use self::applications::Applications;
 use self::uevents::Uevents;
 use crate::{Announcer, Engine, Error, Result, Settings, Statistics, Unplanned};
 
@@ -92,9 +92,6 @@ pub fn events() -> (Sender<Event>, Receiver<Event>) {
 
 impl Live {
     /// Starts the engine.
-    ///
-    /// # Errors
-    /// As [`Engine::start`].
     pub fn start(settings: &Settings) -> Result<Self> {
         let engine = Engine::start(settings)?;
         let server = None;
@@ -112,9 +109,6 @@ impl Live {
     }
 
     /// What was done so far.
-    ///
-    /// # Errors
-    /// If the kernel's tables cannot be read.
     pub fn snapshot(&self) -> Result<Snapshot> {
         Ok(Snapshot {
             statistics: self.engine.statistics()?,
@@ -124,9 +118,6 @@ impl Live {
 
     /// Runs for that time, or until an event ends it. Calls `show` at each interval and event, and before
     /// that `gone` with the name of each disk that went. Without an interval nothing wakes up meanwhile.
-    ///
-    /// # Errors
-    /// Of `show`.
     pub fn run<E>(
         &self,
         events: &Receiver<Event>,

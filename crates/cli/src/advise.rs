@@ -76,7 +76,7 @@ pub struct Args {
         conflicts_with = "budget"
     )]
     residency: ResidencyChoice,
-    /// The machine that was measured: / for this one, or a folder with sys/ and proc/. It tells the
+    /// The machine that was measured: / for this one, or a folder with sys/ and proc/. It has the
     /// other CPUs, and the driver's table where the result has none [default: this machine, where
     /// host name and CPU are the result's]
     #[arg(long, value_name = "DIR")]

@@ -11,7 +11,7 @@ use regex::Regex;
 use reveille_kernel::latency::parse_bound;
 use reveille_show::terminal;
 use reveille_trial::result::{FILE, Plan, SCHEMA_VERSION, Trial};
-use reveille_trial::run::{self, Options};
+use reveille_trial::run;
 use reveille_trial::setting::{Machine, Planned, Setting, Wanted, choose, parse_line};
 use reveille_trial::show;
 use reveille_trial::workload::{
@@ -143,25 +143,26 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut workload = workload(&args)?;
     let stop = signals::stop()?;
     let started = SystemTime::now();
-    let options = Options {
-        settings,
+    let plan = Plan {
         rounds: args.rounds,
-        settle: args.settle,
+        settle_s: args.settle.as_secs_f64(),
         seed: args.seed,
     };
     let ran = compared::with_bar(args.rounds, |progress| {
-        run::run(&machine, &options, workload.as_mut(), &stop, progress)
+        run::run(
+            &machine,
+            &settings,
+            &plan,
+            workload.as_mut(),
+            &stop,
+            progress,
+        )
     })?;
     notes.extend(ran.notes);
     let (ended, what) = (ran.ended, &workload.description().what);
     let about = args
         .kept
         .about(SCHEMA_VERSION, &machine, what, started, ended.clone());
-    let plan = Plan {
-        rounds: args.rounds,
-        settle_s: args.settle.as_secs_f64(),
-        seed: args.seed,
-    };
     let description = workload.description().clone();
     let names = &planned.settings;
     let trial = Trial::of(about, description, plan, names, ran.rounds, notes);

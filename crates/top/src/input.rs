@@ -37,7 +37,6 @@ pub enum InputEvent {
 }
 
 impl Input {
-    /// # Errors
     /// If there is no terminal for keys, or signal handlers cannot be installed.
     pub fn open(ended_by: &[i32]) -> io::Result<Self> {
         let terminal = match io::stdin().is_terminal() {

@@ -21,7 +21,7 @@ use crate::look::Look;
 use crate::view::{Action, View};
 
 /// The longest time until the first figures.
-pub const FIRST_LOOK: Duration = Duration::from_secs(1);
+const FIRST_LOOK: Duration = Duration::from_secs(1);
 
 /// Shows the snapshot of `read` at each refresh, until the user, a signal or the count ends it. An error
 /// if there is no terminal for keys, and those of `read`.

@@ -1,5 +1,4 @@
-//! What the machine did during a round: residency, wake-ups, and what of its power and frequency it
-//! tells.
+//! What the machine did during a round: residency, wake-ups, power and frequency.
 //!
 //! Everything is counted by the kernel or the hardware all the time, and read at the round's two
 //! ends: watching adds nothing to what happens in between.
@@ -20,26 +19,21 @@ pub struct Residency {
     pub percent: f64,
 }
 
-/// What the machine did during a round, or during all rounds of a setting on average. All CPUs
-/// together, this process's own work among it.
+/// What the machine did during a round, or during all rounds of a setting on average, this process's work
+/// included. The columns of `show` describe the figures.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Observed {
     /// The observed time, s; of a mean, the mean of the rounds'.
     pub elapsed_s: f64,
-    /// By depth; as the kernel counts it: what was asked for, in shares of the CPUs' time.
+    /// By depth.
     pub residency: Vec<Residency>,
-    /// Share of the CPUs' time, 0 to 100, in which they did not sleep: polling is being awake.
     pub awake_percent: Option<f64>,
-    /// Uses of states in which a CPU sleeps.
     pub wakeups_per_s: Option<f64>,
-    /// Interrupts that the CPUs handled (`intr` of /proc/stat), a second; `None` where that is not
-    /// read.
+    /// `intr` of /proc/stat.
     pub interrupts_per_s: Option<f64>,
-    /// As `ctxt` of /proc/stat counts them, a second; `None` where that is not read.
+    /// `ctxt` of /proc/stat.
     pub context_switches_per_s: Option<f64>,
-    /// Of the processor packages (RAPL), or what the battery says at the round's end.
     pub power_w: Option<f64>,
-    /// At the round's end, the CPUs' mean, by `scaling_cur_freq`.
     pub frequency_mhz: Option<f64>,
 }
 
@@ -136,7 +130,7 @@ impl Watch {
         }
     }
 
-    /// Where the power comes from, in a sentence; `None` where it is not told.
+    /// Where the power comes from, in a sentence; `None` if unknown.
     pub(crate) fn power_source(&self) -> Option<String> {
         self.power(&self.read(), &self.read(), 1.0)?;
         Some(match self.packages {

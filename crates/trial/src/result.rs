@@ -1,4 +1,4 @@
-//! `trial.json`: what was tried, on which machine, every figure of it, and what it says.
+//! `trial.json`: what was compared, on which machine, all figures, and the conclusion.
 
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ pub struct Round {
     pub observed: Observed,
 }
 
-/// A setting, and what its rounds say together.
+/// A setting, and the figures over its rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Setting {
     /// As the reader knows it: `as is`, `C1`, `hold 50us`, ...
@@ -100,8 +100,7 @@ pub struct Trial {
 }
 
 impl Trial {
-    /// Concludes what the rounds say of these settings. `notes` are those of the run; the workload's own
-    /// follow.
+    /// Compares these settings by the rounds. `notes` are those of the run; the workload's own follow.
     pub fn of(
         about: About,
         workload: Description,
@@ -134,7 +133,7 @@ impl From<&Setting> for Named {
     }
 }
 
-/// What the rounds say: each setting, what the figure is weighed against, and the verdict.
+/// Each setting, the cost that the figure is weighed against, and the verdict.
 fn conclude(
     names: &[Named],
     workload: &Description,
@@ -256,8 +255,7 @@ pub fn parse(text: &[u8]) -> Result<Trial, String> {
     }
 }
 
-/// A trial that was judged before the choice of the best setting was taken into account says with too
-/// little reason that it is the best. Its rounds are all there.
+/// Recomputes a verdict of an older version, which did not adjust for the choice of the best setting.
 fn judge_anew(trial: &mut Trial) {
     if trial.verdict.permutations > 0 || trial.rounds.is_empty() {
         return;

@@ -49,9 +49,6 @@ pub trait Turns {
     fn expected(&self, point: usize) -> Option<Duration>;
 
     /// Puts a setting in force.
-    ///
-    /// # Errors
-    /// If it cannot be put in force; the machine is then as before.
     fn begin(&self, setting: usize) -> Result<InForce>;
 
     /// One turn, with its setting in force; it ends early once `stop` is set. `None` if it gave nothing

@@ -7,50 +7,38 @@ use reveille_kernel::affinity;
 use reveille_results::description::Ended;
 
 use crate::observe::Watch;
-use crate::result::Round;
-use crate::rounds::{self, At, Plan, Progress, Turns};
+use crate::result::{Plan, Round};
+use crate::rounds::{self, At, Progress, Turns};
 use crate::setting::{InForce, Machine, Setting};
 use crate::workload::{Gathered, Workload};
 use crate::{Error, Result};
 
-/// What to run.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// At least one; [`crate::setting::choose`] makes them.
-    pub settings: Vec<Setting>,
-    /// Turns of each setting; at least one.
-    pub rounds: u32,
-    /// How long a setting is in force before the workload counts.
-    pub settle: Duration,
-    /// Seed of the order.
-    pub seed: u64,
-}
-
-/// What was done.
+/// The turns of a trial.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// In the order in which they were run.
     pub rounds: Vec<Round>,
     /// What ended the trial.
     pub ended: Ended,
-    /// What a reader must know of how the machine was observed (one sentence each).
+    /// How the machine was observed, one sentence each.
     pub notes: Vec<String>,
 }
 
-/// Runs the trial. Whatever ends it, the machine is as before.
+/// Runs the trial under at least one setting, and restores the machine.
 ///
 /// # Errors
-/// If a setting cannot be put in force or the workload does not work: before the first round, or if
-/// the first turn gives no figure. Later, what was gathered is the result.
+/// If a setting or the workload fails before the first round, or the first turn gives no figure. A later
+/// failure ends the run, and its turns are the result.
 pub fn run(
     machine: &Machine,
-    options: &Options,
+    settings: &[Setting],
+    plan: &Plan,
     workload: &mut dyn Workload,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run> {
-    // What cannot be done is known before an hour of measuring.
-    for setting in &options.settings {
+    // Fail now, and not after an hour of measuring.
+    for setting in settings {
         setting.kind.apply(machine)?.end()?;
     }
     workload.try_once()?;
@@ -59,21 +47,22 @@ pub fn run(
     let online = machine.idle.cpus.iter().filter(|cpu| cpu.online);
     let mut trial = Trial {
         machine,
-        options,
+        settings,
+        settle: Duration::from_secs_f64(plan.settle_s),
         workload,
         watch,
         online: online.map(|cpu| cpu.number).collect(),
         began: Instant::now(),
         is_first: true,
     };
-    let plan = Plan {
-        rounds: options.rounds,
+    let order = rounds::Plan {
+        rounds: plan.rounds,
         points: 1,
-        settings: options.settings.len(),
-        seed: options.seed,
+        settings: settings.len(),
+        seed: plan.seed,
         whole: false,
     };
-    let (rounds, ended) = rounds::run(&mut trial, &plan, stop, progress)?;
+    let (rounds, ended) = rounds::run(&mut trial, &order, stop, progress)?;
     Ok(Run {
         rounds,
         ended,
@@ -83,7 +72,8 @@ pub fn run(
 
 struct Trial<'a> {
     machine: &'a Machine,
-    options: &'a Options,
+    settings: &'a [Setting],
+    settle: Duration,
     workload: &'a mut dyn Workload,
     watch: Watch,
     online: Vec<u32>,
@@ -95,22 +85,21 @@ impl Turns for Trial<'_> {
     type Turn = Round;
 
     fn name(&self, at: At) -> String {
-        self.options.settings[at.setting].name.clone()
+        self.settings[at.setting].name.clone()
     }
 
     fn expected(&self, _: usize) -> Option<Duration> {
-        let round = self.workload.expected()?;
-        Some(round + self.options.settle)
+        Some(self.workload.expected()? + self.settle)
     }
 
     fn begin(&self, setting: usize) -> Result<InForce> {
-        self.options.settings[setting].kind.apply(self.machine)
+        self.settings[setting].kind.apply(self.machine)
     }
 
     fn turn(&mut self, at: At, stop: &AtomicBool) -> Result<Option<Round>> {
         // A CPU that sleeps in a state it may no longer use leaves it now.
         affinity::visit(&self.online);
-        self.workload.settle(self.options.settle, stop);
+        self.workload.settle(self.settle, stop);
         let began_s = self.began.elapsed().as_secs_f64();
         let before = self.watch.read();
         let gathered = self.workload.round(stop);

@@ -31,9 +31,6 @@ pub struct Machine {
 
 impl Machine {
     /// Reads the machine below `root`.
-    ///
-    /// # Errors
-    /// As [`Idle::read`].
     pub fn read(root: Root) -> Result<Self> {
         Ok(Self {
             idle: Idle::read(&root)?,
@@ -99,9 +96,6 @@ pub struct Planned {
 
 impl Planned {
     /// Describes the settings.
-    ///
-    /// # Errors
-    /// As [`Setting::how`].
     pub fn of(rounds: u32, settings: &[Setting], notes: Vec<String>, idle: &Idle) -> Result<Self> {
         let named = |setting: &Setting| {
             Ok(Named {
@@ -133,8 +127,8 @@ pub struct Wanted {
 /// the same as another one; what this machine's governor does not look at.
 ///
 /// # Errors
-/// [`Error::Usage`] where a wanted one is not to be had or would change nothing that can be told
-/// apart; [`Error::Cannot`] where this machine has nothing that a bound or limit could change.
+/// [`Error::Usage`] if a requested setting is unknown, duplicate or the only one; [`Error::Cannot`] if this
+/// machine honours no bound or limit.
 pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>)> {
     let mut left_out = Vec::new();
     let mut settings = vec![Setting::new(AS_IS, Kind::AsIs)];
@@ -172,7 +166,7 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
         {
             return Err(Error::Usage(format!("{}: is given twice", setting.name)));
         }
-        // What cannot be planned is told before anything is tried.
+        // Fails if it is impossible here.
         setting.how(idle)?;
     }
     if settings.len() == 1 {
@@ -340,9 +334,6 @@ impl Kind {
     }
 
     /// Puts the setting in force until the result is dropped or ended.
-    ///
-    /// # Errors
-    /// If it cannot be put in force; the machine is then as before.
     pub fn apply(&self, machine: &Machine) -> Result<InForce> {
         let (root, idle) = (&machine.root, &machine.idle);
         let mut applied = InForce {
@@ -403,7 +394,6 @@ impl InForce {
     }
 }
 
-/// # Errors
 /// Where nothing here looks at latency bounds.
 fn honoured(idle: &Idle, name: &str) -> Result<()> {
     match requests::honoured(idle) {

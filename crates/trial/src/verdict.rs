@@ -42,15 +42,15 @@ pub struct Dominated {
     pub in_cost: bool,
 }
 
-/// What the trial says. Settings are places in the list of settings.
+/// The conclusion of a trial. Settings are places in the list of settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Verdict {
     /// The best figure; `None` where no setting has one.
     pub best: Option<usize>,
     /// Those that may be as good, for all that was measured.
     pub as_good: Vec<usize>,
-    /// By setting, of its comparison with the best one, with the choice of that one and all the
-    /// comparisons taken into account; `None` for the best one itself and where too few rounds tell.
+    /// By setting, of the comparison with the best one, adjusted for its choice and for all comparisons;
+    /// `None` for the best one and with too few rounds.
     #[serde(default)]
     pub p_values: Vec<Option<f64>>,
     /// From so many permutations; no p-value is below one in one more.
@@ -77,8 +77,8 @@ const MARGIN_AWAKE: f64 = 0.01;
 /// With several settings each interval is widened so that the comparisons of one setting are wrong
 /// in 5 % of trials together (Bonferroni).
 ///
-/// Which others the best one is told apart from is another question, for the best one is chosen by the
-/// figures: see [`rounds::p_values`].
+/// Which others differ from the best one is a separate test, as the best one is chosen by the figures: see
+/// [`rounds::p_values`].
 pub fn judge(settings: &[Rounds], cost: Option<Cost>) -> Verdict {
     judge_by(settings, cost, PERMUTATIONS)
 }
@@ -123,8 +123,8 @@ fn judge_by(settings: &[Rounds], cost: Option<Cost>, permutations: u32) -> Verdi
         let rounds = paired(&figures[best], &figures[other]).len();
         *p_value = p_value.filter(|_| rounds >= rounds_needed(ERROR));
     }
-    let is_told_apart = |other: usize| p_values[other].is_some_and(|p_value| p_value <= ERROR);
-    let as_good = others.iter().filter(|&&other| !is_told_apart(other));
+    let differs = |other: usize| p_values[other].is_some_and(|p_value| p_value <= ERROR);
+    let as_good = others.iter().filter(|&&other| !differs(other));
     Verdict {
         best: Some(best),
         as_good: as_good.copied().collect(),

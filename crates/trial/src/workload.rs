@@ -98,7 +98,7 @@ pub trait Workload {
     /// Where the next rounds cannot work either.
     fn round(&mut self, stop: &AtomicBool) -> Result<Gathered>;
 
-    /// How long a round takes; `None` where only trying tells.
+    /// How long a round takes; `None` if unknown before the first.
     fn expected(&self) -> Option<Duration>;
 }
 

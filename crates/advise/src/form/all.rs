@@ -3,7 +3,7 @@
 use super::{Form, Name, hold, kernel, limit, service};
 use crate::{Advice, Leaves, Setting, Target};
 
-/// All forms of a setting; none has a text where nothing has to be set.
+/// All forms of a setting; none has a text if nothing has to be set.
 pub fn all(advice: &Advice, setting: &Setting, target: &Target) -> Vec<Form> {
     let form = |name: Name| one(name, advice, setting, target);
     Name::ALL.into_iter().map(form).collect()
@@ -12,7 +12,7 @@ pub fn all(advice: &Advice, setting: &Setting, target: &Target) -> Vec<Form> {
 /// One form of a setting.
 pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> Form {
     let question = &advice.question;
-    let mut form = match name {
+    let form = match name {
         Name::Hold => hold(setting),
         Name::Limit => limit(setting, target),
         Name::Kernel => kernel::form(setting, target),
@@ -20,13 +20,11 @@ pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> F
         Name::Systemd => service::systemd(question, setting, target),
         Name::Udev => service::udev(question, setting, target),
     };
-    if let Leaves::Unknown { .. } = setting.leaves {
-        form.text = None;
-        form.mind.clone_from(&setting.why_no_bound);
-    }
-    if setting.leaves == Leaves::Everything {
-        form.text = None;
-        form.mind = Some("nothing has to be set: every state keeps to the budget".to_owned());
-    }
-    form
+    let mind = match setting.leaves {
+        Leaves::UpTo { .. } | Leaves::NoSleep => return form,
+        Leaves::Unknown { .. } => setting.why_no_bound.clone(),
+        Leaves::Everything => Some("nothing has to be set: every state keeps to the budget".into()),
+    };
+    let text = None;
+    Form { text, mind, ..form }
 }

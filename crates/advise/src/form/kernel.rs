@@ -29,11 +29,8 @@ const FOR_ALL: &str = "It holds for all CPUs, those of another kind among them";
 
 /// The parameter and what to mind, or why there is none.
 fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<String>), String> {
-    let (state, index) = match &setting.leaves {
-        Leaves::Everything => return Err("nothing has to be set".to_owned()),
-        Leaves::Unknown { .. } => return Err(setting.why_no_bound.clone().unwrap_or_default()),
-        Leaves::NoSleep => return no_sleep(target),
-        Leaves::UpTo { state, index } => (state, index),
+    let Leaves::UpTo { state, index } = &setting.leaves else {
+        return no_sleep(target);
     };
     let driver = target.driver.as_deref();
     match (driver, index) {
@@ -64,7 +61,7 @@ fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<Strin
         (None, _) if target.is_known => {
             Err("there is no idle driver whose depth to limit".to_owned())
         }
-        (None, _) => Err("the idle driver is not known; give the machine with --root".to_owned()),
+        (None, _) => Err("the idle driver is unknown; give the machine with --root".to_owned()),
     }
 }
 
@@ -91,9 +88,8 @@ fn no_sleep(target: &Target) -> Result<(String, Option<String>), String> {
     match target.is_x86() {
         Some(true) => Ok(("idle=poll".to_owned(), Some(mind.to_owned()))),
         Some(false) => Ok(("nohlt".to_owned(), Some(mind.to_owned()))),
-        None => Err(
-            "neither architecture nor idle driver are known; give the machine with --root"
-                .to_owned(),
-        ),
+        None => {
+            Err("architecture and idle driver are unknown; give the machine with --root".to_owned())
+        }
     }
 }

@@ -8,6 +8,11 @@ fn name(question: &Question) -> String {
     format!("reveille-{}us", question.budget_us)
 }
 
+fn devices(cpus: &[u32], between: &str) -> String {
+    let devices: Vec<String> = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
+    devices.join(between)
+}
+
 pub(super) fn tuned(question: &Question, setting: &Setting) -> Form {
     let name = name(question);
     let text = setting.bound.map(|bound| {
@@ -15,14 +20,11 @@ pub(super) fn tuned(question: &Question, setting: &Setting) -> Form {
         // TuneD's pm_qos_resume_latency_us is the kernel's file: there 0 is no bound at all.
         let section = match &setting.cpus {
             None => format!("[cpu]\nforce_latency={us}\n"),
-            Some(cpus) => {
-                let devices: Vec<String> = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
-                format!(
-                    "[cpu]\ndevices={}\npm_qos_resume_latency_us={}\n",
-                    devices.join(","),
-                    resume_latency(us)
-                )
-            }
+            Some(cpus) => format!(
+                "[cpu]\ndevices={}\npm_qos_resume_latency_us={}\n",
+                devices(cpus, ","),
+                resume_latency(us)
+            ),
         };
         format!(
             "[main]\nsummary={}\n\n# A latency, and no state's number: it holds on another CPU, \
@@ -70,26 +72,23 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
 }
 
 pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> Form {
-    let assignments = match setting.bound {
-        Some(bound) => Some(vec![(
-            "power/pm_qos_resume_latency_us".to_owned(),
-            resume_latency(bound.us),
-        )]),
+    let assign = |file: &str, value: &str| format!("ATTR{{{file}}}=\"{value}\"");
+    let writes = match setting.bound {
+        Some(bound) => {
+            let file = "power/pm_qos_resume_latency_us";
+            Some(vec![assign(file, &resume_latency(bound.us))])
+        }
         // Without a bound: the states by number; udev does not know their names.
-        None => disabled_states(setting, target),
+        None => disabled_states(setting, target).map(|files| {
+            let files = files.iter();
+            files.map(|file| assign(file, "1")).collect()
+        }),
     };
-    let text = assignments.map(|assignments| {
+    let text = writes.map(|writes: Vec<String>| {
         let cpus = match &setting.cpus {
             None => "cpu[0-9]*".to_owned(),
-            Some(cpus) => {
-                let devices: Vec<String> = cpus.iter().map(|cpu| format!("cpu{cpu}")).collect();
-                devices.join("|")
-            }
+            Some(cpus) => devices(cpus, "|"),
         };
-        let writes: Vec<String> = assignments
-            .iter()
-            .map(|(file, value)| format!("ATTR{{{file}}}=\"{value}\""))
-            .collect();
         format!(
             "# {}\nACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"{cpus}\", {}\n",
             summary(question, setting),
@@ -128,14 +127,16 @@ fn resume_latency(us: u32) -> String {
     }
 }
 
-fn disabled_states(setting: &Setting, target: &Target) -> Option<Vec<(String, String)>> {
-    let is_heeded = target.heeds_disabled_states();
-    if !is_heeded || (setting.leaves == Leaves::NoSleep && !target.has_poll()) {
+/// The files that disable the forbidden states.
+fn disabled_states(setting: &Setting, target: &Target) -> Option<Vec<String>> {
+    if target.ignores_states_and_bounds()
+        || (setting.leaves == Leaves::NoSleep && !target.has_poll())
+    {
         return None;
     }
     let file = |name: &String| {
         let index = target.state(name)?.index;
-        Some((format!("cpuidle/state{index}/disable"), "1".to_owned()))
+        Some(format!("cpuidle/state{index}/disable"))
     };
     setting.forbidden.iter().map(file).collect()
 }

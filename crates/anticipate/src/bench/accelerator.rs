@@ -9,6 +9,7 @@
 //! The stand-in spins on a CPU of its own, as a device is always awake: it sees a call at once. Its
 //! signal wakes the control thread by an interrupt between CPUs.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -21,7 +22,7 @@ use crate::bench::asleep::Counts;
 use crate::bench::assist::Account;
 use crate::bench::clock;
 use crate::bench::policy::{Policy, PolicySetting};
-use crate::bench::result::{Point, Workload};
+use crate::bench::result::{Plan, Point, Workload};
 use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
 
@@ -79,22 +80,13 @@ impl Series {
     }
 }
 
-/// When a call is expected to complete, after its launch.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Predicted {
-    /// Few complete before.
-    pub early_ns: u64,
-    /// Few complete after; at least `early_ns`.
-    pub late_ns: u64,
-}
-
 /// An application's announcements.
 pub trait Announcing {
     /// A call of that kind took that long, ns.
     fn observe(&mut self, kind: u32, ns: u64);
 
-    /// Time that the next call of that kind will take; `None` if too little is known.
-    fn predict(&mut self, kind: u32) -> Option<Predicted>;
+    /// When few calls of that kind complete earlier, and few later, ns after the launch; `None` if unknown.
+    fn predict(&mut self, kind: u32) -> Option<Range<u64>>;
 
     /// The calling thread's CPU is to be awake from that instant of CLOCK_MONOTONIC, for that long.
     ///
@@ -103,9 +95,6 @@ pub trait Announcing {
     fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()>;
 
     /// What was expected has happened.
-    ///
-    /// # Errors
-    /// If the server is gone.
     fn cancel(&mut self) -> Result<()>;
 
     /// Requests so far, and how many were granted.
@@ -114,7 +103,6 @@ pub trait Announcing {
 
 /// Makes an [`Announcing`] for the calling thread.
 pub trait Connect: Sync {
-    /// # Errors
     /// [`Error::Cannot`] if none is available.
     fn connect(&self) -> Result<Box<dyn Announcing>>;
 
@@ -122,23 +110,10 @@ pub trait Connect: Sync {
     fn how(&self) -> String;
 }
 
-/// What each turn does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Calls in a turn, at most.
-    pub calls: u64,
-    /// A turn has no more calls than fit into this time.
-    pub turn: Duration,
-    /// CPU of the control thread.
-    pub cpu: u32,
-    /// Seed of the times.
-    pub seed: u64,
-}
-
 /// The workload.
 pub struct Accelerator<'a> {
     machine: &'a Machine,
-    options: Options,
+    plan: Plan,
     connect: Option<&'a dyn Connect>,
     points: Vec<Point>,
     counts: Counts,
@@ -147,14 +122,9 @@ pub struct Accelerator<'a> {
 }
 
 impl<'a> Accelerator<'a> {
-    /// # Errors
     /// [`Error::Cannot`] on one CPU.
-    pub fn new(
-        machine: &'a Machine,
-        options: Options,
-        connect: Option<&'a dyn Connect>,
-    ) -> Result<Self> {
-        let cpu = options.cpu;
+    pub fn new(machine: &'a Machine, plan: Plan, connect: Option<&'a dyn Connect>) -> Result<Self> {
+        let cpu = plan.cpu;
         let mut others = affinity::allowed()
             .into_iter()
             .filter(|other| *other != cpu);
@@ -173,7 +143,7 @@ impl<'a> Accelerator<'a> {
             counts: Counts::of(&machine.root, &machine.idle, cpu),
             points: SERIES.iter().map(point).collect(),
             machine,
-            options,
+            plan,
             connect,
             other_cpu,
         })
@@ -188,7 +158,7 @@ impl<'a> Accelerator<'a> {
         device: &Device,
         stop: &AtomicBool,
     ) -> Result<Sample> {
-        let bound = Binding::here(self.options.cpu)?;
+        let bound = Binding::here(self.plan.cpu)?;
         let kind = point as u32;
         let mut waking = match (policy, self.connect) {
             (Policy::Anticipate, Some(connect)) => Some(connect.connect()?),
@@ -206,7 +176,7 @@ impl<'a> Accelerator<'a> {
             if let Some(waking) = &mut waking
                 && let Some(next) = waking.predict(kind)
             {
-                waking.expect(launched + next.early_ns, next.late_ns - next.early_ns)?;
+                waking.expect(launched + next.start, next.end - next.start)?;
             }
             match policy {
                 Policy::NoSleep => device.poll(),
@@ -237,8 +207,8 @@ impl<'a> Accelerator<'a> {
     fn calls(&self) -> u64 {
         let typical = SERIES.iter().map(|series| series.typical_ns).max();
         let one_ns = typical.unwrap_or(1) + CONTROL_WORK_NS;
-        let in_time = self.options.turn.as_nanos() as u64 / one_ns;
-        self.options.calls.min(in_time).max(1)
+        let in_time = (self.plan.turn_s * 1e9) as u64 / one_ns;
+        self.plan.waits.min(in_time).max(1)
     }
 }
 
@@ -272,7 +242,7 @@ impl Device {
         })
     }
 
-    /// Gives it a call that takes so long, and signals its end if that is waited for.
+    /// Launches a call of that duration; `signals`: its end is signalled.
     fn launch(&self, takes_ns: u64, signals: bool) {
         self.takes_ns.store(takes_ns, Ordering::Relaxed);
         self.signals.store(signals, Ordering::Relaxed);
@@ -360,10 +330,6 @@ impl Work for Accelerator<'_> {
         &self.points
     }
 
-    fn cpu(&self) -> u32 {
-        self.options.cpu
-    }
-
     fn expected(&self, point: usize) -> Duration {
         let calls = self.calls() + FIRST;
         Duration::from_nanos(calls * (SERIES[point].typical_ns + CONTROL_WORK_NS))
@@ -372,7 +338,7 @@ impl Work for Accelerator<'_> {
     fn setting(&self, policy: Policy) -> Result<PolicySetting> {
         match policy {
             Policy::AsIs => Ok(PolicySetting::as_is("the control thread waits asleep")),
-            Policy::Shallowest => PolicySetting::shallowest(&self.machine.idle, self.options.cpu),
+            Policy::Shallowest => PolicySetting::shallowest(&self.machine.idle, self.plan.cpu),
             Policy::NoSleep => Ok(PolicySetting::as_is("the control thread polls")),
             Policy::Poll => Err(Error::Cannot("`no sleep` polls already here".into())),
             Policy::Anticipate => {
@@ -387,7 +353,7 @@ impl Work for Accelerator<'_> {
 
     fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
         // Every policy has the same times in a round.
-        let seed = self.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64;
+        let seed = self.plan.seed ^ u64::from(round).rotate_left(48) ^ point as u64;
         let mut random = fastrand::Rng::with_seed(seed);
         let times = SERIES[point].draw(self.calls() as usize, &mut random);
         let device = Device::new()?;
@@ -456,11 +422,8 @@ mod tests {
                 .unwrap()
                 .push(format!("observe {kind}"));
         }
-        fn predict(&mut self, _: u32) -> Option<Predicted> {
-            Some(Predicted {
-                early_ns: self.last_ns?,
-                late_ns: self.last_ns? + 100_000,
-            })
+        fn predict(&mut self, _: u32) -> Option<Range<u64>> {
+            Some(self.last_ns?..self.last_ns? + 100_000)
         }
         fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()> {
             assert_eq!(window_ns, 100_000);
@@ -488,7 +451,7 @@ mod tests {
         fn observe(&mut self, _: u32, _: u64) {
             nix::sched::sched_setaffinity(nix::unistd::Pid::from_raw(0), &self.0).unwrap();
         }
-        fn predict(&mut self, _: u32) -> Option<Predicted> {
+        fn predict(&mut self, _: u32) -> Option<Range<u64>> {
             None
         }
         fn expect(&mut self, _: u64, _: u64) -> Result<()> {
@@ -511,17 +474,22 @@ mod tests {
         }
     }
 
+    fn plan(waits: u64) -> Plan {
+        Plan {
+            rounds: 1,
+            waits,
+            turn_s: 10.0,
+            warm_up: 0,
+            seed: 1,
+            cpu: affinity::allowed()[0],
+        }
+    }
+
     #[test]
     fn a_turn_whose_thread_lost_its_cpu_is_an_error() {
         let machine = Machine::read(Root::default()).unwrap();
-        let options = Options {
-            calls: 2,
-            turn: Duration::from_secs(10),
-            cpu: affinity::allowed()[0],
-            seed: 1,
-        };
         let all = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
-        let work = match Accelerator::new(&machine, options, Some(&all)) {
+        let work = match Accelerator::new(&machine, plan(2), Some(&all)) {
             Ok(work) => work,
             Err(error) => return println!("skipped: the stand-in for an accelerator: {error}"),
         };
@@ -551,15 +519,8 @@ mod tests {
     #[test]
     fn every_call_is_seen_under_every_policy_and_the_library_is_told_of_each() {
         let machine = Machine::read(Root::default()).unwrap();
-        let cpu = affinity::allowed()[0];
-        let options = Options {
-            calls: 3,
-            turn: Duration::from_secs(10),
-            cpu,
-            seed: 1,
-        };
         let connects = Connects(Box::leak(Box::default()));
-        let work = match Accelerator::new(&machine, options, Some(&connects)) {
+        let work = match Accelerator::new(&machine, plan(3), Some(&connects)) {
             Ok(work) => work,
             Err(Error::Cannot(why)) => {
                 println!("skipped: the stand-in for an accelerator: {why}");

@@ -1,12 +1,13 @@
 //! The stand-in for an accelerator: the applications' library, as an application uses it.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use reveille_expect::{Served, Waker};
 
-use crate::bench::accelerator::{Announcing, Connect, Predicted};
+use crate::bench::accelerator::{Announcing, Connect};
 use crate::bench::assist::Account;
 use crate::{Error, Result};
 
@@ -74,13 +75,10 @@ impl Announcing for Client {
         let _ = self.waker.observe(kind, Duration::from_nanos(ns));
     }
 
-    fn predict(&mut self, kind: u32) -> Option<Predicted> {
+    fn predict(&mut self, kind: u32) -> Option<Range<u64>> {
         let next = self.waker.predict(kind)?;
         let ns = |duration: Duration| duration.as_nanos() as u64;
-        Some(Predicted {
-            early_ns: ns(next.early),
-            late_ns: ns(next.late.max(next.early)),
-        })
+        Some(ns(next.early)..ns(next.late.max(next.early)))
     }
 
     fn expect(&mut self, at_ns: u64, window_ns: u64) -> Result<()> {

@@ -8,7 +8,7 @@ use reveille_results::kept::About;
 use reveille_trial::rounds::Progress;
 use reveille_trial::setting::Machine;
 
-use crate::bench::accelerator::{self, Accelerator};
+use crate::bench::accelerator::Accelerator;
 #[cfg(feature = "bpf")]
 use crate::bench::by_engine::ByEngine;
 use crate::bench::by_library::ByLibrary;
@@ -25,7 +25,7 @@ pub enum Waits {
     /// I/O.
     Storage(Source, storage::Options),
     /// The stand-in for an accelerator.
-    Accelerator(accelerator::Options),
+    Accelerator,
 }
 
 /// What is compared.
@@ -33,8 +33,10 @@ pub enum Waits {
 pub struct Options {
     /// The workload.
     pub waits: Waits,
-    /// How; without policies, those that are available and differ here.
-    pub rounds: run::Options,
+    /// The rounds.
+    pub plan: Plan,
+    /// Each must be available; empty for all that are available and differ here.
+    pub policies: Vec<Policy>,
     /// The share of each CPU's time for which the engine may keep it awake.
     pub budget: f64,
 }
@@ -67,10 +69,11 @@ pub fn compare(
     progress: &mut dyn FnMut(&Progress),
     about: impl FnOnce(&str, Ended) -> About,
 ) -> Result<Option<Bench>> {
+    let plan = options.plan.clone();
     let bench = match &options.waits {
-        Waits::Accelerator(calls) => {
+        Waits::Accelerator => {
             let library = ByLibrary::new(options.budget);
-            let work = Accelerator::new(machine, calls.clone(), Some(&library))?;
+            let work = Accelerator::new(machine, plan, Some(&library))?;
             rounds(machine, &work, options, stop, progress, about)?
         }
         Waits::Storage(source, ios) => {
@@ -83,9 +86,9 @@ pub fn compare(
             #[cfg(feature = "bpf")]
             let engine = ByEngine::new(&machine.root, options.budget);
             #[cfg(feature = "bpf")]
-            let work = Storage::new(machine, target, ios.clone(), Some(&engine))?;
+            let work = Storage::new(machine, target, ios.clone(), plan, Some(&engine))?;
             #[cfg(not(feature = "bpf"))]
-            let work = Storage::new(machine, target, ios.clone(), None)?;
+            let work = Storage::new(machine, target, ios.clone(), plan, None)?;
             rounds(machine, &work, options, stop, progress, about)?
         }
     };
@@ -100,11 +103,12 @@ fn rounds(
     progress: &mut dyn FnMut(&Progress),
     about: impl FnOnce(&str, Ended) -> About,
 ) -> Result<Bench> {
-    let mut plan = options.rounds.clone();
-    if plan.policies.is_empty() {
-        plan.policies = default_policies(machine, work, &options.waits);
-    }
-    let ran = run::run(machine, work, &plan, stop, progress)?;
+    let defaults = default_policies(machine, options);
+    let policies = match options.policies.as_slice() {
+        [] => (defaults.as_slice(), false),
+        named => (named, true),
+    };
+    let ran = run::run(machine, work, &options.plan, policies, stop, progress)?;
     let workload = work.describe();
     let points = work.points().to_vec();
     let (mut rows, gains) = conclude(points.len(), &ran.policies, &ran.turns);
@@ -115,20 +119,9 @@ fn rounds(
         row.own_cost_ns = Some(own.ns);
         row.own_cost_at_requests_ns = Some(own.at_requests_ns);
     }
-    let (waits, turn, warm_up) = match &options.waits {
-        Waits::Storage(_, ios) => (ios.ios, ios.turn, ios.warm_up),
-        Waits::Accelerator(calls) => (calls.calls, calls.turn, 0),
-    };
     Ok(Bench {
         about: about(&workload.what, ran.ended),
-        plan: Plan {
-            rounds: plan.rounds,
-            waits,
-            turn_s: turn.as_secs_f64(),
-            warm_up,
-            seed: plan.seed,
-            cpu: work.cpu(),
-        },
+        plan: options.plan.clone(),
         workload,
         points,
         policies: ran.policies,
@@ -141,11 +134,11 @@ fn rounds(
 }
 
 /// All that differ here: "shallowest" if there is a deeper state, polling unless "no sleep" polls.
-fn default_policies(machine: &Machine, work: &dyn Work, waits: &Waits) -> Vec<Policy> {
+fn default_policies(machine: &Machine, options: &Options) -> Vec<Policy> {
     let mut policies = Policy::ALL.to_vec();
     policies.retain(|policy| match policy {
-        Policy::Shallowest => shallowest(&machine.idle, work.cpu()).is_some(),
-        Policy::Poll => matches!(waits, Waits::Storage(..)),
+        Policy::Shallowest => shallowest(&machine.idle, options.plan.cpu).is_some(),
+        Policy::Poll => options.waits != Waits::Accelerator,
         _ => true,
     });
     policies

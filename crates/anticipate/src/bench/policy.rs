@@ -79,9 +79,6 @@ impl PolicySetting {
     }
 
     /// All CPUs may use that CPU's shallowest sleep only.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] if the CPU has no second state to sleep in.
     pub fn shallowest(idle: &Idle, cpu: u32) -> Result<Self> {
         let state = shallowest(idle, cpu).ok_or_else(|| {
             Error::Cannot(format!("CPU {cpu} has no second idle state to sleep in"))
@@ -92,9 +89,6 @@ impl PolicySetting {
 
     /// No CPU sleeps: by a latency bound of 0 if that makes all CPUs poll and this user may hold one,
     /// otherwise by threads, on the CPUs that this process may use.
-    ///
-    /// # Errors
-    /// As [`Setting::how`].
     pub fn no_sleep(idle: &Idle) -> Result<Self> {
         let kind = match sleepless_by_request(idle) && requests::Request::hold(0).is_ok() {
             true => Kind::NoSleep,

@@ -9,30 +9,17 @@ use reveille_figures::rounds::{Estimate, Quantiles};
 use reveille_kernel::energy::{Packages, PackagesReading};
 use reveille_kernel::{Idle, Root, affinity};
 use reveille_results::description::Ended;
-use reveille_trial::rounds::{self, At, Plan, Progress, Turns};
+use reveille_trial::rounds::{self, At, Progress, Turns};
 use reveille_trial::setting::{InForce, Machine};
 
 use crate::bench::asleep::{Counts, Reading};
 use crate::bench::assist::OwnCost;
 use crate::bench::policy::{Policy, PolicySetting};
-use crate::bench::result::{PolicyUsed, Skipped, Turn};
+use crate::bench::result::{Plan, PolicyUsed, Skipped, Turn};
 pub use crate::bench::work::{Sample, Work};
 use crate::{Error, Result};
 
-/// What to run.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// Turns of each policy at each point.
-    pub rounds: u32,
-    /// Seed of the order.
-    pub seed: u64,
-    /// "As is" is always among them.
-    pub policies: Vec<Policy>,
-    /// An unavailable policy is an error and not left out: the user named it.
-    pub insist: bool,
-}
-
-/// What was done.
+/// The turns of a benchmark.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// Those that had turns; "as is" is the first.
@@ -47,38 +34,40 @@ pub struct Run {
     pub ended: Ended,
 }
 
-/// Runs the rounds. Whatever ends it, the machine is as before.
+/// Runs the rounds under "as is" and these policies, and restores the machine. If `insist` is set, an
+/// unavailable policy is an error; otherwise it is skipped.
 ///
 /// # Errors
-/// If a policy cannot be put in force for another reason than that this machine or user cannot, and if
-/// no round of a point is complete when a turn fails. Later, what was gathered is the result.
+/// If a policy fails in another way, or a turn fails before a round of a point is complete. A later failure
+/// ends the run, and its turns are the result.
 pub fn run(
     machine: &Machine,
     work: &dyn Work,
-    options: &Options,
+    plan: &Plan,
+    (policies, insist): (&[Policy], bool),
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run> {
     let mut skipped = Vec::new();
-    let used = rehearse(machine, work, options, &mut skipped)?;
-    affinity::avoid(work.cpu());
-    let plan = Plan {
-        rounds: options.rounds,
+    let used = rehearse(machine, work, policies, insist, &mut skipped)?;
+    affinity::avoid(plan.cpu);
+    let order = rounds::Plan {
+        rounds: plan.rounds,
         points: work.points().len(),
         settings: used.len(),
-        seed: options.seed,
+        seed: plan.seed,
         whole: true,
     };
     let mut bench = Bench {
         machine,
         work,
-        watch: Watch::new(&machine.root, &machine.idle, work.cpu()),
+        watch: Watch::new(&machine.root, &machine.idle, plan.cpu),
         used,
         began: Instant::now(),
     };
-    let (turns, ended) = rounds::run(&mut bench, &plan, stop, progress)?;
+    let (turns, ended) = rounds::run(&mut bench, &order, stop, progress)?;
     let own_cost = match ended {
-        Ended::Completed => bench.own_cost(options.rounds, stop),
+        Ended::Completed => bench.own_cost(plan.rounds, stop),
         _ => None,
     };
     let policies = bench.used.into_iter();
@@ -92,17 +81,17 @@ pub fn run(
     })
 }
 
-/// Every policy once in force and back, so that what cannot be done is known before minutes of
-/// measuring.
+/// Applies and restores each policy once, to fail now and not after minutes of measuring.
 fn rehearse(
     machine: &Machine,
     work: &dyn Work,
-    options: &Options,
+    policies: &[Policy],
+    insist: bool,
     skipped: &mut Vec<Skipped>,
 ) -> Result<Vec<(Policy, PolicySetting)>> {
     let mut used = Vec::new();
     for policy in Policy::ALL {
-        if policy != Policy::AsIs && !options.policies.contains(&policy) {
+        if policy != Policy::AsIs && !policies.contains(&policy) {
             continue;
         }
         let in_force = |setting: PolicySetting| Ok((setting.kind.apply(machine)?, setting));
@@ -111,7 +100,7 @@ fn rehearse(
                 in_force.end()?;
                 used.push((policy, setting));
             }
-            Err(Error::Cannot(why)) if !options.insist && policy != Policy::AsIs => {
+            Err(Error::Cannot(why)) if !insist && policy != Policy::AsIs => {
                 skipped.push(Skipped { policy, why });
             }
             Err(error) => return Err(error),
@@ -331,9 +320,6 @@ mod tests {
         fn points(&self) -> &[Point] {
             &self.points
         }
-        fn cpu(&self) -> u32 {
-            affinity::allowed()[0]
-        }
         fn expected(&self, _: usize) -> Duration {
             Duration::from_secs(1)
         }
@@ -370,28 +356,28 @@ mod tests {
         }
     }
 
-    fn options(insist: bool) -> Options {
-        Options {
+    fn run(work: &Recorded, insist: bool) -> Result<(Run, Vec<f64>)> {
+        let plan = Plan {
             rounds: 3,
+            waits: 1,
+            turn_s: 1.0,
+            warm_up: 0,
             seed: 1,
-            policies: vec![Policy::Shallowest, Policy::NoSleep],
-            insist,
-        }
-    }
-
-    fn run(work: &Recorded, options: &Options) -> Result<(Run, Vec<f64>)> {
+            cpu: affinity::allowed()[0],
+        };
+        let policies = [Policy::Shallowest, Policy::NoSleep];
         let mut done = Vec::new();
         let stop = AtomicBool::new(false);
-        let run = super::run(&machine(), work, options, &stop, &mut |progress| {
-            done.push(progress.done);
-        });
+        let mut progress = |now: &Progress| done.push(now.done);
+        let policies = (&policies[..], insist);
+        let run = super::run(&machine(), work, &plan, policies, &stop, &mut progress);
         run.map(|run| (run, done))
     }
 
     #[test]
     fn every_policy_has_its_turn_at_every_point_in_every_round() {
         let work = Recorded::new();
-        let (run, done) = run(&work, &options(false)).unwrap();
+        let (run, done) = run(&work, false).unwrap();
         assert_eq!(run.ended, Ended::Completed);
         let names: Vec<&str> = run.policies.iter().map(|used| used.how.as_str()).collect();
         assert_eq!(names, ["as is", "no sleep"]);
@@ -412,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_policy_that_was_asked_for_by_name_is_not_left_out() {
-        let error = run(&Recorded::new(), &options(true)).unwrap_err();
+        let error = run(&Recorded::new(), true).unwrap_err();
         assert!(error.to_string().contains("but one"), "{error}");
     }
 
@@ -421,7 +407,7 @@ mod tests {
         for (stop_after, kept) in [(0, 0), (1, 0), (2, 2), (5, 4)] {
             let mut work = Recorded::new();
             work.stop_after = stop_after;
-            let (run, _) = run(&work, &options(false)).unwrap();
+            let (run, _) = run(&work, false).unwrap();
             assert_eq!((run.ended, run.turns.len()), (Ended::Interrupted, kept));
         }
     }
@@ -430,10 +416,10 @@ mod tests {
     fn what_fails_at_once_is_an_error_and_what_fails_later_ends_it() {
         let mut work = Recorded::new();
         work.fail_after = 0;
-        assert!(run(&work, &options(false)).is_err());
+        assert!(run(&work, false).is_err());
         work = Recorded::new();
         work.fail_after = 3;
-        let (run, _) = run(&work, &options(false)).unwrap();
+        let (run, _) = run(&work, false).unwrap();
         assert_eq!(run.ended, Ended::Disturbed("the disk is gone".into()));
         assert_eq!(run.turns.len(), 2);
     }

@@ -10,7 +10,8 @@ use reveille_show::quantity::duration;
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 use reveille_trial::show::compared;
 
-use super::result::{Bench, Change, Gain, PolicyUsed, Row};
+use super::comparison::{Change, Gain, PolicyUsed, Row};
+use super::result::Bench;
 
 const FOOT: &str = "Policies took turns in shuffled order, round by round. A figure is the median over \
                     rounds of each round's figure, with the sign test's interval of at least 95 %; \

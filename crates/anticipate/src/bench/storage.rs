@@ -18,7 +18,7 @@ use crate::bench::asleep::Counts;
 use crate::bench::assist::{Assist, Running};
 use crate::bench::clock;
 use crate::bench::policy::{Policy, PolicySetting};
-use crate::bench::result::{Point, Workload};
+use crate::bench::result::{Plan, Point, Workload};
 use crate::bench::work::{Sample, Work};
 use crate::{Error, Operation, Result};
 
@@ -27,7 +27,7 @@ use polled::Polled;
 pub use size::parse as parse_size;
 pub use target::{Source, Target};
 
-/// What each turn does.
+/// The I/Os.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// What each I/O does.
@@ -38,16 +38,6 @@ pub struct Options {
     pub depth: usize,
     /// From the completion of an I/O to the same thread's next issue, ns.
     pub idle_ns: Vec<u64>,
-    /// I/Os of all threads together, at most.
-    pub ios: u64,
-    /// A turn ends after this time, even with fewer I/Os.
-    pub turn: Duration,
-    /// I/Os before those that count, at most 10 ms apart, so that an engine can learn.
-    pub warm_up: u64,
-    /// The CPU on which the threads run.
-    pub cpu: u32,
-    /// Seed of the offsets.
-    pub seed: u64,
 }
 
 /// Longest idle time between I/Os that do not count, ns.
@@ -62,20 +52,21 @@ pub struct Storage<'a> {
 }
 
 impl<'a> Storage<'a> {
-    /// # Errors
     /// If one I/O of that size fails.
     pub fn new(
         machine: &'a Machine,
         target: Target,
         mut options: Options,
+        plan: Plan,
         assist: Option<&'a dyn Assist>,
     ) -> Result<Self> {
         options.idle_ns.sort_unstable();
         options.idle_ns.dedup();
         let pattern = Pattern {
-            counts: Counts::of(&machine.root, &machine.idle, options.cpu),
+            counts: Counts::of(&machine.root, &machine.idle, plan.cpu),
             target,
             options,
+            plan,
         };
         pattern.try_once()?;
         let idle_ns = pattern.options.idle_ns.iter().copied();
@@ -92,6 +83,7 @@ impl<'a> Storage<'a> {
 struct Pattern {
     target: Target,
     options: Options,
+    plan: Plan,
     counts: Counts,
 }
 
@@ -114,14 +106,14 @@ impl Pattern {
         Error::Io { path, source }
     }
 
-    /// One turn: the threads' I/Os, and what the CPU's counters say of them.
+    /// One turn: the threads' I/Os, and the CPU's counters.
     fn turn_of(&self, turn: &Turn<'_>) -> Result<Sample> {
         std::thread::scope(|scope| {
             let threads: Vec<_> = (0..self.options.depth as u64)
                 .map(|thread| scope.spawn(move || self.thread(turn, thread)))
                 .collect();
             let counts = scope.spawn(|| self.count(turn)).join();
-            let mut latencies_ns = Vec::with_capacity(self.options.ios as usize);
+            let mut latencies_ns = Vec::with_capacity(self.plan.waits as usize);
             for thread in threads {
                 let latencies = thread.join();
                 let latencies = latencies.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -133,8 +125,7 @@ impl Pattern {
                 latencies_ns,
                 elapsed_ns,
                 asleep_ns,
-                run_ns: None,
-                account: None,
+                ..Sample::default()
             })
         })
     }
@@ -142,7 +133,7 @@ impl Pattern {
     /// Reads the counters between the barriers, on the same CPU, which is awake then, while the threads
     /// wait. Returns the time of all I/Os, ns, and how much of it the CPU was asleep.
     fn count(&self, turn: &Turn<'_>) -> (u64, Option<u64>) {
-        let bound = Binding::here(self.options.cpu);
+        let bound = Binding::here(self.plan.cpu);
         turn.meeting.wait();
         let before = self.counts.read();
         let began = clock::now_ns();
@@ -164,17 +155,17 @@ impl Pattern {
             turn,
             random: fastrand::Rng::with_seed(turn.seed ^ (thread + 1).rotate_left(32)),
             buffer: Buffer::new(self.options.size),
-            latencies_ns: Vec::with_capacity(share(self.options.ios) as usize),
+            latencies_ns: Vec::with_capacity(share(self.plan.waits) as usize),
             polled: None,
         };
         let warm_up = || {
             if turn.polls {
                 ios.polled = Some(Polled::new().map_err(|error| self.failed(error))?);
             }
-            let bound = Binding::here(self.options.cpu)?;
+            let bound = Binding::here(self.plan.cpu)?;
             clock::exact_timers();
             let idle_ns = turn.idle_ns.min(WARM_UP_IDLE_NS);
-            ios.go(share(self.options.warm_up), idle_ns)?;
+            ios.go(share(self.plan.warm_up), idle_ns)?;
             ios.latencies_ns.clear();
             Ok((ios, bound))
         };
@@ -182,7 +173,7 @@ impl Pattern {
         turn.meeting.wait();
         turn.meeting.wait();
         let went = warmed_up.and_then(|(mut ios, bound)| {
-            ios.go(share(self.options.ios), turn.idle_ns)?;
+            ios.go(share(self.plan.waits), turn.idle_ns)?;
             bound.holds()?;
             Ok(ios)
         });
@@ -292,27 +283,23 @@ impl Work for Storage<'_> {
         &self.points
     }
 
-    fn cpu(&self) -> u32 {
-        self.pattern.options.cpu
-    }
-
     fn expected(&self, point: usize) -> Duration {
         /// About what a solid-state disk takes, ns.
         const IO_NS: u64 = 100_000;
-        let options = &self.pattern.options;
+        let Pattern { options, plan, .. } = &self.pattern;
         let idle_ns = options.idle_ns[point];
         let ns = |ios: u64, idle_ns: u64| {
             let ns = ios * (IO_NS + idle_ns) / options.depth as u64;
-            Duration::from_nanos(ns).min(options.turn)
+            Duration::from_nanos(ns).min(Duration::from_secs_f64(plan.turn_s))
         };
-        ns(options.warm_up, idle_ns.min(WARM_UP_IDLE_NS)) + ns(options.ios, idle_ns)
+        ns(plan.warm_up, idle_ns.min(WARM_UP_IDLE_NS)) + ns(plan.waits, idle_ns)
     }
 
     fn setting(&self, policy: Policy) -> Result<PolicySetting> {
         match policy {
             Policy::AsIs => Ok(PolicySetting::as_is("nothing is changed")),
             Policy::Shallowest => {
-                PolicySetting::shallowest(&self.machine.idle, self.pattern.options.cpu)
+                PolicySetting::shallowest(&self.machine.idle, self.pattern.plan.cpu)
             }
             Policy::NoSleep => PolicySetting::no_sleep(&self.machine.idle),
             Policy::Poll => match Polled::new() {
@@ -334,18 +321,16 @@ impl Work for Storage<'_> {
     }
 
     fn assisted(&self) -> Result<Option<Box<dyn Running>>> {
-        let assist = self
-            .assist
-            .map(|assist| assist.begin(&self.pattern.target.device));
-        assist.transpose()
+        let device = &self.pattern.target.device;
+        self.assist.map(|assist| assist.begin(device)).transpose()
     }
 
     fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample> {
         let turn = Turn {
             idle_ns: self.pattern.options.idle_ns[point],
-            limit_ns: self.pattern.options.turn.as_nanos() as u64,
+            limit_ns: (self.pattern.plan.turn_s * 1e9) as u64,
             // Every policy has the same offsets in a round.
-            seed: self.pattern.options.seed ^ u64::from(round).rotate_left(48) ^ point as u64,
+            seed: self.pattern.plan.seed ^ u64::from(round).rotate_left(48) ^ point as u64,
             polls: policy == Policy::Poll,
             stop,
             failed: AtomicBool::new(false),

@@ -16,9 +16,6 @@ pub trait Work {
     /// Where it is measured: a point for each idle time or series.
     fn points(&self) -> &[Point];
 
-    /// The CPU on which it waits.
-    fn cpu(&self) -> u32;
-
     /// About how long a turn takes.
     fn expected(&self, point: usize) -> Duration;
 
@@ -29,17 +26,11 @@ pub trait Work {
     fn setting(&self, policy: Policy) -> Result<PolicySetting>;
 
     /// Starts the engine for a turn; `None` for a workload that announces its waits itself.
-    ///
-    /// # Errors
-    /// If it cannot be started.
     fn assisted(&self) -> Result<Option<Box<dyn Running>>> {
         Ok(None)
     }
 
     /// One turn; it ends early once `stop` is set.
-    ///
-    /// # Errors
-    /// If a wait fails.
     fn turn(&self, point: usize, policy: Policy, round: u32, stop: &AtomicBool) -> Result<Sample>;
 }
 

@@ -630,7 +630,7 @@ static __always_inline void charge(const struct owner *owner, unsigned long long
 		ADD(charge->awake_ns, ns);
 }
 
-/* The second CPU need not be awake any more: who took the window out of NOTIFIED says so. */
+/* The second CPU need not be awake any more: called by whoever moved the window out of NOTIFIED. */
 static __noinline void release_second(const struct notice *notice, const struct owner *owner,
 				      unsigned long long now)
 {
@@ -679,7 +679,7 @@ static __always_inline long long open_window(struct plan *plan, unsigned long lo
 		window->uid = uid;
 		window->second = second;
 		SET(plan->words[i], next | OPEN);
-		/* Before anybody asks whether the CPU sleeps: it says so before it looks here. */
+		/* Before any look at plan->asleep, which the CPU sets before it reads this. */
 		SET(plan->unarmed, 1);
 		return (next >> STATE_BITS) << SLOT_BITS | i;
 	}

@@ -111,7 +111,7 @@ struct model {
 	__u32 changes;
 	/* I/Os in var and cov; stops at 64. */
 	__u32 informed;
-	/* I/Os of sizes that were not known less I/Os of such that were. */
+	/* I/Os of unknown sizes less I/Os of known ones. */
 	__u32 strange;
 };
 

@@ -166,16 +166,6 @@ pub enum Unplanned {
     Full,
 }
 
-#[derive(Debug, Default)]
-struct Counts {
-    taken: AtomicU64,
-    past: AtomicU64,
-    over_budget: AtomicU64,
-    of_user: AtomicU64,
-    full: AtomicU64,
-    no_cpu: AtomicU64,
-}
-
 /// How many windows applications announced, and what became of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Expectations {
@@ -205,7 +195,7 @@ struct Counter {
     /// The list of CPUs that are online, read anew for each announcement: that takes a µs.
     online: File,
     cpus: u32,
-    counts: Counts,
+    counts: Mutex<Expectations>,
 }
 
 impl Announcer {
@@ -234,16 +224,15 @@ impl Announcer {
             uid: user,
             ..Default::default()
         });
-        let counts = &self.0.counts;
-        let count = match window {
-            Ok(_) => &counts.taken,
-            Err(Unplanned::Cpu) => &counts.no_cpu,
-            Err(Unplanned::Past) => &counts.past,
-            Err(Unplanned::Budget) => &counts.over_budget,
-            Err(Unplanned::User) => &counts.of_user,
-            Err(Unplanned::Full) => &counts.full,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        let mut counts = locked(&self.0.counts);
+        *match window {
+            Ok(_) => &mut counts.taken,
+            Err(Unplanned::Cpu) => &mut counts.no_cpu,
+            Err(Unplanned::Past) => &mut counts.past,
+            Err(Unplanned::Budget) => &mut counts.over_budget,
+            Err(Unplanned::User) => &mut counts.of_user,
+            Err(Unplanned::Full) => &mut counts.full,
+        } += 1;
         // The ticket has the CPU, too.
         Ok(window? * u64::from(self.0.cpus) + u64::from(cpu))
     }
@@ -256,19 +245,19 @@ impl Announcer {
             cpu: (ticket % cpus) as u32,
             ..Default::default()
         };
-        if let Some(programs) = &*self.0.programs() {
+        if let Some(programs) = &*locked(&self.0.programs) {
             run(programs.cancel.as_fd(), &mut cancellation);
         }
     }
 }
 
-impl Counter {
-    fn programs(&self) -> MutexGuard<'_, Option<Programs>> {
-        self.programs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
+impl Counter {
     fn open(&self, mut announced: types::expectation) -> std::result::Result<u64, Unplanned> {
-        let programs = self.programs();
+        let programs = locked(&self.programs);
         let programs = programs.as_ref().ok_or(Unplanned::Cpu)?;
         if !self.is_online(announced.cpu) || !run(programs.expect.as_fd(), &mut announced) {
             return Err(Unplanned::Cpu);
@@ -315,7 +304,7 @@ impl Agents {
                 programs: Mutex::new(Some(programs)),
                 online,
                 cpus: bells.len() as u32,
-                counts: Counts::default(),
+                counts: Mutex::default(),
             })),
             over: Arc::new(over),
             threads: Vec::new(),
@@ -338,16 +327,7 @@ impl Agents {
     }
 
     pub(super) fn expectations(&self) -> Expectations {
-        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let counts = &self.announcer.0.counts;
-        Expectations {
-            taken: of(&counts.taken),
-            past: of(&counts.past),
-            over_budget: of(&counts.over_budget),
-            of_user: of(&counts.of_user),
-            full: of(&counts.full),
-            no_cpu: of(&counts.no_cpu),
-        }
+        *locked(&self.announcer.0.counts)
     }
 }
 
@@ -357,7 +337,7 @@ pub(super) const NO_DEVICE: u32 = 0xffff;
 impl Drop for Agents {
     fn drop(&mut self) {
         // An announcer that is left keeps nothing in the kernel.
-        *self.announcer.0.programs() = None;
+        *locked(&self.announcer.0.programs) = None;
         let _ = self.over.write(1);
         for thread in self.threads.drain(..) {
             let _ = thread.join();

@@ -26,8 +26,7 @@ fn limits() -> Result<(u64, u64)> {
     })
 }
 
-/// May this process open what the engine takes? Of the failures that there would be otherwise, none
-/// says what to do.
+/// Checks the limit of open files: without this check the error would not name it.
 pub(super) fn check(cpus: u32) -> Result<()> {
     let ((limit, _), needed) = (limits()?, needed(cpus));
     match needed <= limit {

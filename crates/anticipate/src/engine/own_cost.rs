@@ -13,9 +13,6 @@ impl Engine {
     /// What its programs take while `io` runs, for each request that it is to anticipate. Runs for
     /// other requests, idle periods and interrupts meanwhile are in it; what its timers do is not.
     /// `None` where the kernel does not count, or no request came.
-    ///
-    /// # Errors
-    /// Where the kernel does not report it.
     pub fn own_cost(&self, io: impl FnOnce()) -> Result<Option<OwnCost>> {
         let Some(counting) = Counting::start() else {
             return Ok(None);

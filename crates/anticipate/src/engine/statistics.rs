@@ -1,4 +1,4 @@
-//! What the engine has done so far, from its tables.
+//! What the engine has done so far, from its tables. The columns of `live::show` describe the fields.
 
 use std::{mem, ptr};
 
@@ -68,29 +68,21 @@ pub struct OperationStatistics {
 /// What became of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Assistance {
-    /// Refused: the model knew too little.
+    /// Not assisted: the model has too few requests.
     pub learning: u64,
-    /// Refused: too many were in flight.
+    /// Not assisted: too many are in flight.
     pub crowded: u64,
-    /// Refused: the budget was spent.
     pub over_budget: u64,
-    /// Refused: the CPU's plan was full.
     pub plan_full: u64,
-    /// Refused: nobody in particular had issued it.
+    /// Not assisted: issued by the kernel, for no task.
     pub unattended: u64,
-    /// Left alone at random.
+    /// Not assisted, at random, for comparison.
     pub control: u64,
-    /// A CPU was to be awake for it.
     pub assisted: u64,
-    /// Of those assisted: complete while the CPU was ready.
     pub in_time: u64,
-    /// Of those assisted: complete before; the timer was cancelled.
     pub early: u64,
-    /// Of those assisted: complete after it had been given up.
     pub late: u64,
-    /// Of those assisted: complete before the CPU went to sleep at all.
     pub cpu_busy: u64,
-    /// Where another CPU takes the interrupt, and was notified as well.
     pub two_cpus: u64,
 }
 
@@ -101,13 +93,10 @@ const ENOUGH_FOR_P99: u64 = 1000;
 /// Latencies, µs; from buckets that are 3 % wide.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
-    /// Requests.
     pub count: u64,
-    /// The median, µs.
     pub median_us: f64,
     /// `None` where fewer than ten lie beyond it, as for the next.
     pub p90_us: Option<f64>,
-    /// The 99th percentile, µs.
     pub p99_us: Option<f64>,
     /// Standard error of the median, by order statistics, µs.
     pub median_error_us: f64,
@@ -116,40 +105,28 @@ pub struct Latency {
 /// The difference of the medians, those assisted less those left alone; an interval of 95 %.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
-    /// The estimate, µs; below zero where assistance shortens it.
     pub median_us: f64,
-    /// The interval's lower end, µs.
     pub low_us: f64,
-    /// The interval's upper end, µs.
     pub high_us: f64,
 }
 
 /// What was done on a CPU.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Cpu {
-    /// The CPU's number.
     pub cpu: u32,
-    /// Time kept awake, s.
     pub awake_s: f64,
     /// What that cost, J; `None` without [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
-    /// The same time, per cent of how long the engine has run.
     pub awake_percent: f64,
-    /// Times that it was kept ready, awake or in naps.
     pub spells: u64,
-    /// Timers that were armed.
     pub timers: u64,
     /// Timers that the kernel did not take.
     pub refused: u64,
-    /// Timers that fired.
     pub fired: u64,
-    /// Timers that were cancelled, for the request was complete before.
     pub cancelled: u64,
-    /// Timers that met a busy CPU.
     pub busy: u64,
     /// Timers that the kernel had moved to another CPU.
     pub strayed: u64,
-    /// Of the spells, those in naps.
     pub naps: u64,
     /// Times that one of the program's threads was woken: another CPU's, for its interrupts, or
     /// this one's, to arm the timer for an announced window.
@@ -165,27 +142,19 @@ pub struct Cpu {
 pub struct Accounted {
     /// The process's number; `None`: it has none in this PID namespace.
     pub process: Option<u32>,
-    /// Its name; empty where it is gone.
     pub name: String,
-    /// The number of its cgroup's folder; 0 where that is not known.
+    /// The number of its cgroup's folder; 0 if unknown.
     pub cgroup: u64,
     /// `None`: windows that it announced itself.
     pub device: Option<String>,
-    /// Requests of its, or windows that it announced.
     pub requests: u64,
-    /// Of these, those that a CPU was to be awake for.
     pub assisted: u64,
-    /// For how long, s.
     pub awake_s: f64,
-    /// What that cost, J; `None` without [`Statistics::awake_power`].
     pub awake_j: Option<f64>,
 }
 
 impl Engine {
     /// What it has done so far.
-    ///
-    /// # Errors
-    /// Where the kernel's tables cannot be read.
     pub fn statistics(&self) -> Result<Statistics> {
         let elapsed_s = self.elapsed().as_secs_f64();
         let mut operations = Vec::new();
@@ -216,7 +185,7 @@ impl Engine {
         })
     }
 
-    /// What it costs to be awake so long.
+    /// The energy of that time awake.
     fn joules(&self, awake_s: f64) -> Option<f64> {
         Some(awake_s * self.settings.awake_power?.median_w)
     }
@@ -231,12 +200,7 @@ impl Engine {
     }
 
     fn outcome(&self, key: u32) -> Result<types::outcome> {
-        let found = self
-            .skel
-            .maps
-            .outcomes
-            .lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
-        Ok(found.map(|bytes| plain(&bytes)).unwrap_or_default())
+        Ok(entry(&self.skel.maps.outcomes, &key.to_ne_bytes())?.unwrap_or_default())
     }
 
     fn operation(
@@ -248,8 +212,7 @@ impl Engine {
         let maps = &self.skel.maps;
         let key = index * OPERATIONS + operation as u32;
         let outcome = self.outcome(key)?;
-        let found = maps.devices.lookup(&index.to_ne_bytes(), MapFlags::ANY)?;
-        let learnt: Option<types::device> = found.map(|bytes| plain(&bytes));
+        let learnt: Option<types::device> = entry(&maps.devices, &index.to_ne_bytes())?;
         let models = learnt.map_or_else(Vec::new, |learnt| {
             let models = &learnt.models[operation as usize];
             let models = [0, 1, 2, 4].into_iter().zip(models);
@@ -260,16 +223,9 @@ impl Engine {
         if outcome.requests == 0 && models.is_empty() {
             return Ok(None);
         }
-        let errors = maps.errors.lookup(&key.to_ne_bytes(), MapFlags::ANY)?;
-        let errors = errors.map(|bytes| numbers(&bytes)).unwrap_or_default();
-        let mut latencies = Vec::new();
-        for assisted in 0..2u32 {
-            let key = (key * 2 + assisted).to_ne_bytes();
-            let counts = maps.latencies.lookup(&key, MapFlags::ANY)?;
-            latencies.push(Latency::of(
-                &counts.map(|bytes| numbers(&bytes)).unwrap_or_default(),
-            ));
-        }
+        let errors = numbers(&maps.errors, key)?;
+        let left_alone = Latency::of(&numbers(&maps.latencies, key * 2)?);
+        let assisted = Latency::of(&numbers(&maps.latencies, key * 2 + 1)?);
         Ok(Some(OperationStatistics {
             device: device.to_owned(),
             operation,
@@ -293,20 +249,17 @@ impl Engine {
                 .filter(|_| errors.iter().sum::<u64>() >= ENOUGH_FOR_P90)
                 .map(|percent| percent as f64),
             models,
-            gain: latencies[1]
-                .zip(latencies[0])
+            gain: assisted
+                .zip(left_alone)
                 .map(|(assisted, alone)| assisted.less(&alone)),
-            left_alone: latencies[0],
-            assisted: latencies[1],
+            left_alone,
+            assisted,
         }))
     }
 
     fn cpu(&self, cpu: u32, elapsed_s: f64) -> Result<Option<Cpu>> {
-        let plans = &self.skel.maps.plans;
-        let Some(bytes) = plans.lookup(&cpu.to_ne_bytes(), MapFlags::ANY)? else {
-            return Ok(None);
-        };
-        let plan: types::plan = plain(&bytes);
+        let plan = entry::<types::plan>(&self.skel.maps.plans, &cpu.to_ne_bytes())?;
+        let Some(plan) = plan else { return Ok(None) };
         let sums = plan.sums;
         let us = |ns: u32| f64::from(ns) / 1e3;
         let late = plan.late.iter().enumerate().filter(|(_, ns)| **ns > 0);
@@ -334,11 +287,10 @@ impl Engine {
         let charges = &self.skel.maps.charges;
         let mut all = Vec::new();
         for key in charges.keys() {
-            let Some(bytes) = charges.lookup(&key, MapFlags::ANY)? else {
+            let Some(charge) = entry::<types::charge>(charges, &key)? else {
                 continue;
             };
             let owner: types::owner = plain(&key);
-            let charge: types::charge = plain(&bytes);
             let device = self.settings.devices.get(owner.device as usize);
             let awake_s = charge.awake_ns as f64 / 1e9;
             all.push(Accounted {
@@ -415,8 +367,16 @@ fn name(comm: &[std::ffi::c_char], process: u32) -> String {
     .unwrap_or_default()
 }
 
-fn numbers(bytes: &[u8]) -> Vec<u64> {
-    bytes.chunks_exact(8).map(plain::<u64>).collect()
+fn entry<T: Copy + Default>(table: &impl MapCore, key: &[u8]) -> Result<Option<T>> {
+    Ok(table.lookup(key, MapFlags::ANY)?.map(|bytes| plain(&bytes)))
+}
+
+/// The counts of an entry; empty without one.
+fn numbers(table: &impl MapCore, key: u32) -> Result<Vec<u64>> {
+    let bytes = table
+        .lookup(&key.to_ne_bytes(), MapFlags::ANY)?
+        .unwrap_or_default();
+    Ok(bytes.chunks_exact(8).map(plain).collect())
 }
 
 /// A table's bytes as what they are; all of these types are numbers and letters, of any bits.

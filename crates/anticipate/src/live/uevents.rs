@@ -14,9 +14,6 @@ pub struct Uevents(OwnedFd);
 
 impl Uevents {
     /// From now on.
-    ///
-    /// # Errors
-    /// [`Error::System`] if the kernel sends none, or not to this user.
     pub fn open() -> Result<Self> {
         // The group of what comes from the kernel itself.
         let everything = NetlinkAddr::new(0, 1);
@@ -34,9 +31,6 @@ impl Uevents {
     }
 
     /// Waits for the next one, of any device.
-    ///
-    /// # Errors
-    /// [`Error::System`] if there will be no more.
     pub fn wait(&self) -> Result<()> {
         let mut uevent = [0; 8192];
         loop {

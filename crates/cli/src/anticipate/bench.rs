@@ -6,12 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_anticipate::Operation;
-use reveille_anticipate::bench::accelerator;
 use reveille_anticipate::bench::compare::{self, Options, Waits};
 use reveille_anticipate::bench::policy::Policy;
-use reveille_anticipate::bench::result::{self, Bench};
+use reveille_anticipate::bench::result::{self, Bench, Plan};
+use reveille_anticipate::bench::show;
 use reveille_anticipate::bench::storage::{self, Source, parse_size};
-use reveille_anticipate::bench::{run, show};
 use reveille_kernel::Root;
 use reveille_trial::setting::Machine;
 
@@ -170,12 +169,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn options(args: &Args, cpu: u32) -> Options {
     Options {
         waits: match args.accelerator {
-            true => Waits::Accelerator(accelerator::Options {
-                calls: args.ios,
-                turn: args.turn,
-                cpu,
-                seed: args.seed,
-            }),
+            true => Waits::Accelerator,
             false => Waits::Storage(
                 source(args),
                 storage::Options {
@@ -183,20 +177,18 @@ fn options(args: &Args, cpu: u32) -> Options {
                     size: args.size,
                     depth: args.depth as usize,
                     idle_ns: args.gaps.iter().map(|gap| gap.as_nanos() as u64).collect(),
-                    ios: args.ios,
-                    turn: args.turn,
-                    warm_up: args.warm_up,
-                    cpu,
-                    seed: args.seed,
                 },
             ),
         },
-        rounds: run::Options {
+        plan: Plan {
             rounds: args.rounds,
+            waits: args.ios,
+            turn_s: args.turn.as_secs_f64(),
+            warm_up: if args.accelerator { 0 } else { args.warm_up },
             seed: args.seed,
-            policies: args.policies.clone(),
-            insist: !args.policies.is_empty(),
+            cpu,
         },
+        policies: args.policies.clone(),
         budget: args.budget,
     }
 }

@@ -172,7 +172,7 @@ mod with_bpf {
 
     fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
         if !root.path("sys/block").exists() {
-            // Without sysfs no disk is known; this error says what to do.
+            // Without sysfs no disk is known; this error names the remedy.
             Idle::read(root)?;
         }
         let named = args.device.iter();

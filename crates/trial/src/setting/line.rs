@@ -7,9 +7,6 @@ use reveille_kernel::limits::Limit;
 use super::{Kind, Setting};
 
 /// Reads `hold --latency 50us --cpu 2` or `limit --disable C6`.
-///
-/// # Errors
-/// What is wrong with the line, in one line.
 pub fn parse(text: &str) -> Result<Setting, String> {
     let words = words(text)?;
     let own = words.iter().map(String::as_str);

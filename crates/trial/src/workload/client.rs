@@ -50,9 +50,6 @@ impl Client {
     }
 
     /// Asks a `reveille trial --serve`; `self` is a thread of this process on another CPU.
-    ///
-    /// # Errors
-    /// As [`Client::ping`].
     pub fn echo(&self, server: &str, transport: Transport) -> Result<Box<dyn Workload>> {
         let size = self.size(64, message::MIN_SIZE, message::MAX_SIZE)?;
         let mut notes = Vec::new();

@@ -165,13 +165,13 @@ impl Workload for Command {
         let mut gathered = Gathered::default();
         let began = Instant::now();
         let mut run = self.start()?;
-        let ended = run.wait(stop);
+        run.wait(stop);
         let took = began.elapsed();
         let status = run
             .child
             .wait()
             .map_err(|error| Error::Failed(error.to_string()))?;
-        if ended == Waited::Stopped || stop.load(Ordering::Relaxed) {
+        if stop.load(Ordering::Relaxed) {
             return Ok(gathered);
         }
         run.read_the_rest();
@@ -201,13 +201,6 @@ fn pidfd(pid: u32) -> std::io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(descriptor as i32) })
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Waited {
-    Ended,
-    /// `stop` was set, and the command was told to end.
-    Stopped,
-}
-
 /// A signal ends the wait at once; one that comes just before the wait is seen this much later.
 const LOOK: u16 = 500;
 /// After SIGTERM a command has this long to end.
@@ -223,25 +216,22 @@ struct Run {
 }
 
 impl Run {
-    /// Waits for the command's end and takes what it writes, so that it never waits for us. Wakes a
-    /// CPU for that, and else twice a second.
-    fn wait(&mut self, stop: &AtomicBool) -> Waited {
-        let mut told: Option<Instant> = None;
+    /// Waits for the command's end and reads its output, so that the command never blocks on a pipe. Wakes a
+    /// CPU for output, and otherwise twice a second. If `stop` is set, it ends the command.
+    fn wait(&mut self, stop: &AtomicBool) {
+        let mut terminated: Option<Instant> = None;
         loop {
             let mut polled = vec![PollFd::new(self.end.as_fd(), PollFlags::POLLIN)];
             let open = self.streams.iter().filter(|stream| stream.open);
             polled.extend(open.map(|stream| PollFd::new(stream.pipe.as_fd(), PollFlags::POLLIN)));
-            // EINTR: a signal has come, and `stop` says whether it was for us.
+            // EINTR: a signal, which may have set `stop`.
             let any = poll(&mut polled, PollTimeout::from(LOOK)).is_ok_and(|ready| ready > 0);
             let ready: Vec<bool> = polled
                 .iter()
                 .map(|one| any && one.any().unwrap_or(true))
                 .collect();
             if ready[0] {
-                return match told {
-                    Some(_) => Waited::Stopped,
-                    None => Waited::Ended,
-                };
+                return;
             }
             let open = self.streams.iter_mut().filter(|stream| stream.open);
             for (stream, _) in open.zip(&ready[1..]).filter(|(_, ready)| **ready) {
@@ -250,14 +240,14 @@ impl Run {
             if !stop.load(Ordering::Relaxed) {
                 continue;
             }
-            let signal = match told {
+            let signal = match terminated {
                 None => Signal::SIGTERM,
                 Some(when) if when.elapsed() > GRACE => Signal::SIGKILL,
                 Some(_) => continue,
             };
             // It is a child that was not waited for, so the number is still its own.
             let _ = kill(Pid::from_raw(self.child.id() as i32), signal);
-            told.get_or_insert_with(Instant::now);
+            terminated.get_or_insert_with(Instant::now);
         }
     }
 
@@ -294,7 +284,7 @@ enum Keep {
 
 /// More than anybody looks for a number in.
 const KEPT: usize = 16 << 20;
-/// A line that says why a command failed is shorter, bytes.
+/// Longest last line of standard error that is kept, bytes.
 const LAST_WORDS: usize = 64 << 10;
 /// What a pipe holds (pipe(7)), bytes.
 const AT_ONCE: usize = 64 << 10;

@@ -2,7 +2,7 @@
 //! a thread of this process.
 
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -54,43 +54,24 @@ impl Echo {
     }
 
     /// Asks a thread of this process over loopback; it runs on `cpu` where one is given.
-    ///
-    /// # Errors
-    /// Where there is no loopback, or the thread may not run on that CPU.
     pub fn with_own_server(transport: Transport, size: usize, cpu: Option<u32>) -> Result<Self> {
         let wrong = |error: io::Error| Error::Failed(format!("echo over loopback: {error}"));
         let local = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let (placed, is_placed) = mpsc::channel();
-        let here = move || {
+        let (udp, tcp) = server::bind(local).map_err(wrong)?;
+        let address = udp.local_addr().map_err(wrong)?;
+        let (send, bound) = mpsc::channel();
+        thread::spawn(move || {
             let done = cpu.map(Binding::here).transpose();
             let may_run = done.is_ok();
-            // The other end waits for it, and is gone only if this process ends.
-            let _ = placed.send(done);
-            may_run
-        };
-        let address = match transport {
-            Transport::Udp => {
-                let socket = UdpSocket::bind(local).map_err(wrong)?;
-                let address = socket.local_addr().map_err(wrong)?;
-                thread::spawn(move || {
-                    if here() {
-                        server::answer_datagrams(&socket);
-                    }
-                });
-                address
+            // The receiver waits, and is gone only if this process ends.
+            let _ = send.send(done);
+            match transport {
+                _ if !may_run => {}
+                Transport::Udp => server::answer_datagrams(&udp),
+                Transport::Tcp => server::answer_one_by_one(&tcp),
             }
-            Transport::Tcp => {
-                let listener = TcpListener::bind(local).map_err(wrong)?;
-                let address = listener.local_addr().map_err(wrong)?;
-                thread::spawn(move || {
-                    if here() {
-                        server::answer_one_by_one(&listener);
-                    }
-                });
-                address
-            }
-        };
-        let answers_on = is_placed
+        });
+        let answers_on = bound
             .recv()
             .map_err(|_| Error::Failed("echo over loopback: its server ended".into()))??;
         Ok(Self {
@@ -164,19 +145,12 @@ impl Echo {
 
 impl Exchange for Echo {
     fn ask(&mut self, timeout: Duration) -> Answer {
-        match self.exchange(timeout) {
-            Ok(round_trip_ns) => Answer::Came {
-                round_trip_ns,
-                reading_ns: None,
-            },
-            Err(error) => Answer::Lost(match error.kind() {
-                io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => {
-                    super::no_answer_within(timeout)
-                }
-                io::ErrorKind::UnexpectedEof => "the connection was closed".into(),
-                _ => error.to_string(),
-            }),
-        }
+        let exchanged = self.exchange(timeout).map(|ns| (ns, None));
+        exchanged.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock => super::no_answer_within(timeout),
+            io::ErrorKind::UnexpectedEof => "the connection was closed".into(),
+            _ => error.to_string(),
+        })
     }
 
     fn bound(&self) -> Option<Binding> {
@@ -198,10 +172,7 @@ mod tests {
             for mut echo in [own, other] {
                 for _ in 0..3 {
                     let answer = echo.ask(Duration::from_secs(5));
-                    assert!(
-                        matches!(answer, Answer::Came { .. }),
-                        "{transport:?}: {answer:?}"
-                    );
+                    assert!(answer.is_ok(), "{transport:?}: {answer:?}");
                 }
             }
         }
@@ -215,9 +186,7 @@ mod tests {
             .unwrap();
         for transport in [Transport::Udp, Transport::Tcp] {
             let answer = Echo::new(free, transport, 64).ask(Duration::from_secs(5));
-            let Answer::Lost(why) = answer else {
-                panic!("{transport:?}: {answer:?}");
-            };
+            let why = answer.unwrap_err();
             assert!(why.contains("refused"), "{transport:?}: {why}");
         }
     }

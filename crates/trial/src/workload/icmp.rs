@@ -9,7 +9,7 @@ pub enum Version {
 
 /// Type, code, checksum, identifier and sequence number.
 pub const HEADER: usize = 8;
-/// What a request carries so that its reply can be told from others'.
+/// Bytes of the key that identifies the reply to a request.
 pub const KEY: usize = 8;
 
 impl Version {
@@ -38,8 +38,8 @@ impl Version {
 pub fn write_request(packet: &mut [u8], version: Version, sequence: u16, key: [u8; KEY]) {
     packet[0] = version.request_type();
     packet[1..4].fill(0);
-    // The kernel puts its own identifier here on a datagram socket; on a raw one any will do, for
-    // the key tells whose reply it is.
+    // On a datagram socket the kernel writes its own identifier here; on a raw one the key identifies
+    // the reply.
     packet[4..6].copy_from_slice(&key[..2]);
     packet[6..8].copy_from_slice(&sequence.to_be_bytes());
     packet[HEADER..HEADER + KEY].copy_from_slice(&key);

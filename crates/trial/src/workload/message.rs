@@ -1,4 +1,4 @@
-//! What `trial --echo` and `trial --serve` say to each other.
+//! The protocol of `trial --echo` and `trial --serve`.
 //!
 //! A request is answered by the same bytes, marked as an answer. A server answers nothing else: what
 //! it sends is never longer than what it got, and two servers cannot be made to answer each other.

@@ -150,12 +150,8 @@ impl Ping {
 impl Exchange for Ping {
     fn ask(&mut self, timeout: Duration) -> Answer {
         match self.exchange(timeout) {
-            Ok(Some((round_trip_ns, reading_ns))) => Answer::Came {
-                round_trip_ns,
-                reading_ns,
-            },
-            Ok(None) => Answer::Lost(super::no_answer_within(timeout)),
-            Err(errno) => Answer::Lost(errno.desc().to_lowercase()),
+            Ok(answer) => answer.ok_or_else(|| super::no_answer_within(timeout)),
+            Err(errno) => Err(errno.desc().to_lowercase()),
         }
     }
 }
@@ -201,13 +197,7 @@ mod tests {
             };
             for _ in 0..3 {
                 let answer = ping.ask(Duration::from_secs(2));
-                let Answer::Came {
-                    round_trip_ns,
-                    reading_ns,
-                } = answer
-                else {
-                    panic!("{host}: {answer:?}");
-                };
+                let (round_trip_ns, reading_ns) = answer.expect(host);
                 assert!(round_trip_ns > 0.0);
                 assert!(
                     reading_ns.is_none_or(|lay| lay <= round_trip_ns),

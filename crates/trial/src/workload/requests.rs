@@ -20,18 +20,9 @@ pub struct Pace {
     pub timeout: Duration,
 }
 
-/// What became of a request.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
-    /// As the asking thread's clock saw it, ns; and how long the answer lay in the kernel before
-    /// the thread had it, where the kernel stamps.
-    Came {
-        round_trip_ns: f64,
-        reading_ns: Option<f64>,
-    },
-    /// None came, and why not.
-    Lost(String),
-}
+/// The round trip by the asking thread's clock, and the time from the kernel's receive stamp, if there is
+/// one, to the thread; ns. An error is the reason why no reply came.
+pub type Answer = std::result::Result<(f64, Option<f64>), String>;
 
 /// Someone who can be asked.
 pub trait Exchange {
@@ -92,8 +83,8 @@ impl<E: Exchange> Workload for Requests<E> {
         let mut last = String::new();
         for _ in 0..TRIES {
             match self.exchange.ask(self.pace.timeout) {
-                Answer::Came { .. } => return Ok(()),
-                Answer::Lost(why) => last = why,
+                Ok(_) => return Ok(()),
+                Err(why) => last = why,
             }
         }
         let what = &self.description.what;
@@ -106,7 +97,7 @@ impl<E: Exchange> Workload for Requests<E> {
         let end = Instant::now() + settle;
         while Instant::now() + self.pace.interval / 2 < end && !stop.load(Ordering::Relaxed) {
             self.pause();
-            self.exchange.ask(self.pace.timeout);
+            let _ = self.exchange.ask(self.pace.timeout);
         }
     }
 
@@ -120,15 +111,12 @@ impl<E: Exchange> Workload for Requests<E> {
             self.pause();
             match self.exchange.ask(self.pace.timeout) {
                 // A signal may have cut the request short: that is no loss.
-                Answer::Lost(_) if stop.load(Ordering::Relaxed) => break,
-                Answer::Lost(why) => {
+                Err(_) if stop.load(Ordering::Relaxed) => break,
+                Err(why) => {
                     gathered.fail(|| why);
                     lost_in_a_row += 1;
                 }
-                Answer::Came {
-                    round_trip_ns,
-                    reading_ns,
-                } => {
+                Ok((round_trip_ns, reading_ns)) => {
                     gathered.figures.push(round_trip_ns);
                     gathered.reading_ns.extend(reading_ns);
                     lost_in_a_row = 0;
@@ -155,22 +143,19 @@ impl<E: Exchange> Workload for Requests<E> {
 mod tests {
     use super::*;
 
-    /// Answers as it is told to, in 1 µs.
-    struct Told(Vec<bool>);
+    /// Replies, or not, by a list; in 1 µs.
+    struct Listed(Vec<bool>);
 
-    impl Exchange for Told {
+    impl Exchange for Listed {
         fn ask(&mut self, _timeout: Duration) -> Answer {
             match self.0.pop() {
-                Some(true) => Answer::Came {
-                    round_trip_ns: 1000.0,
-                    reading_ns: None,
-                },
-                _ => Answer::Lost("told so".into()),
+                Some(true) => Ok((1000.0, None)),
+                _ => Err("no reply".into()),
             }
         }
     }
 
-    fn asking(mut answers: Vec<bool>, requests: u32) -> Requests<Told> {
+    fn asking(mut answers: Vec<bool>, requests: u32) -> Requests<Listed> {
         answers.reverse();
         let pace = Pace {
             requests,
@@ -186,7 +171,7 @@ mod tests {
             pace: None,
             notes: vec![],
         };
-        Requests::new(Told(answers), None, pace, description, 1)
+        Requests::new(Listed(answers), None, pace, description, 1)
     }
 
     #[test]
@@ -220,7 +205,7 @@ mod tests {
         assert_eq!(gathered.figures, [1000.0; 3]);
         assert_eq!(
             (gathered.failed, gathered.why.as_deref()),
-            (1, Some("told so"))
+            (1, Some("no reply"))
         );
     }
 
@@ -235,7 +220,7 @@ mod tests {
     fn one_answer_in_three_tries_is_enough_to_begin() {
         assert!(asking(vec![false, false, true], 1).try_once().is_ok());
         let error = asking(vec![false; 3], 1).try_once().unwrap_err();
-        assert!(error.to_string().contains("told so"), "{error}");
+        assert!(error.to_string().contains("no reply"), "{error}");
     }
 
     #[test]

@@ -13,12 +13,12 @@ use std::time::Duration;
 use super::message;
 use crate::{Error, Result};
 
-/// Where it listens unless it is told otherwise; no service is registered there (IANA).
+/// The default port; IANA has registered no service there.
 pub const PORT: u16 = 7177;
 
 /// More are refused.
 const CONNECTIONS: usize = 64;
-/// A connection that says nothing for so long is closed.
+/// A silent connection is closed after this.
 const SILENCE: Duration = Duration::from_secs(60);
 
 /// Answers UDP and TCP at one port, each in threads of its own, for as long as the process runs.
@@ -27,9 +27,6 @@ pub struct Server {
 }
 
 /// An address of this machine to listen at, with a port or without.
-///
-/// # Errors
-/// What to write instead.
 pub fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
     let alone = || text.parse::<IpAddr>().map(|ip| SocketAddr::new(ip, PORT));
     text.parse().or_else(|_| alone()).map_err(|_| {
@@ -39,15 +36,16 @@ pub fn parse_address(text: &str) -> std::result::Result<SocketAddr, String> {
 
 impl Server {
     /// Listens at `address`; at every address of this machine without one.
-    ///
-    /// # Errors
-    /// Where the port is taken, or the address is none of this machine's.
     pub fn start(address: Option<SocketAddr>) -> Result<Self> {
         let everywhere = [
             // Takes IPv4 as well, unless net.ipv6.bindv6only says otherwise.
             SocketAddr::new(IpAddr::V6(Ipv6Addr::UNSPECIFIED), PORT),
             SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), PORT),
         ];
+        let bind = |address| {
+            let wrong = |error| Error::Failed(format!("serve at {address}: {error}"));
+            bind(address).map_err(wrong)
+        };
         let (udp, tcp) = match address {
             Some(address) => bind(address)?,
             None => bind(everywhere[0]).or_else(|_| bind(everywhere[1]))?,
@@ -67,11 +65,9 @@ impl Server {
 }
 
 /// UDP and TCP at the same port, even where it is the kernel's to choose (0).
-fn bind(address: SocketAddr) -> Result<(UdpSocket, TcpListener)> {
-    let wrong = |error: std::io::Error| Error::Failed(format!("serve at {address}: {error}"));
-    let tcp = TcpListener::bind(address).map_err(wrong)?;
-    let port = tcp.local_addr().map_err(wrong)?.port();
-    let udp = UdpSocket::bind(SocketAddr::new(address.ip(), port)).map_err(wrong)?;
+pub(super) fn bind(address: SocketAddr) -> std::io::Result<(UdpSocket, TcpListener)> {
+    let tcp = TcpListener::bind(address)?;
+    let udp = UdpSocket::bind(tcp.local_addr()?)?;
     Ok((udp, tcp))
 }
 
@@ -91,7 +87,7 @@ pub(super) fn answer_datagrams(socket: &UdpSocket) {
     }
 }
 
-pub(super) fn answer_connections(listener: &TcpListener) {
+fn answer_connections(listener: &TcpListener) {
     let open = Arc::new(AtomicUsize::new(0));
     for stream in listener.incoming() {
         let Ok(stream) = stream else {

@@ -5,8 +5,9 @@ use reveille_show::axis::Axis;
 use reveille_show::chart::{Quantity, colour, figure, legend};
 
 use super::panels::{Line, Panel, draw};
+use crate::bench::comparison::{Gain, Row};
 use crate::bench::policy::Policy;
-use crate::bench::result::{Bench, Gain, Row};
+use crate::bench::result::Bench;
 
 /// The legend and both charts.
 pub fn html(bench: &Bench) -> String {

@@ -5,8 +5,9 @@ use reveille_show::quantity::duration;
 use reveille_show::sheet::Unit;
 use reveille_show::text::alone;
 
+use crate::bench::comparison::{Gain, Regained};
 use crate::bench::policy::Policy;
-use crate::bench::result::{Bench, Gain, Point, Regained};
+use crate::bench::result::{Bench, Point};
 
 /// For each series, or for I/Os about 1 ms apart, the cost of sleep and the share of it that is regained.
 pub fn answer(bench: &Bench) -> String {
@@ -155,7 +156,8 @@ fn percent(figure: &Estimate) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::result::{FILE, Plan, SCHEMA_VERSION, Skipped, Workload, conclude, tests};
+    use crate::bench::comparison::{conclude, tests};
+    use crate::bench::result::{FILE, Plan, SCHEMA_VERSION, Skipped, Workload};
     use reveille_results::description::Ended;
     use reveille_results::kept::{self, About};
 

@@ -46,7 +46,6 @@ pub struct Polled {
 }
 
 impl Polled {
-    /// # Errors
     /// If the kernel has no such interface, or too many use it.
     pub fn new() -> io::Result<Self> {
         let mut context: libc::c_ulong = 0;

@@ -16,6 +16,7 @@ use reveille_results::output::{Folder, Naming};
 use super::buffer::Buffer;
 use super::size::text as size_text;
 use crate::bench::assist::Device;
+use crate::devices::whole_disk;
 use crate::{Error, Operation, Result};
 
 /// Where the data are.
@@ -93,7 +94,6 @@ impl Target {
     }
 }
 
-/// # Errors
 /// For a file of the benchmark's own that is smaller than an I/O, or not a multiple of a sector.
 fn refuse_size(bytes: u64, operation: Operation, size: usize) -> Result<()> {
     /// Of most disks' sectors; those that are larger refuse --size, too.
@@ -225,7 +225,6 @@ fn read_directly(path: &Path) -> Result<File> {
     opened.map_err(|error| refused(path, &error))
 }
 
-/// # Errors
 /// For a file system in memory: no thread sleeps while it reads.
 fn refuse_memory(file: &File, path: &Path) -> Result<()> {
     let Ok(kind) = fstatfs(file) else {
@@ -298,17 +297,6 @@ fn below(root: &Root, disk: &str) -> Vec<String> {
         true => vec![disk.to_owned()],
         false => below,
     }
-}
-
-/// The disk's name from a link to its folder, or to that of a partition of it.
-fn whole_disk(link: &Path) -> Option<String> {
-    // .../block/vda, or .../block/vda/vda1 for a partition, which has a file of that name.
-    let folder = std::fs::canonicalize(link).ok()?;
-    let whole = match folder.join("partition").exists() {
-        true => folder.parent()?.to_owned(),
-        false => folder,
-    };
-    Some(whole.file_name()?.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
