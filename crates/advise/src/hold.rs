@@ -90,7 +90,7 @@ pub struct Plan {
     pub bound_us: u32,
     /// What the kernel is asked for, µs: another figure where a result calls for it.
     pub request_us: u32,
-    /// `None` where nothing looks at requests.
+    /// `None` if nothing honours requests.
     pub through: Option<Through>,
     /// Is it for all CPUs of the machine?
     pub all: bool,
@@ -103,7 +103,7 @@ pub struct Plan {
     pub result: Option<String>,
     /// `p99.9`.
     pub percentile: Option<&'static str>,
-    /// Empty where nothing looks at requests.
+    /// Empty if nothing honours requests.
     pub groups: Vec<HeldGroup>,
     /// What a user should know, a sentence each without its full stop.
     pub notes: Vec<String>,
@@ -223,8 +223,8 @@ impl Plan {
                 |without| format!("there is no cpuidle driver: {}", without.reason),
             );
             return Err(Error::Cannot(format!(
-                "--latency: nothing looks at latency bounds here ({why}); only --latency 0 can be \
-                 held, by threads that keep the CPUs awake"
+                "--latency: nothing looks at latency bounds here ({why}); only --latency 0 works, by \
+                 threads that keep the CPUs awake"
             )));
         }
         self.kept_awake = self.cpus.clone();
@@ -246,8 +246,8 @@ impl Plan {
         ));
     }
 
-    /// The request that leaves just those states that keep to the bound: by what was measured, on CPUs
-    /// of the measured kind, else by the driver's figures.
+    /// The request that leaves exactly the states within the bound: by measurement on CPUs of the measured kind,
+    /// by the driver's figures on others.
     fn request_by_result(
         &mut self,
         groups: &[Group],
@@ -413,9 +413,8 @@ fn effect(states: &[IdleState], state: &IdleState, bound_us: u32) -> Effect {
     }
 }
 
-/// The request, µs, that leaves the states that are within the bound and none that is not, nor what
-/// is deeper than that one by the driver's figure: it is by this figure that the kernel chooses.
-/// `states` has each state's exit latency, µs, and whether it is within the bound.
+/// The request, µs, that leaves states within the bound, up to the first that exceeds it by the driver's
+/// figure, which the kernel compares. `states`: each state's exit latency, µs, and whether it is within the bound.
 fn request_for(bound_us: u32, states: &[(u64, bool)]) -> u32 {
     let beyond = states.iter().filter(|(_, within)| !within);
     let first_beyond = beyond.map(|&(exit, _)| exit).min();

@@ -74,8 +74,8 @@ pub struct Snapshot {
     pub applications: Option<Applications>,
 }
 
-/// Where to send [`Event::End`], and the events for [`Live::run`]. Changes of devices are among them if
-/// the kernel announces them to this user; otherwise `run` sees them when it shows something.
+/// Where to send [`Event::End`], and the events for [`Live::run`]. If the kernel announces no changes of
+/// devices to this user, `run` sees them at the next interval.
 pub fn events() -> (Sender<Event>, Receiver<Event>) {
     let (sender, events) = channel();
     let changes = sender.clone();

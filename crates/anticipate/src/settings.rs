@@ -113,9 +113,8 @@ impl Default for Settings {
 /// The time from a timer to its task, beyond the driver's exit latency: interrupt, softirq.
 const BEYOND_EXIT_NS: u64 = 5_000;
 
-/// [`Settings::first_lead_ns`] of a machine: by the state that the governor can choose for a sleep of each
-/// length, on the CPU with the most states among those that `is_of` accepts. The latency is measured, if
-/// `measured_ns` has one of that state's name, otherwise the driver's.
+/// [`Settings::first_lead_ns`] of a machine: the latency of the deepest state for each length of sleep, on the
+/// CPU with the most states among those that `is_of` accepts; by `measured_ns`, otherwise by the driver.
 pub fn first_leads(
     idle: &Idle,
     is_of: impl Fn(&Cpu) -> bool,

@@ -72,11 +72,8 @@ pub struct Progress {
     pub left: Option<Duration>,
 }
 
-/// Runs all rounds, or as many as there are before something ends the run. Whatever ends it, the machine
-/// is as before.
-///
-/// # Errors
-/// If a turn fails before one is kept. Later, what was kept is the result.
+/// Runs all rounds, or those before something ends the run, and restores the machine. An error is returned
+/// only if no turn was kept.
 pub fn run<T: Turns>(
     work: &mut T,
     plan: &Plan,

@@ -122,9 +122,8 @@ pub struct Wanted {
     pub only: Vec<String>,
 }
 
-/// The settings of a trial on this machine: as is, each idle state as the deepest, the wanted
-/// bounds, the given ones, and no sleep at all. And notes: which were left out, since they would be
-/// the same as another one; what this machine's governor does not look at.
+/// The settings of a trial on this machine: as is, each idle state as the deepest, the wanted bounds, the
+/// given ones, and no sleep. Notes name the omitted duplicates and what the governor ignores.
 ///
 /// # Errors
 /// [`Error::Usage`] if a requested setting is unknown, duplicate or the only one; [`Error::Cannot`] if this
@@ -195,8 +194,7 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     Ok((settings, notes))
 }
 
-/// A note on another process's latency bound, which is in force under everything that is compared, "as is"
-/// included; `every` is the noun of that.
+/// A note on another process's latency bound, which applies to every setting; `every` is the noun.
 pub fn held_by_others(every: &str) -> Option<String> {
     let bound_us = pm_qos::current_bound_us().ok()??;
     Some(format!(
@@ -209,7 +207,7 @@ fn online(idle: &Idle) -> impl Iterator<Item = &reveille_kernel::Cpu> {
     idle.cpus.iter().filter(|cpu| cpu.online)
 }
 
-/// Why a state as the deepest is not tried by default: it would be the same as another setting.
+/// The setting that this state as the deepest would duplicate.
 fn same_as(idle: &Idle, setting: &Setting, state: &IdleState) -> Option<String> {
     let name = &setting.name;
     if limits::poll(std::slice::from_ref(state)).is_some() {
@@ -265,10 +263,7 @@ impl Setting {
         Self::new(format!("hold {bound_us}us"), kind)
     }
 
-    /// What is changed, in words.
-    ///
-    /// # Errors
-    /// Where it cannot be done on this machine.
+    /// What is changed, in words; an error if this machine cannot.
     pub fn how(&self, idle: &Idle) -> Result<String> {
         let on = |cpus: &Option<Vec<u32>>| match cpus {
             Some(cpus) => format!("on {}", cpulist::named(cpus)),
@@ -375,7 +370,7 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// Why the setting was not in force all the time; `None` where it was, as far as that is known.
+    /// Why the setting was not in force all the time; `None` if no interruption is known.
     pub fn interrupted(&self) -> Option<String> {
         self.awake.as_ref()?.interrupted()
     }
@@ -413,8 +408,7 @@ fn refuse_absent(idle: &Idle, cpus: &[u32]) -> Result<()> {
     }
 }
 
-/// Whether a bound of 0 keeps every CPU from sleeping. It makes governors choose state 0, which sleeps
-/// where it is not the poll state (on Arm, say).
+/// Whether a bound of 0 prevents all sleep. Governors then choose state 0, which on Arm, for example, sleeps.
 pub fn sleepless_by_request(idle: &Idle) -> bool {
     requests::honoured(idle) && online(idle).all(|cpu| limits::poll(&cpu.states).is_some())
 }

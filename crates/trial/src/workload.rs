@@ -83,19 +83,13 @@ pub trait Workload {
     /// What it is, as the result keeps it.
     fn description(&self) -> &Description;
 
-    /// Tries once, before anything is changed.
-    ///
-    /// # Errors
-    /// Where it cannot work at all: nobody answers, there is no such command.
+    /// Tries once, before anything is changed: an error if there is no reply or no such command.
     fn try_once(&mut self) -> Result<()>;
 
-    /// Lets the machine get used to a setting, for about `settle`; figures are thrown away.
+    /// Runs for about `settle` without figures, so that the machine adapts to a setting.
     fn settle(&mut self, settle: Duration, stop: &AtomicBool);
 
-    /// One round. It ends early where `stop` is set.
-    ///
-    /// # Errors
-    /// Where the next rounds cannot work either.
+    /// One round; it ends early if `stop` is set. An error means that later rounds would fail, too.
     fn round(&mut self, stop: &AtomicBool) -> Result<Gathered>;
 
     /// How long a round takes; `None` if unknown before the first.
