@@ -251,3 +251,12 @@ fn series_are_side_by_side() {
         "{html}"
     );
 }
+
+#[test]
+fn what_is_no_benchmark_gets_a_line() {
+    assert!(parse(b"[]").unwrap_err().contains("no bench.json"));
+    let mut newer = bench(None);
+    newer.about.schema_version = 99;
+    let why = parse(&serde_json::to_vec(&newer).unwrap()).unwrap_err();
+    assert!(why.contains("version 99"), "{why}");
+}

@@ -73,10 +73,26 @@ impl Elsewhere {
     }
 }
 
+/// Binds the calling thread to a CPU.
+///
+/// # Errors
+/// [`Error::Cannot`] if it is offline or not available to this process: which CPUs exist and are online
+/// was checked before.
+pub fn bind(cpu: u32) -> Result<()> {
+    match Binding::here(cpu) {
+        Ok(_) => Ok(()),
+        Err(Error::Usage(_)) => Err(Error::Cannot(format!(
+            "CPU {cpu}: threads of this process cannot run there: it is offline, or not in the \
+             cpuset of this cgroup; bring it online or choose another with --cpu"
+        ))),
+        Err(error) => Err(error),
+    }
+}
+
 /// Runs `work` on a new thread bound to `cpu`, and waits for it.
 pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     std::thread::scope(|scope| {
-        let thread = scope.spawn(|| Binding::here(cpu).and_then(|_| work()));
+        let thread = scope.spawn(|| bind(cpu).and_then(|()| work()));
         thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -125,6 +141,14 @@ mod tests {
             (alone.cpus.as_slice(), alone.same_core),
             (&[][..], Some(false))
         );
+    }
+
+    #[test]
+    fn a_cpu_that_is_unavailable_to_this_process_is_exit_code_3_and_another_can_be_chosen() {
+        let none = nix::sched::CpuSet::count() as u32 - 1;
+        let error = on_cpu(none, || Ok(())).unwrap_err();
+        assert_eq!(error.exit_code(), Error::CANNOT, "{error}");
+        assert!(error.to_string().contains("--cpu"), "{error}");
     }
 
     #[test]

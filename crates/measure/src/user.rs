@@ -347,7 +347,7 @@ mod tests {
         };
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                reveille_kernel::affinity::Binding::here(plan.cpu).unwrap();
+                placement::bind(plan.cpu).unwrap();
                 wait(&plan, &waiting);
             });
             while waiting.launched.load(Ordering::Relaxed) < 1000 {

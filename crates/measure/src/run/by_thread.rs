@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use reveille_kernel::Awake;
-use reveille_kernel::affinity::Binding;
 use reveille_results::{Datapoint, Source};
 
 use super::{
@@ -102,7 +101,7 @@ impl Run<'_> {
         let mut gave_up = None;
         let result = std::thread::scope(|scope| {
             let waiter = scope.spawn(|| -> Result<bool> {
-                Binding::here(plan.cpu)?;
+                placement::bind(plan.cpu)?;
                 let prompt = placement::be_prompt();
                 user::wait(&plan, &waiting);
                 Ok(prompt)

@@ -12,7 +12,6 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::thread::JoinHandle;
 
-use reveille_kernel::affinity::Binding;
 use reveille_kernel::bpf::{Shared, run_here, word};
 use reveille_kernel::counters::{Counter, Scope, Unit};
 use reveille_kernel::{Idle, now_ns};
@@ -177,7 +176,7 @@ struct Waker {
 
 impl Waker {
     fn run(self) -> std::io::Result<()> {
-        Binding::here(self.cpu).map_err(std::io::Error::other)?;
+        placement::bind(self.cpu).map_err(std::io::Error::other)?;
         // Without the priority, launches come later than planned; their timestamps stay correct.
         placement::be_prompt();
         run_here(self.begin.as_fd()).map_err(std::io::Error::other)?;

@@ -151,10 +151,8 @@ fn take(table: &mut Table, key: &str, valid: &str) -> std::result::Result<String
 fn service(mut table: Table) -> std::result::Result<Service, String> {
     const VALID: &str = "exponential, deterministic, lognormal, gamma or empirical";
     let name = take(&mut table, "distribution", VALID)?;
-    if !VALID
-        .split([',', ' '])
-        .any(|valid| valid == name && valid != "or")
-    {
+    let mut valid = VALID.split([',', ' ']);
+    if matches!(name.as_str(), "" | "or") || valid.all(|valid| valid != name) {
         return Err(format!("distribution `{name}`; give {VALID}"));
     }
     table.insert("distribution".into(), name.into());

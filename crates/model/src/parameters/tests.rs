@@ -98,6 +98,10 @@ fn what_cannot_be_taken_is_refused_in_one_line_with_its_place() {
             vec!["weibull", "lognormal"],
         ),
         (
+            "[service]\ndistribution = \"\"",
+            vec!["line 1", "distribution ``; give exponential"],
+        ),
+        (
             "[service]\ndistribution = \"exponential\"\nmean = \"3 apples\"",
             vec!["line 1", "3 apples", "50ms"],
         ),
