@@ -34,7 +34,8 @@ fn a_cpu_that_halts_gives_no_more_datapoints_than_it_went_idle() {
         counts.idle_periods
     );
     assert!(slept <= entries, "{slept} datapoints of {entries} entries");
-    assert!(slept <= counts.idle_periods, "{slept}: {counts:?}");
+    // The last datapoint's period may not be over when the run ends; it is not counted then.
+    assert!(slept <= counts.idle_periods + 1, "{slept}: {counts:?}");
     let accounted = counts.kept + counts.dropped.values().sum::<u64>();
     assert_eq!(accounted, counts.launched, "{counts:?}");
 }
