@@ -15,7 +15,7 @@ use reveille_trial::setting::Machine;
 pub use reveille_trial::setting::held_by_others;
 use serde::Serialize;
 
-use crate::printed::{Printed, To};
+use crate::printed::{Printed, To, kept_in};
 use crate::{chosen, exit};
 
 #[derive(clap::Args)]
@@ -81,7 +81,7 @@ impl Kept {
         }
         let mut sheet = sheet(&result);
         if let Some(folder) = folder.filter(|_| kept.is_ok()) {
-            sheet.fact("Kept in", folder.path().display().to_string());
+            kept_in(folder, &mut sheet);
         }
         let printed = self.printed.print(&result, &sheet, To::Output);
         kept?;

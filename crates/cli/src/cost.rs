@@ -17,7 +17,7 @@ use reveille_watch::cost::{About, Cost, Ended, FILE, show};
 
 use crate::chosen;
 use crate::exit;
-use crate::printed::To;
+use crate::printed::{To, kept_in};
 pub use args::Args;
 #[cfg(feature = "bpf")]
 use follow::follow;
@@ -66,7 +66,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let folder = out.as_ref().filter(|_| kept.is_ok());
     let mut sheet = show::sheet(&cost);
     if let Some(folder) = folder {
-        sheet.fact("Kept in", folder.path().display().to_string());
+        kept_in(folder, &mut sheet);
     }
     // A command's standard output is its own.
     let to = match args.command.is_empty() {

@@ -16,7 +16,7 @@ use reveille_watch::path::{FILE, Path, show};
 
 use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::printed::To;
+use crate::printed::{To, kept_in};
 use crate::signals;
 pub use args::Args;
 #[cfg(feature = "bpf")]
@@ -44,7 +44,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let kept = folder.as_ref().map_or(Ok(()), |folder| keep(folder, &path));
     let mut sheet = show::sheet(&path);
     if let Some(folder) = folder.as_ref().filter(|_| kept.is_ok()) {
-        sheet.fact("Kept in", folder.path().display().to_string());
+        kept_in(folder, &mut sheet);
     }
     let said = args.printed.print(&path, &sheet, To::Output);
     kept?;

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
+use reveille_results::output::Folder;
 use reveille_show::sheet::Sheet;
 use reveille_show::text::{self, Detail};
 use reveille_show::{markdown, terminal};
@@ -19,6 +20,15 @@ pub struct Printed {
     /// Print all rows and columns of the tables
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub full: bool,
+}
+
+/// Adds the fact where a result is kept, and the command that makes a page of it.
+pub fn kept_in(folder: &Folder, sheet: &mut Sheet<'_>) {
+    let folder = folder.path().display();
+    sheet.fact(
+        "Kept in",
+        format!("{folder}; `reveille report {folder}` makes a page"),
+    );
 }
 
 /// Where a sheet for people goes.

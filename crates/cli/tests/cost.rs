@@ -213,6 +213,9 @@ fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_handed_on() {
         return;
     }
     assert_eq!(ended.code, 7, "{}", ended.stderr);
+    let words: Vec<&str> = ended.stderr.split_whitespace().collect();
+    let makes = format!("`reveille report {}` makes a page", out.display());
+    assert!(words.join(" ").contains(&makes), "{}", ended.stderr);
     let kept = std::fs::read_to_string(out.join("cost.json")).unwrap();
     let kept: Value = serde_json::from_str(&kept).unwrap();
     assert_eq!(kept["schema_version"], 1);

@@ -243,6 +243,11 @@ fn wrong_use_is_one_line() {
         said.contains("wrong.toml: line 2: unknown field `activ`"),
         "{said}"
     );
+    for table in ["power", "arrivals", "sweep", "farm", "simulation"] {
+        std::fs::write(&wrong, format!("{table} = 3\n")).unwrap();
+        let said = refused(&["run", "--params", wrong.to_str().unwrap()]);
+        assert!(said.contains("expected a table"), "{said}");
+    }
     std::fs::write(&wrong, b"\xff\xfe").unwrap();
     assert!(refused(&["run", "--params", wrong.to_str().unwrap()]).contains("is not text"));
 }

@@ -73,7 +73,7 @@ pub enum Arrivals {
 
 /// Many such servers.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Farm {
     /// How many there are.
     pub servers: u64,

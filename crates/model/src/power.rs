@@ -6,7 +6,7 @@ use crate::Result;
 
 /// A server's power, in watts.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 pub struct Power {
     /// Serving a request at full speed.
     #[serde(rename(serialize = "active_w"))]

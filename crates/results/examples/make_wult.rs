@@ -36,7 +36,7 @@ impl Random {
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let (folder, datapoints) = (arguments.next(), arguments.next());
-    let Some(folder) = folder else {
+    let Some(folder) = folder.filter(|folder| !folder.starts_with('-')) else {
         eprintln!("use: make_wult FOLDER [DATAPOINTS]");
         return ExitCode::from(2);
     };

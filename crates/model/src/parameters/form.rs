@@ -24,14 +24,14 @@ struct File {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct ArrivalsForm {
     utilisation: Option<f64>,
     rate: Option<f64>,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table")]
 struct SweepForm {
     utilisations: Vec<f64>,
 }

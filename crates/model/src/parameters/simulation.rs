@@ -77,7 +77,7 @@ impl Process {
 
 /// The settings of `[simulation]`, or of the command line.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
 pub struct Simulation {
     /// Behind the dispatcher; each gets the load in the mean.
     pub servers: usize,

@@ -88,10 +88,12 @@ fn flags<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Flags<'a>, Stri
         flags.push(match word.split_once('=') {
             _ if !word.starts_with("--") => return Err(format!("unexpected word {word:?}")),
             Some(flag) => flag,
-            None => (
-                word,
-                words.next().ok_or_else(|| format!("{word} has no value"))?,
-            ),
+            None => match words.next() {
+                Some(value) => (word, value),
+                // The end of the flags; no command follows.
+                None if word == "--" => break,
+                None => return Err(format!("{word} has no value")),
+            },
         });
     }
     Ok(Flags(flags))
@@ -133,6 +135,8 @@ mod tests {
         let setting = parse("sudo reveille limit  --disable C6,C8").unwrap();
         let limit = Limit::Disable(vec!["C6".into(), "C8".into()]);
         assert_eq!(setting.kind, Kind::Limit { limit, cpus: None });
+        let ended = parse("limit --disable C6 --").unwrap();
+        assert_eq!(ended.kind, parse("limit --disable C6").unwrap().kind);
         for line in [
             "limit --disable 'haltpoll idle',C6 --cpu 1",
             "limit --disable \"haltpoll idle,C6\"  --cpu 1",
@@ -165,6 +169,7 @@ mod tests {
             ("limit --disable C6 --cpu x", "list of CPUs"),
             ("limit --disable C6 --cpu 1 --cpu 2", "twice"),
             ("limit --disable", "no value"),
+            ("limit --disable C6 -- ls", "has no --"),
             ("limit --disable C6 C8", "unexpected word \"C8\""),
             ("hold --latency 5us --deepest C1", "has no --deepest"),
         ] {

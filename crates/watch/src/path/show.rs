@@ -88,7 +88,7 @@ pub fn sheet(path: &Path) -> Sheet<'static> {
     if let Some(readers) = &path.readers {
         sheet.section(self::readers(readers));
     }
-    let delays = Section::new("delays", "Other causes of latency");
+    let delays = Section::new("delays", "Other causes of latency").titled();
     sheet.section(path.delays.iter().fold(delays, delay));
     sheet
 }
