@@ -10,13 +10,13 @@ use reveille_advise::{
     Answer, Confidence, Demand, Error, Latency, Percentile, Question, Target, form, machine, show,
 };
 use reveille_kernel::Root;
-use reveille_kernel::latency::parse_bound;
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
 use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::printed::{Printed, To};
+use crate::value;
 
 /// Show which idle states may be allowed for a latency budget, and how to set that.
 ///
@@ -47,7 +47,7 @@ pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
     result: PathBuf,
     /// The longest that a wake may take, such as 50us; 0 asks for no sleep at all
-    #[arg(long, value_name = "TIME", value_parser = parse_bound, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = value::bound, allow_hyphen_values = true)]
     budget: Option<u32>,
     /// Write the driver's table anew from what was measured: intel_idle.table= (Linux 7.0)
     #[arg(long, conflicts_with = "max")]

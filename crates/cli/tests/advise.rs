@@ -285,7 +285,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
     for (flags, word) in [
         (&["--budget", "-5us"][..], "negative"),
         (&["--budget", "50"], "unit"),
-        (&["--budget", "soon"], "latency"),
+        (&["--budget", "soon"], "not a time"),
         (&["--budget", "50us", "--percentile", "100"], "below 100"),
         (&["--budget", "50us", "--percentile", "50"], "above 50"),
         (&["--budget", "50us", "--percentile", "p99"], "99.9"),

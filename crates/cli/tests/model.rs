@@ -229,7 +229,7 @@ fn wrong_use_is_one_line() {
         ),
         (
             vec!["sweep", "--best-timeout", "nap 50 ms", "--budget", "soon"],
-            "is no time",
+            "not a time such as 50ms",
         ),
     ] {
         let said = refused(&arguments);

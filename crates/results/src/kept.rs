@@ -2,6 +2,7 @@
 //! `trial.json`, `bench.json`), with the version of its schema in it.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use reveille_kernel::Identity;
 use serde::de::DeserializeOwned;
@@ -32,6 +33,24 @@ pub struct About {
     pub driver: Option<String>,
     /// cpuidle's governor before the run; `None` if there is none.
     pub governor: Option<String>,
+}
+
+/// The program and its arguments; bytes that are not UTF-8 are replaced.
+pub fn command_line() -> Vec<String> {
+    let words = std::env::args_os();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// The version that writes a result: `reveille 0.1.0`.
+pub fn tool() -> String {
+    concat!("reveille ", env!("CARGO_PKG_VERSION")).to_owned()
+}
+
+/// An instant as results have it: RFC 3339, UTC, whole seconds.
+pub fn instant(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
 }
 
 /// Writes such a file into `folder`, which must not hold one.

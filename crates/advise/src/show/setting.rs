@@ -3,12 +3,12 @@
 use reveille_kernel::cpulist;
 use reveille_results::description::cpu_name;
 use reveille_results::statistics::Floor;
-use reveille_show::quantity::{counted, listed, nanoseconds, share, three_digits};
+use reveille_show::quantity::{counted, listed, nanoseconds, quoted, share, three_digits};
 use reveille_show::sheet::{Section, Sheet};
 
 use super::evidence::{about, wanting};
 use crate::{
-    Advice, Answer, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice, form,
+    Advice, Answer, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice,
 };
 
 /// The setting's figures, where there is one.
@@ -161,7 +161,7 @@ fn alone(advice: &Advice) -> Option<String> {
     }
     let within = |state: &&str| !alone.contains(state);
     let forbidden = advice.forbidden().map(|one| one.state.as_str());
-    let others: Vec<String> = forbidden.filter(within).map(form::quoted).collect();
+    let others: Vec<String> = forbidden.filter(within).map(quoted).collect();
     Some(format!(
         "{} would be within the budget too, taken alone, but {} deeper than a state that is not. \
          `reveille limit --disable {}` leaves it; the confidence is then that of each state by \

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use reveille_watch::cost::{Ended, Tallies};
 
-use crate::chosen;
 use crate::command::As;
 use crate::printed::Printed;
+use crate::value;
 
 /// Tell how much time a workload loses waiting for CPUs to wake.
 ///
@@ -42,7 +42,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "user")]
     pub all: bool,
     /// Follow for this time [default: a command, until it ends; others 30s, or until they end]
-    #[arg(long, value_name = "TIME", value_parser = chosen::duration)]
+    #[arg(long, value_name = "TIME", value_parser = value::duration)]
     pub duration: Option<Duration>,
     /// A result of `measure`: estimates waits for CPUs that a device woke, by what was measured
     #[arg(long, value_name = "DIR")]

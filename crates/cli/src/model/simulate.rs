@@ -17,6 +17,7 @@ use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
 use crate::printed::{Printed, To};
 use crate::signals;
+use crate::value;
 use reveille_show::progress::Bar;
 
 /// Simulate servers behind a dispatcher: percentiles, bursts, recorded requests.
@@ -53,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "RESULT")]
     states: Option<PathBuf>,
     /// Servers behind the dispatcher [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u32::MAX))]
     servers: Option<u32>,
     /// random, round-robin, least-loaded, or packing:N (the first awake server with fewer than N
     /// requests, else one that sleeps is woken) [default: random]
@@ -66,10 +67,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = source::parse_time, conflicts_with = "requests", allow_hyphen_values = true)]
     horizon: Option<f64>,
     /// Requests in each replication, to all servers [default: 100000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     requests: Option<u64>,
     /// Independent runs, from which the intervals come [default: 10]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u32::MAX))]
     replications: Option<u32>,
     /// The same seed gives the same requests [default: 1]
     #[arg(long, value_name = "N")]

@@ -9,6 +9,7 @@ use reveille_model::parameters::{Arrivals, Farm, Parameters};
 use reveille_results::text;
 
 use crate::exit::Failure;
+use crate::value;
 
 /// Flags that `run`, `sweep` and `from` have in common.
 #[derive(clap::Args)]
@@ -33,7 +34,7 @@ pub struct SourceArgs {
     #[arg(long, value_name = "RESULT")]
     pub states: Option<PathBuf>,
     /// Show what so many such servers draw in a year
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     pub servers: Option<u64>,
     /// Money for a kWh, in any currency, with --servers
     #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
@@ -132,9 +133,9 @@ pub fn refused(error: reveille_model::Error) -> anyhow::Error {
 
 /// A time on the command line, in seconds.
 pub fn parse_time(text: &str) -> Result<f64, String> {
-    let seconds = reveille_model::seconds::parse(text)?;
+    let seconds = reveille_model::seconds::from_text(text)?;
     match seconds > 0.0 && seconds.is_finite() {
         true => Ok(seconds),
-        false => Err("give a time above 0, and not for ever".to_owned()),
+        false => Err("must be above 0 and finite".to_owned()),
     }
 }

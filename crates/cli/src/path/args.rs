@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use reveille_kernel::network::{self, Interface};
 
-use crate::chosen;
 use crate::printed::Printed;
+use crate::value;
 
 /// Tell where the time goes for packets that reach this machine.
 ///
@@ -33,13 +33,13 @@ pub struct Args {
     #[arg(long, value_name = "IF")]
     pub nic: Option<String>,
     /// Only packets to this TCP or UDP port
-    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = value::count(1..=u16::MAX))]
     pub port: Option<u16>,
     /// End after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = chosen::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::duration)]
     pub duration: Duration,
     /// End after N packets
-    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = value::count(1..=MOST))]
     pub count: u64,
     /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
     #[arg(long, value_name = "RESULT")]

@@ -77,10 +77,8 @@ pub fn sheet(path: &Path) -> Sheet<'static> {
     };
     facts(path, packets, &mut sheet);
     sheet.section(Section::new("stages", "Stages").bars(bars(path)));
-    for (place, group) in path.groups.iter().enumerate() {
-        let id = ["tables", "tables-2", "tables-3", "tables-4", "tables-5"];
-        let id = id.get(place).copied().unwrap_or("tables-more");
-        let section = Section::new(id, format!("With {}", met(group)))
+    for group in &path.groups {
+        let section = Section::new("tables", format!("With {}", met(group)))
             .text(words(path, group))
             .table(stages(group));
         sheet.section(section);
