@@ -21,16 +21,29 @@ pub(crate) struct Scale {
     pub unit: &'static str,
 }
 
+/// The units of time, the longest first.
+pub(crate) const SCALES: [Scale; 4] = [
+    Scale { ns: 1e9, unit: "s" },
+    Scale {
+        ns: 1e6,
+        unit: "ms",
+    },
+    Scale {
+        ns: 1e3,
+        unit: "µs",
+    },
+    Scale {
+        ns: 1.0,
+        unit: "ns",
+    },
+];
+
 /// The unit that leaves one to three digits before the point.
 pub(crate) fn scale_of(ns: f64) -> Scale {
-    let (ns, unit) = match ns.abs() {
-        // 999.5 would be rounded to 1000, which is 1 of the next unit.
-        size if size < 999.5 => (1.0, "ns"),
-        size if size < 999.5e3 => (1e3, "µs"),
-        size if size < 999.5e6 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
-    Scale { ns, unit }
+    let [.., least] = SCALES;
+    // 999.5 would be rounded to 1000, which is 1 of the next unit.
+    let fits = |scale: &Scale| ns.abs() >= 0.9995 * scale.ns;
+    SCALES.into_iter().find(fits).unwrap_or(least)
 }
 
 /// Three significant digits, whole from 100 on; without trailing zeros of a fraction.
@@ -43,7 +56,7 @@ pub fn three_digits(value: f64) -> String {
     text.to_owned()
 }
 
-/// As [`three_digits`] with the zeros, for columns of numbers. Below 0.01 one significant digit.
+/// As [`three_digits`] with the zeros, for columns of numbers. Below 0.1 two significant digits.
 pub fn aligned(value: f64) -> String {
     let decimals = decimals(value);
     let text = format!("{value:.decimals$}");
@@ -96,14 +109,17 @@ pub fn time(seconds: f64) -> String {
     }
 }
 
+/// The least number that has two significant digits with two decimals.
+pub(crate) const LEGIBLE: f64 = 0.095;
+
 /// Decimals of [`aligned`].
 fn decimals(value: f64) -> usize {
     match value.abs() {
         0.0 => 0,
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,
-        size if size >= 0.0095 => 2,
-        size => (-size.log10().floor()).min(9.0) as usize,
+        size if size >= LEGIBLE => 2,
+        size => (1.0 - size.log10().floor()).min(9.0) as usize,
     }
 }
 
@@ -197,12 +213,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_and_small_ones_at_least_one() {
+    fn numbers_have_three_digits_and_small_ones_at_least_two() {
         for (value, trimmed, column) in [
             (0.0, "0", "0"),
             (-0.0, "0", "0"),
-            (0.000_4, "0.0004", "0.0004"),
-            (0.004, "0.004", "0.004"),
+            (0.000_4, "0.0004", "0.00040"),
+            (0.004, "0.004", "0.0040"),
+            (0.068_02, "0.068", "0.068"),
             (0.5, "0.5", "0.50"),
             (9.994, "9.99", "9.99"),
             (9.996, "10", "10.0"),
@@ -232,11 +249,11 @@ mod tests {
         for (value, text) in [
             (0.099_99, "0.10"),
             (0.100_1, "0.11"),
-            (0.07, "0.07"),
+            (0.07, "0.070"),
             (12.31, "12.4"),
             (100.0, "100"),
-            (0.000_03, "0.00003"),
-            (0.000_031, "0.00004"),
+            (0.000_03, "0.000030"),
+            (0.000_030_1, "0.000031"),
         ] {
             assert_eq!(aligned(up(value)), text);
         }
