@@ -170,17 +170,27 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", count(number))
 }
 
-/// A share (0 to 1) in per cent, with at least two significant digits.
+/// A share (0 to 1) in per cent, with three significant digits, as [`percent`].
 pub fn share(share: f64) -> String {
-    let percent = share * 100.0;
-    let text = match percent {
-        0.0 => "0".to_owned(),
-        size if size >= 10.0 => format!("{size:.1}"),
-        size if size >= 0.1 => format!("{size:.2}"),
-        // Two significant digits.
-        size => format!("{size:.0$}", (1.0 - size.log10().floor()) as usize),
+    format!("{}%", percent(share * 100.0))
+}
+
+/// Per cents with three significant digits, or more where fewer would make 100 of what is less.
+pub fn percent(percent: f64) -> String {
+    if percent == 0.0 || !percent.is_finite() {
+        return format!("{}", percent.abs());
+    }
+    // The exponent after rounding: 9.996 is 10.0.
+    let rounded = format!("{percent:.2e}");
+    let exponent = rounded
+        .split_once('e')
+        .map_or("0", |(_, exponent)| exponent);
+    let decimals = 2 - exponent.parse::<i32>().unwrap_or(0);
+    let decimals = match 100.0 - percent {
+        rest if rest > 0.0 && rest < 0.5 => 1 - rest.log10().floor() as i32,
+        _ => decimals,
     };
-    format!("{text}%")
+    format!("{percent:.0$}", decimals.max(0) as usize)
 }
 
 /// A p-value. Below a ten-thousandth the tests' approximations show only that it is less.
@@ -274,11 +284,27 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_keeps_its_digits() {
-        assert_eq!(share(0.0), "0%");
-        assert_eq!(share(0.5), "50.0%");
-        assert_eq!(share(0.001_234), "0.12%");
-        assert_eq!(share(0.000_012), "0.0012%");
+    fn a_share_has_three_digits_and_only_all_is_100() {
+        for (part, text) in [
+            (0.0, "0%"),
+            (0.5, "50.0%"),
+            (1.0, "100%"),
+            (1.234, "123%"),
+            (0.001_234, "0.123%"),
+            (0.000_012, "0.00120%"),
+            // Near powers of ten.
+            (0.099_996, "10.0%"),
+            (0.099_94, "9.99%"),
+            (0.000_999_96, "0.100%"),
+            (0.000_009_999_6, "0.00100%"),
+            // Only all is 100 %.
+            (0.994, "99.4%"),
+            (0.999_57, "99.957%"),
+            (0.999_999_8, "99.999980%"),
+            (-0.5, "-50.0%"),
+        ] {
+            assert_eq!(share(part), text);
+        }
     }
 
     #[test]
