@@ -107,4 +107,11 @@ fn every_column_is_a_field_of_the_json() {
     // The first is not compared with itself.
     json["policies"].as_array_mut().unwrap().remove(0);
     check(&json, show::simulate_reference(), &[]);
+
+    // Differences from the first policy have their signs.
+    let mut text = Vec::new();
+    write(&show::comparison(&compared), Detail::All, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let above = text.split("Above always").nth(1).unwrap();
+    assert!(above.contains(" +") && above.contains('±'), "{above}");
 }

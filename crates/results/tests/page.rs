@@ -219,7 +219,23 @@ fn several_results_tell_their_differences_and_whether_chance_explains_them() {
         server("after", 9_000, 2, 1.3),
     ]);
     assert!(html.contains("B: after against A: before"));
+    assert!(html.contains("wakes beyond"));
     assert!(html.contains("C6 (timer): B is slower"));
+    let table = html
+        .split("Wake latency of B minus that of A")
+        .last()
+        .unwrap();
+    assert!(table.contains("B slower than A"));
+    // A difference has its sign and its interval.
+    let row = table
+        .split("<th scope=\"row\" class=\"word\">C6</th>")
+        .nth(1)
+        .unwrap();
+    assert_eq!(
+        row.split("</tr>").next().unwrap().matches(">+").count(),
+        2,
+        "{row:.300}"
+    );
     let same = page_of([of_latencies(0..500), of_latencies(0..500)]);
     assert!(same.contains("no difference that chance would not explain"));
 }

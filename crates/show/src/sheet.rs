@@ -96,6 +96,8 @@ pub enum Value {
     Number(f64),
     /// A figure and half the width of its confidence interval, in the column's unit.
     Interval(f64, f64),
+    /// As [`Value::Interval`], of a difference: with its sign.
+    SignedInterval(f64, f64),
     /// A figure over rounds with its interval, in the column's unit: `80 [75, 90]`. A terminal shows the
     /// interval on request.
     Estimate(Estimate),
@@ -112,7 +114,9 @@ impl Value {
     /// The figure without its interval; `None` for words and what is unknown.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
-            Self::Number(number) | Self::Interval(number, _) => Some(*number),
+            Self::Number(number) | Self::Interval(number, _) | Self::SignedInterval(number, _) => {
+                Some(*number)
+            }
             Self::Estimate(one) | Self::Difference(one) => Some(one.estimate),
             Self::Text(_) | Self::Unknown => None,
         }

@@ -233,12 +233,18 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                     alone(heading.unit, small).unwrap_or_default()
                 }
                 Value::Interval(number, half) => quantity::interval(number * factor, half * factor),
+                Value::SignedInterval(number, half) => {
+                    signed(*number, quantity::interval(number * factor, half * factor))
+                }
                 Value::Estimate(one) if detail == Detail::Short => aligned(one.estimate * factor),
                 Value::Estimate(one) => one.text(|number| aligned(number * factor)),
                 Value::Difference(one) => {
                     one.text(|number| signed(number, aligned(number * factor)))
                 }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
+                Value::Number(number) if heading.unit == Unit::Share => {
+                    quantity::percent(number * factor)
+                }
                 Value::Number(number) => aligned(number * factor),
             });
         }
@@ -314,6 +320,9 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
         (Value::Interval(number, half), ..) => in_unit_of(*number, &|factor| {
             quantity::interval(number * factor, half * factor)
         }),
+        (Value::SignedInterval(number, half), ..) => {
+            signed(*number, alone(unit, &Value::Interval(*number, *half))?)
+        }
         (Value::Estimate(one) | Value::Difference(one), ..) => {
             let (low, high) = one.interval.unwrap_or((one.estimate, one.estimate));
             let largest = [low, high, one.estimate].map(f64::abs).into_iter();
@@ -519,6 +528,8 @@ mod tests {
         assert_eq!(rows.concat(), ["40.00 ±0.40", "2000 ±20", "50.00 ±0.50"]);
         let figure = alone(Unit::Seconds, &Value::Interval(0.04, 0.002));
         assert_eq!(figure.unwrap(), "40.0 ±2.0 ms");
+        let above = alone(Unit::Seconds, &Value::SignedInterval(0.04, 0.002));
+        assert_eq!(above.unwrap(), "+40.0 ±2.0 ms");
         assert_eq!(alone(Unit::Kwh, &Value::Number(2500.0)).unwrap(), "2.5 MWh");
     }
 

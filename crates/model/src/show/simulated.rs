@@ -20,6 +20,10 @@ fn value(estimate: &Estimate) -> Value {
     }
 }
 
+fn above(estimate: &Estimate) -> Value {
+    Value::SignedInterval(estimate.value, estimate.half_width.unwrap_or(0.0))
+}
+
 fn percentile(row: &Figures<'_>, place: usize) -> Option<Value> {
     let percentile = row.1?.response_percentiles.get(place)?;
     percentile.response.as_ref().map(value)
@@ -79,10 +83,10 @@ fn power<'a>() -> [Column<Figures<'a>>; 9] {
 const ABOVE: &[Column<Row>] = &columns!(|row|
     words "policy", "policy", row.policy.as_str(), POLICY;
     estimated(Seconds) "above_first.response_mean_s.value", "time",
-        row.above_first.as_ref().map(|above| value(&above.response_mean_s)),
+        row.above_first.as_ref().map(|of| above(&of.response_mean_s)),
         "Mean response time above that of the first policy, on the same requests";
     estimated(Of("W")) "above_first.power_mean_w.value", "power",
-        row.above_first.as_ref().map(|above| value(&above.power_mean_w)),
+        row.above_first.as_ref().map(|of| above(&of.power_mean_w)),
         "Mean power above that of the first policy";
 );
 

@@ -1,5 +1,6 @@
 //! Several results: what differs from the first, and whether that may be chance.
 
+use reveille_figures::rounds::Estimate;
 use reveille_show::quantity::{nanoseconds, p_value, share};
 use reveille_show::sheet::{Column, Section, Table, Value};
 
@@ -11,18 +12,10 @@ use reveille_show::columns;
 const COLUMNS: &[Column<StateComparison>] = &columns!(|one|
     words "state", "state", one.state.as_str(), "The requested idle state";
     words "source", "source", one.source.as_str(), "What woke the CPU";
-    measured(Ns) "comparison.median.difference_ns", "median", one.comparison.median.difference_ns,
-        "Difference of the medians";
-    estimated(Ns) "comparison.median.low_ns", "95% from", one.comparison.median.low_ns,
-        "Lower end of its 95 % interval";
-    estimated(Ns) "comparison.median.high_ns", "to", one.comparison.median.high_ns,
-        "Upper end of its 95 % interval";
-    measured(Ns) "comparison.p99.difference_ns", "p99", p99(one, |p99| p99.difference_ns),
-        "Difference of the 99th percentiles";
-    estimated(Ns) "comparison.p99.low_ns", "95% from", p99(one, |p99| p99.low_ns),
-        "Lower end of its 95 % interval";
-    estimated(Ns) "comparison.p99.high_ns", "to", p99(one, |p99| p99.high_ns),
-        "Upper end of its 95 % interval";
+    measured(Ns) "comparison.median.difference_ns", "median", signed(Some(&one.comparison.median)),
+        "Difference of the medians, with its 95 % interval";
+    measured(Ns) "comparison.p99.difference_ns", "p99", signed(one.comparison.p99.as_ref()),
+        "Difference of the 99th percentiles, with its 95 % interval";
     estimated(Share) "comparison.b_slower", "slower", one.comparison.b_slower,
         "Share of pairs of wakes in which the second result's takes longer";
     estimated(Share) "comparison.b_slower_low", "95% from", one.comparison.b_slower_low,
@@ -35,8 +28,14 @@ const COLUMNS: &[Column<StateComparison>] = &columns!(|one|
         "The p-value adjusted for the number of states (Holm)";
 );
 
-fn p99(one: &StateComparison, figure: fn(&Difference) -> i64) -> Value {
-    one.comparison.p99.as_ref().map(figure).into()
+fn signed(difference: Option<&Difference>) -> Value {
+    difference.map_or(Value::Unknown, |one| {
+        Value::Difference(Estimate {
+            estimate: one.difference_ns as f64,
+            interval: Some((one.low_ns as f64, one.high_ns as f64)),
+            rounds: 0,
+        })
+    })
 }
 
 /// The first result against each of the others; empty where there is one only.
@@ -87,7 +86,13 @@ fn difference<'a>(
         section = section.text(words(state, name_a, name_b));
     }
     let caption = format!("Wake latency of {name_b} minus that of {name_a}");
-    section.table(Table::of(caption, COLUMNS, &comparisons.states).whole())
+    let mut table = Table::of(caption, COLUMNS, &comparisons.states).whole();
+    for heading in &mut table.headings {
+        if heading.key == "comparison.b_slower" {
+            heading.name = format!("{name_b} slower than {name_a}").into();
+        }
+    }
+    section.table(table)
 }
 
 /// The difference of one state in a sentence.

@@ -23,6 +23,10 @@ impl Row {
         self.of.exceedance.as_ref().map(figure).into()
     }
 
+    fn exceeded(&self) -> Option<u64> {
+        self.of.exceedance.as_ref().map(|one| one.exceeded)
+    }
+
     fn verdict(&self) -> String {
         match &self.of.verdict {
             Verdict::TooFewDatapoints { .. } => "too few datapoints".to_owned(),
@@ -71,6 +75,8 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
         "Standard deviation of the wake latency";
     measured(Share) "exceedance.share", "beyond", row.exceedance(|one| one.share),
         "Share of wakes that took longer than the driver's exit latency";
+    measured(Count) detail "exceedance.exceeded", "wakes beyond", row.exceeded(),
+        "Wakes that took longer than the driver's exit latency";
     estimated(Share) detail "exceedance.low", "95% from", row.exceedance(|one| one.low),
         "Lower end of its 95 % interval";
     estimated(Share) detail "exceedance.high", "to", row.exceedance(|one| one.high),
@@ -160,6 +166,7 @@ pub fn distribution(rows: &[Row]) -> Table {
         "driver_exit_latency_us",
         "median_above_floor_ns",
         "exceedance.share",
+        "exceedance.exceeded",
         "exceedance.low",
         "exceedance.high",
     ])
