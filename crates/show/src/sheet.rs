@@ -1,4 +1,4 @@
-//! The output of a command, defined once for every medium: a terminal, a page, Markdown, CSV.
+//! The output of a command, defined once for every medium: a terminal, a page, Markdown.
 //!
 //! A capability defines its tables as [`Column`]s and its result as a [`Sheet`], in a file `show.rs`
 //! beside the result. [`crate::text`] writes a sheet for a terminal, [`crate::web`] as a page,
@@ -69,7 +69,7 @@ impl Unit {
 }
 
 impl fmt::Display for Unit {
-    /// The unit's name in JSON and CSV.
+    /// The unit's name in JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Words => "text",
@@ -178,7 +178,7 @@ pub struct Column<R> {
 /// What a column is, whatever its rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// The field in JSON, the head in CSV: `snake_case` with the unit at the end. A field of an object in
+    /// The field in JSON: `snake_case` with the unit at the end. A field of an object in
     /// the row stands behind a dot: `resume_us.median`.
     pub key: &'static str,
     /// For people.
@@ -370,24 +370,6 @@ impl Table {
         }
         self
     }
-
-    /// As CSV: the keys, then the figures in the columns' units.
-    pub fn csv(&self) -> String {
-        let field = |text: &str| match text.contains(['"', ',', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.to_owned(),
-        };
-        let cell = |value: &Value| match value {
-            Value::Text(text) => field(text),
-            other => other.number().map_or(String::new(), |one| one.to_string()),
-        };
-        let keys = self.headings.iter().map(|heading| heading.key.to_owned());
-        let mut csv = keys.collect::<Vec<_>>().join(",") + "\n";
-        for row in &self.rows {
-            csv += &(row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n");
-        }
-        csv
-    }
 }
 
 /// A part of a section.
@@ -557,14 +539,6 @@ pub(crate) mod tests {
             waits: 1,
         },
     ];
-
-    #[test]
-    fn csv_has_keys_and_figures_in_their_units_and_leaves_the_unknown_empty() {
-        assert_eq!(
-            Table::of("States", COLUMNS, &STATES).csv(),
-            "state,exit_latency_us,median_ns,waits\nC1,2,2500,12345\n\"C6, \"\"deep\"\" <\",,,1\n"
-        );
-    }
 
     #[test]
     fn nan_is_unknown() {
