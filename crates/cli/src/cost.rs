@@ -88,9 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 #[cfg(not(feature = "bpf"))]
 fn follow(_: &Args, _: &Idle) -> anyhow::Result<args::Followed> {
-    let why = "following wake-ups needs BPF, and this program was built without it; build it with \
-               clang and libbpf-dev";
-    Err(reveille_kernel::Error::Cannot(why.into()).into())
+    Err(reveille_kernel::Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into()).into())
 }
 
 /// The folded stacks, beside cost.json.

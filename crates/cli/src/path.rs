@@ -83,7 +83,5 @@ fn keep(out: &Folder, path: &Path) -> anyhow::Result<()> {
 
 #[cfg(not(feature = "bpf"))]
 fn follow(_: &Args, _: &Root, _: Option<&Interface>, _: &AtomicBool) -> anyhow::Result<Path> {
-    let why = "following packets needs BPF, and this program was built without it; build it with \
-               clang and libbpf-dev";
-    Err(reveille_kernel::Error::Cannot(why.into()).into())
+    Err(reveille_kernel::Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into()).into())
 }

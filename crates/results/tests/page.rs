@@ -346,9 +346,9 @@ fn the_summary_of_a_run_needs_no_datapoints() {
     for part in [
         "CPU 3 of Example Xeon, made up for this page (rack7-node2)",
         "timer: 880 ns at the median, 1.24 µs at p99, in POLL, where nothing\n",
-        "20000 of 20500 launched in",
+        "20,000 of 20,500 launched in",
         "ENDED early: CPU 3 went offline; what was gathered is kept",
-        "datapoints are of 20000 idle periods, and cpuidle counts 22000 idle",
+        "datapoints are of 20,000 idle periods, and cpuidle counts 22,000 idle",
         "exceeded by most wakes",
         "1 wake in 100,000",
     ] {

@@ -140,7 +140,7 @@ mod tests {
             "## Wakes\n\n**C1 wakes in 2.5 µs.**\n\n- Measured: a\\|b c\n\
              - Run: \\*`reveille hold *`\\*, a \\` alone\n\n### States\n\n\
              | state | exit, µs | median, µs | waits |\n| --- | --: | --: | --: |\n\
-             | C1 | 2 | 2.50 | 12345 |\n| C6, \"deep\" \\< | - | - | 1 |\n\n\
+             | C1 | 2 | 2.50 | 12,345 |\n| C6, \"deep\" \\< | - | - | 1 |\n\n\
              ### One\n\n**failed: sda**\n\n#### Path\n\nNone.\n"
         );
     }

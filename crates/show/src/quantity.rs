@@ -41,8 +41,8 @@ pub(crate) const SCALES: [Scale; 4] = [
 /// The unit that leaves one to three digits before the point.
 pub(crate) fn scale_of(ns: f64) -> Scale {
     let [.., least] = SCALES;
-    // 999.5 would be rounded to 1000, which is 1 of the next unit.
-    let fits = |scale: &Scale| ns.abs() >= 0.9995 * scale.ns;
+    // 999.5 would be rounded to 1000, which is 1 of the next unit; in binary it may be a little less.
+    let fits = |scale: &Scale| ns.abs() >= 0.999_499_999_9 * scale.ns;
     SCALES.into_iter().find(fits).unwrap_or(least)
 }
 
@@ -97,15 +97,11 @@ pub fn interval(value: f64, half_width: f64) -> String {
     format!("{value:.decimals$} ±{half_width:.decimals$}")
 }
 
-/// Seconds with the unit that fits.
+/// Seconds, as [`duration`]; zero needs no unit.
 pub fn time(seconds: f64) -> String {
-    match seconds.abs() {
+    match seconds {
         0.0 => "0".into(),
-        f64::INFINITY => "ever".into(),
-        size if size < 999.5e-9 => format!("{} ns", digits(seconds * 1e9)),
-        size if size < 999.5e-6 => format!("{} µs", digits(seconds * 1e6)),
-        size if size < 0.9995 => format!("{} ms", digits(seconds * 1e3)),
-        _ => format!("{} s", digits(seconds)),
+        seconds => duration(seconds * 1e9),
     }
 }
 
@@ -326,7 +322,6 @@ mod tests {
             (133e-6, "133 µs"),
             (0.038, "38 ms"),
             (0.65, "650 ms"),
-            (f64::INFINITY, "ever"),
             (999.4e-9, "999 ns"),
             (999.4e-6, "999 µs"),
             (0.9994, "999 ms"),

@@ -85,6 +85,12 @@ impl fmt::Display for Unit {
     }
 }
 
+/// The name of the column of the driver's exit latency.
+pub const EXIT: &str = "exit";
+
+/// Its description.
+pub const EXIT_LATENCY: &str = "The driver's exit latency";
+
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {

@@ -241,6 +241,9 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                 Value::Difference(one) => {
                     one.text(|number| signed(number, aligned(number * factor)))
                 }
+                Value::Number(number) if heading.unit == Unit::Count => {
+                    quantity::count(*number as u64)
+                }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
                 Value::Number(number) if heading.unit == Unit::Share => {
                     quantity::percent(number * factor)

@@ -9,7 +9,7 @@ mod words;
 use reveille_figures::rounds::Summary;
 use reveille_show::chart::{colour, legend};
 use reveille_show::columns;
-use reveille_show::quantity::duration;
+use reveille_show::quantity::{count, duration};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
 use crate::observe::{Observed, Residency};
@@ -163,7 +163,8 @@ fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
         "Rounds",
         format!(
             "{} in shuffled order, seed {}{settle}",
-            plan.rounds, plan.seed
+            count(plan.rounds.into()),
+            plan.seed
         ),
     );
     if let Some(pace) = &workload.pace {
@@ -171,7 +172,7 @@ fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
             "Requests",
             format!(
                 "{} a turn, {} apart on average, {} bytes, timeout {}",
-                pace.requests_per_round,
+                count(pace.requests_per_round.into()),
                 duration(pace.interval_ms * 1e6),
                 pace.size_bytes,
                 duration(pace.timeout_ms * 1e6)

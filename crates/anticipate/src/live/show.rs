@@ -176,7 +176,7 @@ fn served(applications: &Applications, sheet: &mut Sheet<'_>) {
         "Applications",
         format!(
             "{} connected, {} accepted",
-            applications.connected,
+            count(applications.connected as u64),
             counted(applications.accepted, "request")
         ),
     );
@@ -201,7 +201,7 @@ fn counts<'a>(
 ) {
     let occurred = counts.into_iter().filter(|(_, count)| *count > 0);
     let words: Vec<String> = occurred
-        .map(|(what, count)| format!("{count} {what}"))
+        .map(|(what, times)| format!("{} {what}", count(times)))
         .collect();
     if !words.is_empty() {
         sheet.fact(word, words.join(", "));
@@ -324,7 +324,7 @@ mod tests {
         let known = text(&snapshot(Some(POWER)));
         let awake = "20 ms over all CPUs, about 0.05 J, at 2.5 W [2.25, 2.75] more";
         assert!(known.contains(awake), "{known}");
-        assert_eq!(account(&known), "10 0.03", "{known}");
+        assert_eq!(account(&known), "10 0.025", "{known}");
         let unknown = text(&snapshot(None));
         assert!(
             unknown.contains("Awake       20 ms over all CPUs\n"),

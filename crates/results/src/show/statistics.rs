@@ -2,7 +2,7 @@
 
 use reveille_figures::tail::{Estimate, Tail};
 use reveille_show::quantity::{count, p_value};
-use reveille_show::sheet::{Column, Heading, Section, Table, Value};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Value};
 
 use crate::statistics::StateStatistics;
 use crate::verdict::{Exceedance, Verdict};
@@ -50,11 +50,11 @@ const KEYS: [Column<Row>; 3] = columns!(|row|
 );
 
 const LATENCY: &[Column<Row>] = &columns!(|row|
-    driver(Us) "driver_exit_latency_us", "exit latency", row.of.driver_exit_latency_us,
-        "The driver's exit latency";
+    driver(Us) "driver_exit_latency_us", EXIT, row.of.driver_exit_latency_us,
+        EXIT_LATENCY;
     measured(Count) "wake_latency.count", "count", row.of.wake_latency.count, "Datapoints";
     measured(Ns) detail "wake_latency.min_ns", "min", row.of.wake_latency.min_ns,
-        "The shortest wake latency";
+        "Minimum wake latency";
     measured(Ns) "wake_latency.median_ns", "median", row.of.wake_latency.median_ns,
         "Median wake latency";
     measured(Ns) "median_above_floor_ns", "above floor", row.of.median_above_floor_ns,
@@ -67,7 +67,7 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
     measured(Ns) detail "wake_latency.p99_99_ns", "p99.99", row.of.wake_latency.p99_99_ns,
         "99.99th percentile";
     measured(Ns) "wake_latency.max_ns", "max", row.of.wake_latency.max_ns,
-        "The longest wake latency";
+        "Maximum wake latency";
     measured(Ns) detail "wake_latency.mean_ns", "mean", row.of.wake_latency.mean_ns,
         "Mean wake latency";
     measured(Ns) detail "wake_latency.standard_deviation_ns", "sd",

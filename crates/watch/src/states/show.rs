@@ -6,7 +6,7 @@ use reveille_kernel::groups::ShareOf;
 use reveille_kernel::{IdleState, cpulist};
 use reveille_show::columns;
 use reveille_show::quantity::counted;
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
 
 use super::{GroupStates, StateUse, States};
 
@@ -15,7 +15,7 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
     words "name", "name", one.state.name.as_str(), "The driver's name of the state";
     words detail "description", "description", one.state.description.clone(),
         "The driver's description";
-    driver(Us) "exit_latency_us", "exit", one.state.exit_latency_us, "The driver's exit latency";
+    driver(Us) "exit_latency_us", EXIT, one.state.exit_latency_us, EXIT_LATENCY;
     driver(Us) "target_residency_us", "target", one.state.target_residency_us,
         "The driver's target residency";
     words "enabled_by_default", "dflt", on(one.state.enabled_by_default), "Is it on by default?";
