@@ -370,7 +370,7 @@ fn where_the_shallowest_state_is_not_shown_nothing_is_said_and_nothing_set() {
         assert_eq!((setting.bound, setting.forbidden.len()), (None, 0));
         for form in form::all(&advice, &setting, &sklep0()) {
             assert_eq!(form.text, None, "{}", form.name.as_str());
-            assert!(form.mind.unwrap().contains("too few datapoints of C1"));
+            assert!(form.caveat.unwrap().contains("too few datapoints of C1"));
         }
     }
     // What is shown is said: C1 may stay although C1E is not known, and a budget of 0 is answered.
