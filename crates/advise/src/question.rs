@@ -31,12 +31,12 @@ fn percent(Share(part, whole): Share) -> f64 {
     part as f64 * 100.0 / whole as f64
 }
 
-/// What is left to 100 %, as a share.
+/// What is left to 100%, as a share.
 fn rest(Share(part, whole): Share) -> f64 {
     (whole - part) as f64 / whole as f64
 }
 
-/// The share of wakes that has to keep to the budget, such as 99.9 %.
+/// The share of wakes that has to keep to the budget, such as 99.9%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Percentile(Share);
 
@@ -77,7 +77,7 @@ impl Serialize for Percentile {
     }
 }
 
-/// How sure the answer has to be, such as 95 %.
+/// How sure the answer has to be, such as 95%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Confidence(Share);
 
@@ -98,10 +98,10 @@ impl FromStr for Confidence {
     }
 }
 
-/// `95 %`.
+/// `95%`.
 impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", percent(self.0))
+        write!(f, "{}%", percent(self.0))
     }
 }
 
@@ -226,7 +226,7 @@ mod tests {
         let percentile: Percentile = "99.999999".parse().unwrap();
         assert_eq!(percentile.beyond(), 1e-8);
         let confidence: Confidence = "97.5".parse().unwrap();
-        assert_eq!(confidence.to_string(), "97.5 %");
+        assert_eq!(confidence.to_string(), "97.5%");
         assert_eq!(Latency::Wake.to_string(), "wake latency");
         assert_eq!(Latency::Interrupt.to_string(), "interrupt latency");
         let mut question = Question {

@@ -15,7 +15,7 @@ const DATAPOINTS: usize = 1000;
 const BEYOND: f64 = 0.01;
 const BUDGET_NS: f64 = 50_000.0;
 
-/// Wrong advice that 5 % allow in 1000 results, and four standard deviations of it more.
+/// Wrong advice that 5% allow in 1000 results, and four standard deviations of it more.
 const WRONG_MAX: u64 = 50 + 4 * 7;
 
 /// A distribution of latencies, ns.

@@ -48,7 +48,9 @@ fn each_source_of_a_state_has_a_row_and_one_source_no_column() {
     let one = shown(&measured());
     assert!(!one.contains("source"), "{one}");
     assert!(
-        one.ends_with("Allow C1 and C1E; keep out of C6. The 95 % confidence is that of all of it\ntogether.\n"),
+        one.ends_with(
+            "Allow C1 and C1E; keep out of C6. The 95% confidence is that of all of it\ntogether.\n"
+        ),
         "{one}"
     );
     let two = shown(&loaded(&[

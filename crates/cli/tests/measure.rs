@@ -430,7 +430,7 @@ fn what_a_held_up_reader_misses_is_counted() {
     let code = child.wait().unwrap().code();
     if !measures || slept < MANY {
         assert!(idle < 50.0, "{measures}, CPU {cpu} slept {slept} times");
-        return println!("skipped: {TEST}: CPU {cpu} was idle for {idle:.0} % of the time");
+        return println!("skipped: {TEST}: CPU {cpu} was idle for {idle:.0}% of the time");
     }
     assert_eq!(code, Some(130));
     let counts = reveille_results::open(&out).unwrap().description.counts;

@@ -71,7 +71,7 @@ fn a_sweep_reckons_a_farm_at_the_load_that_is_asked_for() {
         from[..from.find("\n\n").unwrap()].to_owned()
     };
     assert_eq!(year(&run), year(&sweep));
-    assert!(year(&run).starts_with("In a year, 1000 servers at 20 % load\n"));
+    assert!(year(&run).starts_with("In a year, 1000 servers at 20% load\n"));
     let all = read(&[&["sweep", "--json"], &farm[..]].concat());
     assert_eq!(all["years"].as_array().unwrap().len(), 6);
     // Without a question or a farm one load says nothing.
@@ -129,7 +129,7 @@ fn a_simulation_agrees_with_the_closed_form_beside_it() {
 #[test]
 fn the_sweep_has_the_papers_crossings_in_every_form() {
     let shown = text(&["sweep"]);
-    assert!(shown.contains("nap 50 ms draws less than DVFS below 34.9 % load;"));
+    assert!(shown.contains("nap 50 ms draws less than DVFS below 34.9% load;"));
     let all = read(&["sweep", "--json"]);
     let pairs = all["pairs"].as_array().unwrap();
     let at = |name: &str| {

@@ -1,11 +1,11 @@
 //! Closed forms and simulator against each other: two ways to the same figures.
 //!
-//! At each point of a grid the closed form must lie within the simulator's 99 % interval (Student's t
+//! At each point of a grid the closed form must lie within the simulator's 99% interval (Student's t
 //! over replications). Of many points some lie outside by chance: of n independent ones, Binomial(n,
 //! 0.01). So, for each figure, two things are asked of all points together, each of which a correct
-//! pair fails with a probability below 0.1 %:
+//! pair fails with a probability below 0.1%:
 //!
-//! - no more are outside than that binomial distribution exceeds with probability 0.1 %;
+//! - no more are outside than that binomial distribution exceeds with probability 0.1%;
 //! - none is outside its interval at 1 − 0.001/n (Bonferroni).
 //!
 //! What is too rare to be seen has no interval: a figure is judged at a point where the closed form
@@ -170,7 +170,7 @@ fn agree(points: &[Point]) {
     }
 }
 
-/// What is outside the 99 % interval, in words; panics where it is outside Bonferroni's.
+/// What is outside the 99% interval, in words; panics where it is outside Bonferroni's.
 fn outside(figure: &Figure, point: &Point, both: &(Outcome, Simulated), n: u64) -> Option<String> {
     let (outcome, simulated) = both;
     let exact = (figure.closed)(outcome);

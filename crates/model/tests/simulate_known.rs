@@ -1,6 +1,6 @@
 //! The simulator against what is known of queues beyond the closed forms, and what it promises.
 //!
-//! Seeds are fixed; where a figure is held against an interval, it is one of 99.9 %.
+//! Seeds are fixed; where a figure is held against an interval, it is one of 99.9%.
 
 use std::ops::ControlFlow;
 

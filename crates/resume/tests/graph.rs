@@ -507,7 +507,7 @@ fn what_a_log_does_not_tell_costs_accuracy_but_not_sense() {
                 all += 1;
             }
         }
-        println!("{name}: {near} of {all} removals within 2 % of the whole");
+        println!("{name}: {near} of {all} removals within 2% of the whole");
         assert!(near * 100 >= all * least, "{name}: {near} of {all}");
     }
 }

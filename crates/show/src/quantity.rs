@@ -183,7 +183,7 @@ pub fn percent(percent: f64) -> String {
         .map_or("0", |(_, exponent)| exponent);
     let decimals = 2 - exponent.parse::<i32>().unwrap_or(0);
     let decimals = match 100.0 - percent {
-        rest if rest > 0.0 && rest < 0.5 => 1 - rest.log10().floor() as i32,
+        rest if rest > 0.0 && rest < 0.05 => 1 - rest.log10().floor() as i32,
         _ => decimals,
     };
     format!("{percent:.0$}", decimals.max(0) as usize)
@@ -293,8 +293,9 @@ mod tests {
             (0.099_94, "9.99%"),
             (0.000_999_96, "0.100%"),
             (0.000_009_999_6, "0.00100%"),
-            // Only all is 100 %.
+            // Only all is 100%.
             (0.994, "99.4%"),
+            (0.998_6, "99.9%"),
             (0.999_57, "99.957%"),
             (0.999_999_8, "99.999980%"),
             (-0.5, "-50.0%"),

@@ -52,6 +52,8 @@ pub enum Unit {
     Kwh,
     /// 0 to 1, shown in per cent.
     Share,
+    /// Per cent.
+    Percent,
     /// Another unit; empty for a plain number.
     Of(&'static str),
 }
@@ -63,7 +65,9 @@ impl Unit {
             Self::Ns => Some(1.0),
             Self::Us | Self::UsAsMs => Some(1e3),
             Self::Seconds => Some(1e9),
-            Self::Words | Self::Count | Self::Kwh | Self::Share | Self::Of(_) => None,
+            Self::Words | Self::Count | Self::Kwh | Self::Share | Self::Percent | Self::Of(_) => {
+                None
+            }
         }
     }
 }
@@ -79,6 +83,7 @@ impl fmt::Display for Unit {
             Self::Seconds => "s",
             Self::Kwh => "kWh",
             Self::Share => "share",
+            Self::Percent => "%",
             Self::Of("") => "number",
             Self::Of(unit) => unit,
         })

@@ -245,7 +245,8 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                     quantity::count(*number as u64)
                 }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
-                Value::Number(number) if heading.unit == Unit::Share => {
+                // Only all is 100 %.
+                Value::Number(number) if unit == "%" && is_nearly_all(number * factor) => {
                     quantity::percent(number * factor)
                 }
                 Value::Number(number) => aligned(number * factor),
@@ -278,9 +279,15 @@ fn in_one_unit(unit: Unit, numbers: Vec<f64>) -> (f64, &'static str) {
         }
         (Unit::Kwh, _) => (1e-3, "MWh"),
         (Unit::Share, _) => (100.0, "%"),
+        (Unit::Percent, _) => (1.0, "%"),
         (Unit::Of(unit), _) => (1.0, unit),
         _ => (1.0, ""),
     }
+}
+
+/// Whether per cents are less than 100, but three digits are not.
+fn is_nearly_all(percent: f64) -> bool {
+    (99.95..100.0).contains(&percent)
 }
 
 /// The factor from units of `ns` to this one, and its symbol.
@@ -315,7 +322,10 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
             Some(ns) => within(scale_of(number * ns), ns),
             None => in_one_unit(unit, Vec::new()),
         };
-        format!("{} {unit}", text(factor)).trim_end().to_owned()
+        match unit {
+            "%" => format!("{}%", text(factor)),
+            unit => format!("{} {unit}", text(factor)).trim_end().to_owned(),
+        }
     };
     Some(match (value, unit, unit.as_time()) {
         (Value::Unknown, ..) => return None,
@@ -345,6 +355,7 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
         (Value::Number(number), _, Some(ns)) => quantity::duration(number * ns),
         (Value::Number(number), Unit::Count, _) => quantity::count(*number as u64),
         (Value::Number(number), Unit::Share, _) => quantity::share(*number),
+        (Value::Number(number), Unit::Percent, _) => quantity::share(number / 100.0),
         (Value::Number(number), Unit::Of(unit), _) => {
             format!("{} {unit}", quantity::three_digits(*number))
                 .trim_end()
@@ -533,6 +544,13 @@ mod tests {
         assert_eq!(figure.unwrap(), "40.0 ±2.0 ms");
         let above = alone(Unit::Seconds, &Value::SignedInterval(0.04, 0.002));
         assert_eq!(above.unwrap(), "+40.0 ±2.0 ms");
+        for (unit, value) in [(Unit::Share, 0.123), (Unit::Percent, 12.3)] {
+            assert_eq!(alone(unit, &Value::Number(value)).unwrap(), "12.3%");
+            assert_eq!(
+                alone(unit, &Value::Interval(value, value / 10.0)).unwrap(),
+                "12.3 ±1.2%"
+            );
+        }
         assert_eq!(alone(Unit::Kwh, &Value::Number(2500.0)).unwrap(), "2.5 MWh");
     }
 

@@ -27,9 +27,9 @@ const OPERATIONS: &[Column<OperationStatistics>] = &columns!(|one|
         "Of those assisted: complete before the CPU went to sleep at all";
     measured(Count) detail "assistance.two_cpus", "two CPUs", one.assistance.two_cpus,
         "Of those assisted: another CPU takes the interrupt, and was to be awake, too";
-    measured(Of("%")) "error_median_percent", "error", one.error_median_percent,
+    measured(Percent) "error_median_percent", "error", one.error_median_percent,
         "Median error of the prediction, of what the request took";
-    measured(Of("%")) "error_p90_percent", "p90", one.error_p90_percent,
+    measured(Percent) "error_p90_percent", "p90", one.error_p90_percent,
         "90th percentile of that error; unknown below 100 predictions";
     measured(Us) "left_alone.median_us", "wait alone", one.left_alone.map(|latency| latency.median_us),
         "Median time from issue until the waiting task runs, of requests left alone at random";
@@ -37,12 +37,12 @@ const OPERATIONS: &[Column<OperationStatistics>] = &columns!(|one|
         "The same of requests that were assisted";
     estimated(Us) "gain.median_us", "difference",
         one.gain.map_or(Value::Unknown, |gain| interval(&gain)),
-        "Difference of the medians, with its 95 % interval: below zero, assisted requests are faster";
+        "Difference of the medians, with its 95% interval: below zero, assisted requests are faster";
 );
 
 const CPUS: &[Column<Cpu>] = &columns!(|one|
     words "cpu", "CPU", one.cpu.to_string(), "The CPU's number";
-    measured(Of("%")) "awake_percent", "awake", one.awake_percent,
+    measured(Percent) "awake_percent", "awake", one.awake_percent,
         "Time that the engine kept the CPU awake, of the time that it has run";
     measured(Count) "spells", "times", one.spells,
         "Times that the CPU was kept ready, awake or in naps";

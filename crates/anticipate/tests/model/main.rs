@@ -108,7 +108,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// 5 %, give or take what steps cost, and 90 %.
+/// 5%, give or take what steps cost, and 90%.
 fn assert_covers(told: &Told, first: usize) {
     let (early, late) = told.coverage(first);
     assert!((0.01..=0.12).contains(&early), "before early_ns: {early}");

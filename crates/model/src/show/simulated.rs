@@ -111,7 +111,7 @@ pub fn percentiles<'a>(rows: &[SimulatedPolicy]) -> Section<'a> {
     let section = Section::new("simulated", "Simulated response times").titled();
     let section = match rows.iter().find_map(|(_, simulated)| *simulated) {
         Some(one) => section.text(format!(
-            "{} for each policy; ± is the {} % interval.",
+            "{} for each policy; ± is the {}% interval.",
             counted(one.requests, "request"),
             digits(one.confidence * 100.0)
         )),
@@ -207,7 +207,7 @@ fn runs(one: &Simulated) -> String {
     };
     let s = if one.replications == 1 { "" } else { "s" };
     let interval = match one.response_mean.half_width {
-        Some(_) => format!("± is the {} % interval", digits(one.confidence * 100.0)),
+        Some(_) => format!("± is the {}% interval", digits(one.confidence * 100.0)),
         None => "one run gives no interval".to_owned(),
     };
     format!(

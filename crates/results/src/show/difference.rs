@@ -13,15 +13,15 @@ const COLUMNS: &[Column<StateComparison>] = &columns!(|one|
     words "state", "state", one.state.as_str(), "The requested idle state";
     words "source", "source", one.source.as_str(), "What woke the CPU";
     measured(Ns) "comparison.median.difference_ns", "median", signed(Some(&one.comparison.median)),
-        "Difference of the medians, with its 95 % interval";
+        "Difference of the medians, with its 95% interval";
     measured(Ns) "comparison.p99.difference_ns", "p99", signed(one.comparison.p99.as_ref()),
-        "Difference of the 99th percentiles, with its 95 % interval";
+        "Difference of the 99th percentiles, with its 95% interval";
     estimated(Share) "comparison.b_slower", "slower", one.comparison.b_slower,
         "Share of pairs of wakes in which the second result's takes longer";
     estimated(Share) "comparison.b_slower_low", "95% from", one.comparison.b_slower_low,
-        "Lower end of its 95 % interval";
+        "Lower end of its 95% interval";
     estimated(Share) "comparison.b_slower_high", "to", one.comparison.b_slower_high,
-        "Upper end of its 95 % interval";
+        "Upper end of its 95% interval";
     estimated(Of("")) "comparison.p_value", "p-value", p_value(one.comparison.p_value),
         "By Brunner and Munzel's test";
     estimated(Of("")) "adjusted_p_value", "adjusted", p_value(one.adjusted_p_value),
@@ -51,7 +51,7 @@ pub fn differences(views: &Views<'_>) -> Section<'static> {
         "Latencies are skewed, so no normal distribution is supposed: the test is Brunner and \
          Munzel's (does a wake of the one result take longer than one of the other more often than \
          not?), its p-value is adjusted for the number of states (Holm), and the differences of \
-         quantiles have 95 % intervals from order statistics.",
+         quantiles have 95% intervals from order statistics.",
     );
     let keys = views.keys();
     others.iter().fold(section, |section, other| {

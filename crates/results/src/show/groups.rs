@@ -179,7 +179,7 @@ mod tests {
     fn exactly_the_datapoints_beyond_p99_9_are_outliers() {
         let columns = columns_of("C1", "timer", (1..=20_500).rev());
         let groups = Groups::of(&columns).unwrap();
-        // 99.9 % of 20 500 is 20 479.5: the 20 480th is p99.9, and 20 lie beyond it.
+        // 99.9% of 20 500 is 20 479.5: the 20 480th is p99.9, and 20 lie beyond it.
         assert_eq!(groups.groups[0].outliers, (0..20).collect::<Vec<u32>>());
     }
 

@@ -78,9 +78,9 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
     measured(Count) detail "exceedance.exceeded", "wakes beyond", row.exceeded(),
         "Wakes that took longer than the driver's exit latency";
     estimated(Share) detail "exceedance.low", "95% from", row.exceedance(|one| one.low),
-        "Lower end of its 95 % interval";
+        "Lower end of its 95% interval";
     estimated(Share) detail "exceedance.high", "to", row.exceedance(|one| one.high),
-        "Upper end of its 95 % interval";
+        "Upper end of its 95% interval";
 );
 
 /// First on a page; last on a terminal, which may be too narrow for it.
@@ -96,9 +96,9 @@ const TAIL: &[Column<Row>] = &columns!(|row|
         "The latency that few wakes exceed, by a fit to the tail";
     estimated(Ns) "tail.estimated.quantile_low_ns", "95% from",
         row.tail(|tail| tail.quantile_low_ns),
-        "Lower end of its 95 % interval";
+        "Lower end of its 95% interval";
     estimated(Ns) "tail.estimated.quantile_high_ns", "to", row.tail(|tail| tail.quantile_high_ns),
-        "Upper end of its 95 % interval";
+        "Upper end of its 95% interval";
     estimated(Of("")) detail "tail.estimated.shape", "shape ξ", row.tail(|tail| tail.shape),
         "Shape of the generalised Pareto distribution";
     estimated(Of("")) detail "tail.estimated.fit_p_value", "fit's p-value",

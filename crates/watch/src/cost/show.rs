@@ -126,8 +126,8 @@ const FORBIDDING: &[Column<Forbidding>] = &columns!(|one|
     words "replaced_by", "replacement", replacement(one.replaced_by),
         "What replaces each wait for a CPU in a forbidden state";
     estimated(Ns) "saved_ns", "would save", one.saved_ns, "Time saved, over all waits";
-    estimated(Ns) "saved_low_ns", "95% from", one.saved_low_ns, "Lower end of its 95 % interval";
-    estimated(Ns) "saved_high_ns", "to", one.saved_high_ns, "Upper end of its 95 % interval";
+    estimated(Ns) "saved_low_ns", "95% from", one.saved_low_ns, "Lower end of its 95% interval";
+    estimated(Ns) "saved_high_ns", "to", one.saved_high_ns, "Upper end of its 95% interval";
 );
 
 /// The columns of every table, by the list of its rows in `cost.json`.

@@ -22,13 +22,13 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
     words "disabled", "now", on(one.state.disabled.map(|disabled| !disabled)), "Is it on now?";
     measured(Count) "usage", "uses", one.state.usage, "Entries since boot";
     measured(Us) "time_us", "time", one.state.time_us, "Time in it since boot";
-    measured(Of("%")) "time_share_percent", "share", one.time_share_percent,
+    measured(Percent) "time_share_percent", "share", one.time_share_percent,
         "Of the CPUs' time since boot; of all idle time where the uptime is unknown";
-    measured(Of("%")) detail "rejected", "rejected", rejected(&one.state),
+    measured(Percent) detail "rejected", "rejected", rejected(&one.state),
         "Requests that hardware or firmware rejected, of all requests; a count in the JSON";
-    measured(Of("%")) "above", "above", percent(one.state.above, one.state.usage),
+    measured(Percent) "above", "above", percent(one.state.above, one.state.usage),
         "Uses for which a shallower state would have been right, of all uses; a count in the JSON";
-    measured(Of("%")) "below", "below", percent(one.state.below, one.state.usage),
+    measured(Percent) "below", "below", percent(one.state.below, one.state.usage),
         "Uses for which a deeper state would have been right, of all uses; a count in the JSON";
 );
 

@@ -108,7 +108,7 @@ fn a_leap_of_the_clock_takes_no_silence_with_it() {
     assert!(gaps.iter().all(|gap| gap.end - gap.start == GAP_US));
 }
 
-/// The clock goes on in sleep where it shows at least 98 % of what the kernel says.
+/// The clock goes on in sleep where it shows at least 98% of what the kernel says.
 #[test]
 fn a_clock_goes_on_in_sleep_if_it_shows_the_time_asleep() {
     let apart = |asleep: Us, at: Us| {
@@ -197,7 +197,7 @@ fn what_was_said_after_the_clock_leaped_is_set_back_with_it() {
             10_140_000,
         )
     );
-    // 98 % of it are the 3 s before the first word; but the sleep does not begin before the last one.
+    // 98% of it are the 3 s before the first word; but the sleep does not begin before the last one.
     let (apart, up, ..) = slept(3_061_224);
     assert_eq!((apart, up), (Some(3_061_224), Some(10 * SECOND)));
     // Here the clock leaped behind the first word.
