@@ -40,7 +40,7 @@ pub struct Args {
     /// The CPU to measure [default: the one that serves the fewest interrupts]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
-    /// How the waking is seen [default: bpf where it can be had]
+    /// How wake-ups are recorded [default: bpf if available]
     #[arg(long, value_name = "PROBE")]
     probe: Option<ProbeChoice>,
     /// What wakes the CPU; several are measured in turn
@@ -126,7 +126,10 @@ enum ProtocolChoice {
 
 fn parse_distances(text: &str) -> Result<Distances, String> {
     let (min, max) = text.split_once("..").unwrap_or((text, text));
-    let ns = |text| Ok::<_, String>(parse::time(text, "100us")?.as_nanos() as u64);
+    let ns = |text| {
+        let ns = parse::time(text, "100us")?.as_nanos();
+        Ok::<_, String>(u64::try_from(ns).unwrap_or(u64::MAX))
+    };
     Distances::new(ns(min)?, ns(max)?).map_err(|error| error.to_string())
 }
 
@@ -155,7 +158,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => match crate::report::beside(&folder) {
             Ok(report) => Some(report),
             Err(error) => {
-                exit::say(format_args!("no report: {error:#}"));
+                exit::say(format_args!("no report: {}", exit::one_line(&error)));
                 None
             }
         },

@@ -194,7 +194,7 @@ fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said, "intel_idle.max_cstate=1\n");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("for want of datapoints"), "{said}");
+    assert!(said.contains("too few datapoints"), "{said}");
 
     let text = printed(&result(&folder.path().join("again")), &flags[..4]);
     // ln 0.05 / ln (1 - 1/10 000), rounded up.

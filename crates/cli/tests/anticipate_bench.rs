@@ -87,7 +87,7 @@ fn what_cannot_be_meant_is_one_line() {
         (vec!["--size", "1000"], "no multiple of 512"),
         (vec!["--size", "0"], "not a size"),
         (vec!["--file-size", "1"], "--file-size 1 bytes: is less"),
-        (vec!["--file-size", "5000"], "is no multiple of 512"),
+        (vec!["--file-size", "5000"], "is not a multiple of 512"),
         (vec!["--gaps", "1"], "no unit; write 1ms"),
         (vec!["--gaps=-1ms"], "cannot be negative"),
         (vec!["--gaps", "1min"], "too long: at most 10s"),

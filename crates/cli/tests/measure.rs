@@ -64,6 +64,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2_and_leaves_nothing() {
         (["--distance", "0us..100us"], "above 0"),
         (["--distance", "1ns..100us"], "valid are"),
         (["--distance", "1ms..100s"], "valid are"),
+        (["--distance", "18446744074s"], "valid are"),
         (["--distance", "far"], "not a time such as 100us"),
         (["--duration", "0s"], "above zero"),
         (["--datapoints", "0"], "1 or more"),
@@ -116,7 +117,7 @@ fn a_result_that_is_to_be_where_no_folder_is_is_refused_before_anything_is_measu
     for out in [&file, Path::new("/dev/null"), &file.join("below")] {
         let ended = measure(out, &["--duration", "10min"]);
         assert_eq!(ended.code, 2, "{}", ended.stderr);
-        assert!(ended.stderr.contains("is no folder"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("is not a folder"), "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     }
     assert_eq!(fs::read_to_string(file).unwrap(), "mine");

@@ -38,7 +38,10 @@ fn bad_input_gets_one_line() {
             "/nonexistent",
         ),
         (&["path", "--ping", "--out", occupied], "is there already"),
-        (&["path", "--ping", "--out", "/proc/version"], "no folder"),
+        (
+            &["path", "--ping", "--out", "/proc/version"],
+            "not a folder",
+        ),
     ] {
         complains(reveille().args(arguments), 2, words);
     }

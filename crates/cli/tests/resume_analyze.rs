@@ -269,6 +269,7 @@ fn bad_input_gets_one_line() {
     let flat = file("flat.csv", "time,watts\n0,20\n1,20\n2,20\n");
     for (arguments, words) in [
         (&["/nonexistent"][..], "no such file"),
+        (&[log, "--power", "/nonexistent"], "No such file"),
         (
             &[folder.path().to_str().unwrap()],
             "neither dmesg.txt nor trace.txt",
@@ -287,7 +288,7 @@ fn bad_input_gets_one_line() {
         (&[log, log, "--power", &flat], "belongs to one machine"),
         (&[log, "--power-offset", "3s"], "--power"),
         (&["-", "-"], "once only"),
-        (&[log, "--out", log], "is no page of reveille"),
+        (&[log, "--out", log], "is not a page of reveille"),
         (&[log, "--json", "--out", "-"], "name a file"),
         (&[log, "--title", "t"], "--out"),
     ] {
@@ -300,10 +301,9 @@ fn bad_input_gets_one_line() {
     for (arguments, words) in [
         (&[nothing.as_str()][..], "no suspend"),
         (&[&empty], "empty"),
-        (&[log, "--power", "/nonexistent"], "/nonexistent"),
         (&[log, "--power", &temperatures], "no column of watts"),
         (&[log, "--power", &flat], "never drops"),
-        (&[log, "--power", log], "no power meter's file"),
+        (&[log, "--power", log], "not a power meter's file"),
     ] {
         complains(
             reveille().args(["resume", "analyze"]).args(arguments),

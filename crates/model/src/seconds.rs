@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Seconds {
         }
         let time = from.deserialize_any(Reader)?;
         match time.0.is_nan() {
-            true => Err(D::Error::custom("nan is no time")),
+            true => Err(D::Error::custom("nan is not a time")),
             false => Ok(time),
         }
     }
@@ -110,6 +110,6 @@ mod tests {
         let expected = "expected a time such as \"50ms\", or a number of seconds";
         assert!(why("true").contains(expected), "{}", why("true"));
         let nan = toml::from_str::<std::collections::BTreeMap<String, Seconds>>("time = nan");
-        assert!(nan.unwrap_err().message().contains("nan is no time"));
+        assert!(nan.unwrap_err().message().contains("nan is not a time"));
     }
 }

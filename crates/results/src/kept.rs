@@ -69,7 +69,7 @@ pub fn parse<T: DeserializeOwned>(
     let wrong = |error: serde_json::Error| {
         // It quotes the file, which may have any character.
         let error = error.to_string().replace(char::is_control, " ");
-        format!("is no {file} of reveille, or was cut short: {error}")
+        format!("is not a {file} of reveille, or was cut short: {error}")
     };
     // The version comes first: a newer file may differ in everything else.
     match schema::version(text).map_err(wrong)? {
@@ -79,7 +79,7 @@ pub fn parse<T: DeserializeOwned>(
              reveille"
         )),
         None => Err(format!(
-            "has no schema_version; it is no {file} of reveille"
+            "has no schema_version; it is not a {file} of reveille"
         )),
     }
 }
@@ -114,9 +114,9 @@ mod tests {
         assert!(refused(NAP, 2).contains("schema version 3"));
         // A newer one may have another form altogether.
         assert!(refused(b"{\"schema_version\": 4, \"hours\": 1}", 3).contains("version 4"));
-        assert!(refused(&NAP[..20], 3).contains("is no nap.json of reveille"));
+        assert!(refused(&NAP[..20], 3).contains("is not a nap.json of reveille"));
         assert!(refused(b"{\"minutes\": 1}", 3).contains("no schema_version"));
-        assert!(refused(b"[]", 3).contains("is no nap.json"));
+        assert!(refused(b"[]", 3).contains("is not a nap.json"));
         let broken = br#"{"schema_version": 3, "minutes": 1, "kind": "a\nb"}"#;
         assert!(!refused(broken, 3).contains('\n'), "{}", refused(broken, 3));
     }

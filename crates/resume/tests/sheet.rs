@@ -193,7 +193,7 @@ fn power_is_drawn_with_the_time_asleep() {
 #[test]
 fn what_is_no_analysis_is_said_in_a_line() {
     let error = read(b"{}").unwrap_err();
-    assert!(error.contains("is no analysis"), "{error}");
+    assert!(error.contains("is not an analysis"), "{error}");
 }
 
 /// Browsers cut what is longer than 2^25 units: a call of a minute did not get to its end.

@@ -818,7 +818,7 @@ fn what_failed_is_told_with_its_stage_and_what_never_returned_first() {
     let mut later = ends.clone();
     later.number = 5;
     later.stages = whole(5).stages;
-    // A call that is no log's last word, in a log that is cut elsewhere, is nothing to tell.
+    // A call that is not a log's last word, in a log that is cut elsewhere, is nothing to tell.
     let machine = machine(vec![first, ends, goes_on, a_second, later]);
     let failed = |cycle: usize, how: &'static str, what: &str| Failed {
         cycle,
@@ -1036,7 +1036,7 @@ fn a_change_that_needs_devices_says_why_the_log_has_none() {
     let why = no_devices(machine(vec![whole(1)]).shown(), Half::Resume).unwrap();
     assert_eq!(
         why,
-        "The log has no device times of the resume: its devices are unknown. The kernel logs them \
+        "The log has no device times: the devices are unknown. The kernel logs them \
          after `echo 1 > /sys/power/pm_print_times` (stages: pm_debug_messages); `reveille resume \
          capture` does both."
     );
@@ -1048,8 +1048,7 @@ fn a_change_that_needs_devices_says_why_the_log_has_none() {
     // CPUs are no devices.
     assert_eq!(
         asks(Change::Cpus(1)),
-        "1 CPUs: nothing in the resume is named so; `reveille resume analyze LOG --top 50` lists its \
-         devices"
+        "1 CPU: no CPU comes on after another one in this resume"
     );
     let stage = Change::set("stage:resume=1ms").unwrap();
     assert!(asked(vec![whole(1)], &question(stage)).is_ok());
@@ -1077,7 +1076,7 @@ fn figures(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
 const LAST: i64 = 10_000_000_000_000_000;
 const LONGEST: i64 = 10_000_000_000_000;
 
-/// The most that a figure of this key may be; `None`: it is no time.
+/// The most that a figure of this key may be; `None`: it is not a time.
 fn most(at: &str) -> Option<i64> {
     let mut keys = at.rsplit('/');
     let key = keys.next().unwrap_or_default();
@@ -1242,7 +1241,7 @@ fn an_older_json_lacks_what_it_did_not_know() {
     json["version"] = 0.into();
     assert_eq!(
         read(&json).unwrap_err(),
-        "has version 0, and this program knows 3; take a newer reveille"
+        "has version 0, and this program knows 1 to 3"
     );
     // A cycle by itself likewise.
     let mut json = serde_json::to_value(full()).unwrap();

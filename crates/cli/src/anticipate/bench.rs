@@ -127,7 +127,7 @@ fn parse_io_size(text: &str) -> Result<usize, String> {
     const MOST: u64 = 64 << 20;
     match parse::size(text)? {
         size if !size.is_multiple_of(SECTOR) => {
-            Err("is no multiple of 512 bytes, which direct I/O needs".into())
+            Err("is not a multiple of 512 bytes, which direct I/O needs".into())
         }
         size if size > MOST => Err("is more than 64 MiB".into()),
         size => Ok(size as usize),

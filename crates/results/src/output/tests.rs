@@ -222,7 +222,7 @@ fn what_is_no_folder_and_what_was_removed_meanwhile_are_errors() {
     ] {
         let made = Folder::make(&path, Naming::ByUser);
         assert!(
-            matches!(&made, Err(Error::Refused { why, .. }) if why.starts_with("is no folder")),
+            matches!(&made, Err(Error::Refused { why, .. }) if why.starts_with("is not a folder")),
             "{path:?}"
         );
     }
@@ -251,7 +251,7 @@ fn links_of_ones_own_lead_on() {
             "nowhere",
             "is a symbolic link to nowhere, which is not there",
         ),
-        ("file", "is no folder"),
+        ("file", "is not a folder"),
     ] {
         let link = place.out().join(format!("to-{target}"));
         symlink(target, &link).unwrap();

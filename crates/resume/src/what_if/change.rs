@@ -195,6 +195,7 @@ impl std::fmt::Display for Change {
         match self {
             Change::Without(pattern) => write!(f, "without {pattern}"),
             Change::Defer(pattern) => write!(f, "defer {pattern}"),
+            Change::Cpus(1) => write!(f, "1 CPU"),
             Change::Cpus(cpus) => write!(f, "{cpus} CPUs"),
             Change::Set { what, us } => {
                 match what {
