@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What every program begins with, and the kernel types that they use, with only the fields used.
- * CO-RE relocates the fields by name, so no vmlinux.h is needed.
+ * What every program begins with, and the kernel types that they use, with only the fields used: of
+ * all crates, here alone. CO-RE relocates the fields by name, so no vmlinux.h is needed.
  */
 #ifndef REVEILLE_KERNEL_H
 #define REVEILLE_KERNEL_H
 
 #include <linux/types.h>
 #include <linux/bpf.h>
+#include <linux/version.h>
 #include <stdbool.h>
 #include <bpf/bpf_core_read.h>
 #include <bpf/bpf_helpers.h>
@@ -15,6 +16,22 @@
 
 /* The state with which power:cpu_idle reports the end of idle (include/trace/events/power.h). */
 #define PWR_EVENT_EXIT ((unsigned int)-1)
+
+/* A kernel thread's work: <linux/bpf.h> has it since Linux 6.10. */
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 10, 0)
+struct bpf_wq {
+	__u64 __opaque[2];
+} __attribute__((aligned(8)));
+#endif
+
+enum cpuhp_state {
+	CPUHP_ONLINE,
+};
+
+enum req_flag_bits {
+	__REQ_SYNC,
+	__REQ_RAHEAD,
+};
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
@@ -24,7 +41,14 @@ struct timerqueue_node {
 	ktime_t expires;
 };
 
+struct hrtimer_cpu_base {
+	unsigned int cpu;
+	unsigned int hres_active : 1;
+	ktime_t expires_next;
+};
+
 struct hrtimer_clock_base {
+	struct hrtimer_cpu_base *cpu_base;
 	ktime_t offset;
 };
 
@@ -97,14 +121,51 @@ struct css_set {
 	struct cgroup *dfl_cgrp;
 };
 
+struct rq {
+	unsigned int nr_running;
+};
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
 struct task_struct {
 	unsigned int flags;
 	int pid;
+	int tgid;
 	unsigned int __state;
+	struct sched_entity se;
 	int on_cpu;
 	int wake_cpu;
 	char comm[16];
 	struct css_set *cgroups;
+};
+
+struct worker_pool {
+	int cpu; /* -1: any */
+};
+
+struct pool_workqueue {
+	struct worker_pool *pool;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int cmd_flags;
+	unsigned int __data_len;
 };
 
 struct bpf_iter__task {
