@@ -118,14 +118,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_has_a_unit_and_is_above_zero() {
+    fn a_time_has_a_unit_and_is_positive() {
         assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("0s").unwrap_err(), "must be above zero");
         assert!(duration("30").unwrap_err().starts_with("not a duration"));
     }
 
     #[test]
-    fn shares_are_percents_of_time() {
+    fn shares_are_percentages_of_time() {
         assert_eq!(share("5%"), Ok(0.05));
         assert_eq!(share("0.5%"), Ok(0.005));
         for bad in ["5", "-1%", "101%", "NaN%", "%", "inf%"] {
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_name_cannot_lead_out_of_the_folder() {
+    fn a_host_name_cannot_leave_the_folder() {
         assert_eq!(one_name("sklep0.example.org"), "sklep0.example.org");
         assert_eq!(one_name("../../etc/x"), "_.._etc_x");
         assert_eq!(one_name("a b\n"), "a_b_");
