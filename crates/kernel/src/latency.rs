@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_would_not_take_is_refused_and_says_why() {
+    fn a_value_that_the_kernel_rejects_is_refused_with_the_reason() {
         for (text, why) in [
             ("-1us", "negative"),
             ("-5", "negative"),
