@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_nothing_is_unknown_and_nothing_of_it_is_none() {
+    fn a_share_of_zero_is_unknown_unless_it_is_zero() {
         assert_eq!(percent(Some(0), Some(0)), Value::Number(0.0));
         assert_eq!(percent(Some(1), Some(0)), Value::Unknown);
         assert_eq!(percent(None, Some(4)), Value::Unknown);
