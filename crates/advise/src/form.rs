@@ -9,6 +9,7 @@ mod kernel;
 mod service;
 
 use reveille_kernel::cpulist;
+use reveille_show::quantity::quoted;
 use serde::Serialize;
 
 use crate::setting::Bound;
@@ -125,15 +126,6 @@ fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
         _ => return None,
     };
     Some(format!("reveille limit --deepest {deepest}{cpus}"))
-}
-
-/// A name as a shell and systemd take it: `haltpoll idle` is one.
-pub fn quoted(name: &str) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
-    match name.bytes().all(plain) {
-        true => name.to_owned(),
-        false => format!("'{}'", name.replace('\'', "'\\''")),
-    }
 }
 
 fn limit(setting: &Setting, target: &Target) -> Form {

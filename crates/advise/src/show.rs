@@ -35,7 +35,7 @@ const COLUMNS: &[Column<Row>] = &columns!(|row|
     words "state", "state", row.state.state.as_str(), "The idle state";
     words "standing", "verdict", standing(&row.state),
         "`allowed`; `within` the budget, but deeper than a state that is not; `exceeds` it; `not \
-         shown`, for want of datapoints; `off` when it was measured; `no sleep` for a state that polls";
+         shown`, with too few datapoints; `off` when it was measured; `no sleep` for a state that polls";
     words "source", "source", row.figure(|one| one.source.clone()), "What woke the CPU";
     driver(Us) "driver_exit_latency_us", "driver", row.state.driver_exit_latency_us,
         "The driver's exit latency";

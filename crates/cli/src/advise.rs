@@ -10,13 +10,13 @@ use reveille_advise::{
     Answer, Confidence, Demand, Error, Latency, Percentile, Question, Target, form, machine, show,
 };
 use reveille_kernel::Root;
-use reveille_kernel::latency::parse_bound;
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
 use crate::chosen;
 use crate::exit::{self, Failure};
 use crate::printed::{Printed, To};
+use crate::value;
 
 /// Show which idle states may be allowed for a latency budget, and how to set that.
 ///
@@ -41,13 +41,13 @@ Columns:
   over       datapoints over the budget
   share ≤    upper bound of the share of wakes over the budget, with that confidence
 
-Exit codes: 0 with any answer, also that no state may stay; 3 where the setting cannot be written in
+Exit codes: 0 for any answer, even that no state is allowed; 3 where the setting cannot be written in
 the form that was asked for.")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
     result: PathBuf,
     /// The longest that a wake may take, such as 50us; 0 asks for no sleep at all
-    #[arg(long, value_name = "TIME", value_parser = parse_bound, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = value::bound, allow_hyphen_values = true)]
     budget: Option<u32>,
     /// Write the driver's table anew from what was measured: intel_idle.table= (Linux 7.0)
     #[arg(long, conflicts_with = "max")]
@@ -59,7 +59,7 @@ pub struct Args {
     /// Judge by the maximum that was seen: a maximum, and no guarantee
     #[arg(long, conflicts_with = "percentile")]
     max: bool,
-    /// How sure it has to be, per cent
+    /// Confidence, per cent
     #[arg(long, value_name = "PERCENT", default_value = "95")]
     confidence: Confidence,
     /// The latency to compare with the budget
@@ -68,7 +68,7 @@ pub struct Args {
     /// Print the setting in one form alone, ready for a file
     #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown", "full"])]
     form: Option<FormChoice>,
-    /// What becomes of the target residencies in --table
+    /// How --table sets target residencies
     #[arg(
         long,
         value_name = "RULE",
@@ -95,7 +95,7 @@ enum LatencyChoice {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ResidencyChoice {
-    /// They stay, unless the kernel's rules lift them
+    /// Keep them, unless the kernel requires larger ones
     Keep,
     /// The driver's ratio of residency to latency is kept
     Scale,

@@ -1,45 +1,13 @@
-//! What flags of several commands choose: times, shares, `--root`, `--cpu`, `--out`.
+//! What flags of several commands choose: `--root`, `--cpu`, `--out`.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use reveille_kernel::{Identity, Idle, Root, cpulist};
 use reveille_results::output::{Folder, Naming};
 
 use crate::exit::Failure;
-
-/// CPUs as a flag names them. (clap takes a bare `Vec` for a repeated flag.)
-#[derive(Debug, Clone)]
-pub struct CpuList(Vec<u32>);
-
-impl CpuList {
-    /// For clap's `value_parser`.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        match cpulist::parse(text) {
-            Some(cpus) if !cpus.is_empty() => Ok(Self(cpus)),
-            _ => Err("not a list of CPUs such as 0-3,8".to_owned()),
-        }
-    }
-}
-
-/// A time above zero, for clap's `value_parser`.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(Duration::ZERO) => Err("must be above zero".to_owned()),
-        parsed => parsed.map_err(|_| "not a duration such as 30s or 5min".to_owned()),
-    }
-}
-
-/// `5%`, from 0 to 100, for clap's `value_parser`.
-pub fn share(text: &str) -> Result<f64, String> {
-    let percent = text
-        .strip_suffix('%')
-        .and_then(|number| number.parse::<f64>().ok());
-    match percent {
-        Some(percent) if (0.0..=100.0).contains(&percent) => Ok(percent / 100.0),
-        _ => Err("not a share of time such as 5%, from 0% to 100%".to_owned()),
-    }
-}
+use crate::value::CpuList;
 
 /// The running machine, or the recorded one in `folder`.
 pub fn root(folder: Option<&Path>) -> anyhow::Result<Root> {
@@ -116,22 +84,6 @@ pub fn naming(out: Option<&Path>) -> Naming {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_time_has_a_unit_and_is_positive() {
-        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
-        assert_eq!(duration("0s").unwrap_err(), "must be above zero");
-        assert!(duration("30").unwrap_err().starts_with("not a duration"));
-    }
-
-    #[test]
-    fn shares_are_percentages_of_time() {
-        assert_eq!(share("5%"), Ok(0.05));
-        assert_eq!(share("0.5%"), Ok(0.005));
-        for bad in ["5", "-1%", "101%", "NaN%", "%", "inf%"] {
-            assert!(share(bad).is_err(), "{bad}");
-        }
-    }
 
     #[test]
     fn a_host_name_cannot_leave_the_folder() {

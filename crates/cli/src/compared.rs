@@ -46,15 +46,12 @@ impl Kept {
     ) -> About {
         let folder = || Some(self.out.as_deref()?.file_name()?.to_string_lossy().into());
         let name = self.name.clone().or_else(folder);
-        let words = std::env::args_os();
         About {
             schema_version,
-            tool: concat!("reveille ", env!("CARGO_PKG_VERSION")).into(),
+            tool: kept::tool(),
             name: name.unwrap_or_else(|| workload.to_owned()),
-            started: humantime::format_rfc3339_seconds(started).to_string(),
-            command_line: words
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect(),
+            started: kept::instant(started),
+            command_line: kept::command_line(),
             ended,
             machine: Identity::read(&machine.root),
             driver: machine.idle.driver.clone(),

@@ -12,6 +12,7 @@ use std::time::SystemTime;
 use reveille_advise::MachineResult;
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Identity, Idle, Root, requests};
+use reveille_results::kept;
 use reveille_results::output::{Existing, Folder};
 use reveille_watch::cost::{About, Cost, Ended, FILE, show};
 
@@ -44,9 +45,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         &followed.tallies,
         About {
             subject: reveille_watch::cost::Subject {
-                tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
-                started: humantime::format_rfc3339_seconds(started).to_string(),
-                command_line: std::env::args().collect(),
+                tool: kept::tool(),
+                started: kept::instant(started),
+                command_line: kept::command_line(),
                 workload: followed.workload,
                 ended: followed.ended,
                 machine: Identity::read(&root),

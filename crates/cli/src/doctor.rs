@@ -1,6 +1,6 @@
 //! `reveille doctor`: what this kernel, CPU and user allow.
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use reveille_kernel::features::{self, Feature, Group, Plan, Presence, names};
@@ -52,9 +52,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.missing {
         features.retain(|feature| !feature.presence.is_yes());
     }
-    let mut out = terminal::stdout();
     match args.json {
         true => {
+            let mut out = BufWriter::new(terminal::data());
             let json = Json {
                 features: &features,
                 measure_will_use: plan.as_ref().ok(),
@@ -62,8 +62,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             };
             serde_json::to_writer_pretty(&mut out, &json).map_err(io::Error::from)?;
             writeln!(out)?;
+            out.flush()?;
         }
-        false => write(&features, plan.as_ref(), &mut out)?,
+        false => write(&features, plan.as_ref(), &mut terminal::stdout())?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -73,18 +74,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn probes(features: &[Feature]) -> Feature {
     // Any CPU: nothing is launched.
     let presence = match reveille_measure::try_bpf(0) {
-        Ok(()) => Presence::Yes("tried: loaded and attached, and off again".to_owned()),
+        Ok(()) => Presence::Yes("tried: loaded, attached and detached".to_owned()),
         Err(error) => {
             let tracing = features::find(features, names::TRACING);
             match tracing.map(|tracing| &tracing.presence) {
                 Some(Presence::Denied(why)) => Presence::Denied(why.clone()),
                 _ => {
                     let error = error.to_string();
-                    // It sends the reader here.
-                    let why = error
-                        .split(": `reveille doctor`")
-                        .next()
-                        .unwrap_or_default();
+                    let why = error.strip_suffix(reveille_kernel::Error::SEE_DOCTOR);
+                    let why = why.unwrap_or(&error);
                     Presence::No(format!("tried, and refused: {why}"))
                 }
             }
@@ -92,7 +90,7 @@ fn probes(features: &[Feature]) -> Feature {
     };
     let brings = match presence {
         Presence::Denied(_) => "run as root (sudo reveille ...)",
-        _ => "what is missing above; where nothing is, a report of this with the kernel's release",
+        _ => "enable what is missing above; if nothing is, report a bug with the kernel's release",
     };
     let costs =
         "no BPF probe: --probe user measures to the waiting thread, with scheduling in the figure";

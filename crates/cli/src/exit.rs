@@ -162,7 +162,7 @@ fn code(error: &anyhow::Error) -> u8 {
 }
 
 /// The error and its causes; a cause whose words the error before it holds already is left out.
-fn one_line(error: &anyhow::Error) -> String {
+pub fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error
         .chain()

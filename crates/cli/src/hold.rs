@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_advise::hold::{Options, Plan};
 use reveille_advise::{MachineResult, show};
-use reveille_kernel::{Idle, Journal, journal, latency};
+use reveille_kernel::{Idle, Journal, journal};
 use reveille_results::statistics::Percentile;
 
-use crate::chosen::{self, CpuList};
+use crate::chosen;
 use crate::command::As;
 use crate::printed::{Printed, To};
 use crate::until::Until;
+use crate::value::{self, CpuList};
 
 /// Hold a bound on wake latency while a command runs.
 ///
@@ -45,12 +46,12 @@ pub struct Args {
     #[arg(
         long,
         value_name = "TIME",
-        value_parser = latency::parse_bound,
+        value_parser = value::bound,
         allow_hyphen_values = true
     )]
     latency: u32,
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
-    #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus)]
     cpu: Option<CpuList>,
     /// Judge states by the latencies measured in this result, not by the driver's table alone
     #[arg(long, value_name = "DIR")]

@@ -8,12 +8,13 @@ use reveille_advise::show;
 use reveille_kernel::limits::{self, Limit, Plan};
 use reveille_kernel::{Idle, Journal, journal};
 
-use crate::chosen::{self, CpuList};
+use crate::chosen;
 use crate::command::As;
 use crate::exit::{self, Failure};
 use crate::printed::{Printed, To};
 use crate::restore;
 use crate::until::Until;
+use crate::value::{self, CpuList};
 
 /// Disable idle states while a command runs, or until `reveille restore`.
 ///
@@ -42,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', group = "what")]
     disable: Vec<String>,
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
-    #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus)]
     cpu: Option<CpuList>,
     /// Keep the limit until `reveille restore` or the next boot
     #[arg(long, conflicts_with_all = ["command", "dry_run"])]

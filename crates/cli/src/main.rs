@@ -28,6 +28,7 @@ mod states;
 mod top;
 mod trial;
 mod until;
+mod value;
 
 use std::process::ExitCode;
 

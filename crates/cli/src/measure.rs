@@ -11,11 +11,13 @@ use reveille_measure::{Distances, Options, Protocol, Recorder};
 use reveille_results::description::{Description, Ended, Probe};
 use reveille_results::output::Folder;
 use reveille_results::{ResultFolder, show};
+use reveille_show::parse;
 
 use crate::chosen::{default_folder, naming};
 use crate::exit::{self, Failure};
 use crate::printed::{Printed, To};
 use crate::signals;
+use crate::value;
 
 /// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
 ///
@@ -38,7 +40,7 @@ pub struct Args {
     /// The CPU to measure [default: the one that serves the fewest interrupts]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
-    /// How the waking is seen [default: bpf where it can be had]
+    /// How wake-ups are recorded [default: bpf if available]
     #[arg(long, value_name = "PROBE")]
     probe: Option<ProbeChoice>,
     /// What wakes the CPU; several are measured in turn
@@ -50,10 +52,10 @@ pub struct Args {
     )]
     source: Vec<SourceChoice>,
     /// End after N datapoints in all
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     datapoints: Option<u64>,
     /// End after this time of measuring [default: 30s, unless --datapoints or a sweep ends it]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = value::duration)]
     duration: Option<Duration>,
     /// How far ahead a wake-up is launched: a range, drawn from log-uniformly, or one distance
     /// [default: 100us..8ms; a sweep's: 300us..8ms]
@@ -69,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "PROTOCOL", default_value = "random")]
     protocol: ProtocolChoice,
     /// Datapoints at each distance of a sweep [default: 1500]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     sweep_datapoints: Option<u64>,
     /// Each distance of a sweep is this many times the one before [default: 1.1]
     #[arg(long, value_name = "FACTOR")]
@@ -122,13 +124,12 @@ enum ProtocolChoice {
     Sweep,
 }
 
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "not a duration such as 30s or 1.5ms".to_owned())
-}
-
 fn parse_distances(text: &str) -> Result<Distances, String> {
     let (min, max) = text.split_once("..").unwrap_or((text, text));
-    let ns = |text| Ok::<_, String>(parse_duration(text)?.as_nanos() as u64);
+    let ns = |text| {
+        let ns = parse::time(text, "100us")?.as_nanos();
+        Ok::<_, String>(u64::try_from(ns).unwrap_or(u64::MAX))
+    };
     Distances::new(ns(min)?, ns(max)?).map_err(|error| error.to_string())
 }
 
@@ -157,7 +158,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => match crate::report::beside(&folder) {
             Ok(report) => Some(report),
             Err(error) => {
-                exit::say(format_args!("no report: {error:#}"));
+                exit::say(format_args!("no report: {}", exit::one_line(&error)));
                 None
             }
         },

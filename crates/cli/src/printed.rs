@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use reveille_results::output::Folder;
 use reveille_show::sheet::Sheet;
 use reveille_show::text::{self, Detail};
-use reveille_show::{markdown, terminal};
+use reveille_show::{markdown, quantity, terminal};
 use serde::Serialize;
 
 /// In which form a result is printed.
@@ -24,11 +24,9 @@ pub struct Printed {
 
 /// Adds the fact where a result is kept, and the command that makes a page of it.
 pub fn kept_in(folder: &Folder, sheet: &mut Sheet<'_>) {
-    let folder = folder.path().display();
-    sheet.fact(
-        "Kept in",
-        format!("{folder}; `reveille report {folder}` makes a page"),
-    );
+    let path = folder.path().display().to_string();
+    let command = format!("reveille report {}", quantity::quoted(&path));
+    sheet.fact("Kept in", format!("{path}; `{command}` makes a page"));
 }
 
 /// Where a sheet for people goes.

@@ -73,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 "{file}: makes a page of its own, without other results and without --filter"
             )));
         }
-        let text = fs::read(&file).with_context(|| file.display().to_string())?;
+        let text = fs::read(&file).map_err(reveille_kernel::Error::at(&file))?;
         let html = page(&text, args.title.as_deref())
             .map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
         write(&output, &html)?;
@@ -266,7 +266,7 @@ pub fn page_file(path: &Path, option: &str, naming: Naming) -> anyhow::Result<Ou
         return Ok(output);
     }
     Err(Failure::usage(format!(
-        "{}: exists and is no page of reveille; choose another file with {option}",
+        "{}: exists and is not a page of reveille; choose another file with {option}",
         path.display()
     )))
 }

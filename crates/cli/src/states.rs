@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use reveille_kernel::Idle;
 use reveille_watch::states::{States, show};
 
-use crate::chosen::{self, CpuList};
+use crate::chosen;
 use crate::printed::{Printed, To};
+use crate::value::{self, CpuList};
 
 /// Show the CPUs' idle states: the driver's figures, what is allowed, and how each was used.
 ///
@@ -32,7 +33,7 @@ With --full also:
   rejected       requests that hardware or firmware rejected, per cent of all requests")]
 pub struct Args {
     /// Only these CPUs, as a list such as 0-3,8
-    #[arg(long, value_name = "LIST", value_parser = CpuList::parse)]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus)]
     cpu: Option<CpuList>,
     /// Read a recorded machine: a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR")]

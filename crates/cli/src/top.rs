@@ -1,6 +1,5 @@
 //! `reveille top`: what sleeps, what wakes it and what holds it awake, again and again.
 
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use reveille_show::terminal;
 use reveille_top::{About, Form, Refresh};
 
 use crate::signals::ending;
+use crate::value;
 
 /// Show live what sleeps, what wakes it, and what holds it awake.
 ///
@@ -26,14 +26,14 @@ Examples:
   sudo reveille top --json --count 60 > minute.jsonl  an object a line
   sudo reveille top --csv --interval 10s > day.csv
 
-Ends with q, Ctrl-C, SIGTERM or the terminal; the exit code is then 0. Without colour by NO_COLOR,
-in ASCII where the locale is not UTF-8.")]
+Ends with q, Ctrl-C, SIGTERM or the terminal; the exit code is then 0. NO_COLOR disables colour;
+without a UTF-8 locale the view is ASCII.")]
 pub struct Args {
     /// Refresh after this time: 100ms or longer
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_interval)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::interval)]
     interval: Duration,
     /// End after N refreshes
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     count: Option<u64>,
     /// Print tables, as is done where standard output is no terminal
     #[arg(long)]
@@ -44,18 +44,6 @@ pub struct Args {
     /// Print a line for each figure of each state, CPU and waker at each refresh
     #[arg(long, conflicts_with_all = ["text", "json"])]
     csv: bool,
-}
-
-/// Watching is to be no load: a refresh costs some milliseconds.
-const SHORTEST: Duration = Duration::from_millis(100);
-
-fn parse_interval(text: &str) -> Result<Duration, String> {
-    let interval = humantime::parse_duration(text);
-    let interval = interval.map_err(|_| "not a duration such as 1s or 500ms".to_owned())?;
-    match interval < SHORTEST {
-        true => Err("too often: 100ms is the shortest".to_owned()),
-        false => Ok(interval),
-    }
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -84,11 +72,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// `None`: the view in a terminal, and no stream.
 fn form(args: &Args) -> Option<Form> {
-    let dumb = std::env::var("TERM").is_ok_and(|kind| kind == "dumb");
     match (args.json, args.csv) {
         (true, _) => Some(Form::Json),
         (_, true) => Some(Form::Csv),
-        _ if args.text || !io::stdout().is_terminal() || dumb => Some(Form::Text),
+        _ if args.text || !terminal::is_live() => Some(Form::Text),
         _ => None,
     }
 }

@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use regex::Regex;
-use reveille_kernel::latency::parse_bound;
 use reveille_show::terminal;
 use reveille_trial::result::{FILE, Plan, SCHEMA_VERSION, Trial};
 use reveille_trial::run;
@@ -21,8 +20,8 @@ use reveille_trial::workload::{
 use crate::command::As;
 use crate::compared::{self, Kept};
 use crate::exit::Failure;
-use crate::measure::parse_duration;
 use crate::printed::To;
+use crate::value;
 use crate::{chosen, exit, signals};
 
 /// Run one workload under several idle settings and compare.
@@ -76,7 +75,7 @@ pub struct Args {
     higher_is_better: bool,
 
     /// Latency bounds to compare, too: 20us,100us
-    #[arg(long, value_name = "LATENCY", value_delimiter = ',', value_parser = parse_bound)]
+    #[arg(long, value_name = "LATENCY", value_delimiter = ',', value_parser = value::bound)]
     latency: Vec<u32>,
     /// Your own setting: 'hold --latency 50us --cpu 2', 'limit --disable C6'; may be repeated
     #[arg(long, value_name = "LINE", value_parser = parse_line)]
@@ -86,22 +85,22 @@ pub struct Args {
     settings: Vec<String>,
 
     /// Rounds; each setting has a turn in each
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=200))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value::count(1..=200_u32))]
     rounds: u32,
     /// Requests in each turn
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value::count(1..=1_000_000_u32))]
     requests: u32,
     /// Mean pause from a reply to the next request; each is drawn from half to one and a half of it
-    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = value::time("20ms"))]
     interval: Duration,
     /// Bytes of payload in a request [default: 56 for --ping, 64 for --echo]
     #[arg(long, value_name = "BYTES")]
     size: Option<usize>,
     /// Longest wait for a reply
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::time("1s"))]
     timeout: Duration,
     /// Time that a setting is in force before its turn counts
-    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = value::time("200ms"))]
     settle: Duration,
     /// CPU that sends requests and waits for replies [default: the scheduler's choice]
     #[arg(long, value_name = "N", conflicts_with = "command")]

@@ -194,7 +194,7 @@ fn a_state_forbidden_for_lack_of_datapoints_is_reported_beside_a_form() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said, "intel_idle.max_cstate=1\n");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("for want of datapoints"), "{said}");
+    assert!(said.contains("too few datapoints"), "{said}");
 
     let text = printed(&result(&folder.path().join("again")), &flags[..4]);
     // ln 0.05 / ln (1 - 1/10 000), rounded up.
@@ -286,7 +286,7 @@ fn invalid_arguments_get_one_line_and_exit_code_2() {
     for (flags, word) in [
         (&["--budget", "-5us"][..], "negative"),
         (&["--budget", "50"], "unit"),
-        (&["--budget", "soon"], "latency"),
+        (&["--budget", "soon"], "not a time"),
         (&["--budget", "50us", "--percentile", "100"], "below 100"),
         (&["--budget", "50us", "--percentile", "50"], "above 50"),
         (&["--budget", "50us", "--percentile", "p99"], "99.9"),

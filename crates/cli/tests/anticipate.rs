@@ -28,7 +28,7 @@ fn bad_input_gets_one_line() {
         (&["--pid", "99999999"], "no process 99999999"),
         (&["--cgroup", "no-such-group"], "no-such-group"),
         (&["--op", "erase"], "not an operation"),
-        (&["--budget", "5"], "such as 5%"),
+        (&["--budget", "5"], "no unit; write 5%"),
         (&["--budget", "0%"], "budget"),
         (&["--budget", "200%"], "from 0% to 100%"),
         (&["--lead", "0s"], "lead"),

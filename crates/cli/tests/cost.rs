@@ -4,6 +4,8 @@ mod complains;
 mod elsewhere;
 mod program;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output};
 use std::sync::Arc;
@@ -207,7 +209,8 @@ fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_passed_on() {
         .args(["cost", "--out"])
         .arg(&out)
         .args(["--", "sh", "-c"])
-        .arg("for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.005; done; exit 7"));
+        .arg("for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.005; done; exit 7")
+        .arg(OsStr::from_bytes(b"not UTF-8: \xe9")));
     if ended.code == 3 {
         println!("skipped: {TEST}: {}", ended.stderr.trim());
         return;

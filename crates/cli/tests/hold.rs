@@ -89,7 +89,7 @@ fn bad_input_gets_one_line() {
         (&["--latency", "100"], "no unit; write 100us"),
         (&["--latency", "2000s"], "beyond what the kernel takes"),
         (&["--latency", "1.5us"], "fraction"),
-        (&["--latency", "soon"], "not a latency"),
+        (&["--latency", "soon"], "not a time"),
         (&[], "--latency"),
         (&["--latency", "1ms", "--cpu", "4000"], "no CPU 4000"),
         (&["--latency", "1ms", "--cpu", "x"], "not a list of CPUs"),

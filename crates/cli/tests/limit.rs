@@ -160,7 +160,7 @@ fn a_disabled_state_is_enabled_while_it_is_the_deepest() {
     };
     let said = dry(folder.path(), &["--deepest", "C3"]);
     assert!(said.contains("3  C3       33  off  on\n"), "{said}");
-    assert!(said.contains("C3 was off on CPUs 0-55"), "{said}");
+    assert!(said.contains("C3 was disabled on CPUs 0-55"), "{said}");
     let said = dry(folder.path(), &["--deepest", "C6"]);
     assert!(said.contains("3  C3       33  off  off\n"), "{said}");
 }

@@ -65,9 +65,10 @@ fn invalid_arguments_get_one_line_and_exit_code_2_and_leave_nothing() {
         (["--distance", "0us..100us"], "above 0"),
         (["--distance", "1ns..100us"], "valid are"),
         (["--distance", "1ms..100s"], "valid are"),
-        (["--distance", "far"], "not a duration"),
-        (["--duration", "0s"], "nothing to measure"),
-        (["--datapoints", "0"], "nothing to measure"),
+        (["--distance", "18446744074s"], "valid are"),
+        (["--distance", "far"], "not a time such as 100us"),
+        (["--duration", "0s"], "above zero"),
+        (["--datapoints", "0"], "1 or more"),
         (["--source", "card"], "card"),
         (["--sweep-factor", "1"], "factor"),
         (["--sweep-factor", "1.000000001"], "at most 1000 steps"),
@@ -117,7 +118,7 @@ fn a_result_path_without_a_parent_folder_is_refused_before_measuring() {
     for out in [&file, Path::new("/dev/null"), &file.join("below")] {
         let ended = measure(out, &["--duration", "10min"]);
         assert_eq!(ended.code, 2, "{}", ended.stderr);
-        assert!(ended.stderr.contains("is no folder"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("is not a folder"), "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     }
     assert_eq!(fs::read_to_string(file).unwrap(), "mine");

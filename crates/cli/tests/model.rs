@@ -185,7 +185,7 @@ fn a_page_is_written_and_other_files_are_not_overwritten() {
     assert!(std::fs::read_to_string(&page).unwrap().contains("figure 7"));
     text(&["sweep", "--out", path]);
     std::fs::write(&page, "mine").unwrap();
-    assert!(refused(&["sweep", "--out", path]).contains("is no page of reveille"));
+    assert!(refused(&["sweep", "--out", path]).contains("is not a page of reveille"));
     assert_eq!(std::fs::read_to_string(&page).unwrap(), "mine");
 }
 
@@ -229,7 +229,7 @@ fn wrong_use_is_one_line() {
         ),
         (
             vec!["sweep", "--best-timeout", "nap 50 ms", "--budget", "soon"],
-            "is no time",
+            "not a time such as 50ms",
         ),
     ] {
         let said = refused(&arguments);
@@ -247,6 +247,13 @@ fn wrong_use_is_one_line() {
         std::fs::write(&wrong, format!("{table} = 3\n")).unwrap();
         let said = refused(&["run", "--params", wrong.to_str().unwrap()]);
         assert!(said.contains("expected a table"), "{said}");
+    }
+    for flags in [
+        &["run", "--params", "nowhere.toml"][..],
+        &["simulate", "--trace", "nowhere.csv"],
+        &["from", "nowhere.json"],
+    ] {
+        assert!(refused(flags).contains("No such file"), "{flags:?}");
     }
     std::fs::write(&wrong, b"\xff\xfe").unwrap();
     assert!(refused(&["run", "--params", wrong.to_str().unwrap()]).contains("is not text"));
@@ -359,7 +366,7 @@ fn a_file_that_is_no_analysis_is_refused_in_one_line() {
         "{said}"
     );
     std::fs::write(&path, "dmesg").unwrap();
-    assert!(refused(&["from", &path]).contains("is no analysis"));
+    assert!(refused(&["from", &path]).contains("is not an analysis"));
 }
 
 /// A result of `measure`: 200 wakes from C1, 5 µs each.

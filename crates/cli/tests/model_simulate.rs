@@ -164,10 +164,10 @@ fn wrong_use_is_reported_in_one_line() {
         (&["--dispatcher", "nearest"], "least-loaded"),
         (&["--dispatcher", "packing:0"], "1 or above"),
         (&["--servers", "0"], "--servers"),
-        (&["--horizon", "5"], "is no time"),
+        (&["--horizon", "5"], "no unit; write 5ms"),
         (&["--horizon", "0"], "above 0"),
-        (&["--horizon", "-3s"], "above 0"),
-        (&["--horizon", "inf"], "not for ever"),
+        (&["--horizon", "-3s"], "cannot be negative"),
+        (&["--horizon", "inf"], "finite"),
         (&["--utilisation", "1e-300"], "rounding"),
     ] {
         let said = refused(arguments);

@@ -26,19 +26,22 @@ fn bad_input_gets_one_line() {
         ),
         (&["path", "--nic", ""], "no interface \"\""),
         (&["path", "--nic", "../lo"], "no interface"),
-        (&["path", "--nic", "lo", "--port", "0"], "1..=65535"),
+        (&["path", "--nic", "lo", "--port", "0"], "from 1 to 65535"),
         (
             &["path", "--ping", "--duration", "0s"],
             "must be above zero",
         ),
         (&["path", "--ping", "--duration=-1s"], "--duration"),
-        (&["path", "--ping", "--count", "0"], "1..="),
+        (&["path", "--ping", "--count", "0"], "from 1 to 1000000"),
         (
             &["path", "--ping", "--result", "/nonexistent"],
             "/nonexistent",
         ),
         (&["path", "--ping", "--out", occupied], "is there already"),
-        (&["path", "--ping", "--out", "/proc/version"], "no folder"),
+        (
+            &["path", "--ping", "--out", "/proc/version"],
+            "not a folder",
+        ),
     ] {
         complains(reveille().args(arguments), 2, words);
     }

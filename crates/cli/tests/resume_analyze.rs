@@ -269,25 +269,26 @@ fn bad_input_gets_one_line() {
     let flat = file("flat.csv", "time,watts\n0,20\n1,20\n2,20\n");
     for (arguments, words) in [
         (&["/nonexistent"][..], "no such file"),
+        (&[log, "--power", "/nonexistent"], "No such file"),
         (
             &[folder.path().to_str().unwrap()],
             "neither dmesg.txt nor trace.txt",
         ),
         (&[log, "--cycle", "7"], "has 1 cycle,"),
-        (&[log, "--cycle", "0"], "1.."),
+        (&[log, "--cycle", "0"], "1 or more"),
         (
             &[log, "--without", "nosuch*"],
             "nothing in the resume is named so",
         ),
         (&[log, "--without", "a,,b"], "is empty"),
-        (&[log, "--set", "ata1=fast"], "is not a time"),
+        (&[log, "--set", "ata1=fast"], "not a time such as 50ms"),
         (&[log, "--set", "ata1"], "no '='"),
         (&[log, "--cpus", "0"], "not a number of CPUs"),
         (&[log, "--name", "a", "--name", "b"], "2 names for 1 log;"),
         (&[log, log, "--power", &flat], "belongs to one machine"),
         (&[log, "--power-offset", "3s"], "--power"),
         (&["-", "-"], "once only"),
-        (&[log, "--out", log], "is no page of reveille"),
+        (&[log, "--out", log], "is not a page of reveille"),
         (&[log, "--json", "--out", "-"], "name a file"),
         (&[log, "--title", "t"], "--out"),
     ] {
@@ -300,10 +301,9 @@ fn bad_input_gets_one_line() {
     for (arguments, words) in [
         (&[nothing.as_str()][..], "no suspend"),
         (&[&empty], "empty"),
-        (&[log, "--power", "/nonexistent"], "/nonexistent"),
         (&[log, "--power", &temperatures], "no column of watts"),
         (&[log, "--power", &flat], "never drops"),
-        (&[log, "--power", log], "no power meter's file"),
+        (&[log, "--power", log], "not a power meter's file"),
     ] {
         complains(
             reveille().args(["resume", "analyze"]).args(arguments),

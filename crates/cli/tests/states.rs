@@ -93,7 +93,7 @@ CPUs 0-55
 0  POLL     0       0  on    on     1281  0.02  0.0005      0   86.2
 1  C1       2       2  on    on    65381  2.90    0.09   0.32   7.55
 2  C1E     10      20  on    on    25341  5.16    0.16   15.1   15.8
-3  C3      33     100  off   off       0     0       0      0      0
+3  C3      33     100  off   off       0     0       0      -      -
 4  C6     133     400  on    on   546717  3228    99.8   68.5      0
 
 Note      share: of the time in the group's idle states.

@@ -188,7 +188,8 @@ pub fn cannot_load(error: libbpf_rs::Error) -> Error {
                 .into(),
         ),
         _ => Error::Cannot(format!(
-            "the kernel refuses the BPF programs ({error}): `reveille doctor` shows what it has"
+            "the kernel refuses the BPF programs ({error}){}",
+            Error::SEE_DOCTOR
         )),
     }
 }

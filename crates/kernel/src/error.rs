@@ -85,6 +85,9 @@ pub enum Error {
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
+    /// The end of messages that `reveille doctor` explains.
+    pub const SEE_DOCTOR: &str = "; `reveille doctor` shows what it has";
+
     /// Exit code of a usage error.
     pub const USAGE: u8 = 2;
     /// Exit code where this machine, kernel or user cannot do it.

@@ -13,7 +13,7 @@
 //! - [`pm_qos`]: latency bounds that processes hold, and their holders.
 //! - [`bounds`]: all that keeps CPUs from deep states: requests, limits, the command line.
 //! - [`energy`] and [`frequency`]: RAPL, batteries, cpufreq.
-//! - [`requests`]: holding a latency bound, on all CPUs or on some; [`latency`] reads one.
+//! - [`requests`]: holding a latency bound, on all CPUs or on some.
 //! - [`limits`]: which idle states CPUs may use.
 //! - [`affinity`]: which CPUs a thread may use.
 //! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
@@ -58,7 +58,6 @@ mod identity;
 mod idle;
 pub mod interrupts;
 pub mod journal;
-pub mod latency;
 pub mod limits;
 pub mod load;
 pub mod network;

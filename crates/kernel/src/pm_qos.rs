@@ -5,6 +5,7 @@
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::Path;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -38,6 +39,21 @@ pub fn current_bound_us() -> io::Result<Option<u32>> {
 
 fn bound(value: i32) -> Option<u32> {
     (value != NO_BOUND_US).then_some(value.max(0).unsigned_abs())
+}
+
+/// A latency bound as the kernel takes it, µs; zero allows no sleep.
+///
+/// # Errors
+/// One line: a fraction of a microsecond, or 2000 s and more, the kernel's "no bound".
+pub fn bound_us(time: Duration) -> Result<u32, String> {
+    let us = u32::try_from(time.as_micros()).unwrap_or(u32::MAX);
+    if us >= NO_BOUND_US.unsigned_abs() {
+        return Err("beyond what the kernel takes: it must be less than 2000s".into());
+    }
+    if !time.subsec_nanos().is_multiple_of(1000) {
+        return Err("a fraction of a microsecond; the kernel takes whole ones".into());
+    }
+    Ok(us)
 }
 
 /// Other processes that have the device open, and whether all processes could be examined: other users'
@@ -100,6 +116,18 @@ fn holder(pid: u32, process: &Path) -> Holder {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bound_is_a_whole_number_of_microseconds_below_the_kernels_no_bound() {
+        let bound = |ns| bound_us(Duration::from_nanos(ns));
+        assert_eq!(bound(0), Ok(0));
+        assert_eq!(bound(1_500_000), Ok(1500));
+        assert_eq!(bound(1_999_999_999_000), Ok(1_999_999_999));
+        assert!(bound(1500).unwrap_err().contains("fraction"));
+        assert!(bound(2_000_000_000_000).unwrap_err().contains("2000s"));
+        let longest = bound_us(Duration::MAX);
+        assert!(longest.unwrap_err().contains("2000s"));
+    }
 
     #[test]
     fn the_kernels_default_is_not_a_bound() {

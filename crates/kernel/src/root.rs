@@ -73,7 +73,7 @@ impl Root {
         Some(names)
     }
 
-    /// The file's number; `None` where it is absent or is no number.
+    /// The file's number; `None` where it is absent or is not a number.
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.trim().parse().ok()
     }

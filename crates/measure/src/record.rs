@@ -4,6 +4,7 @@ use std::time::SystemTime;
 
 use reveille_kernel::Identity;
 use reveille_results::description::{Description, Ended, Settings};
+use reveille_results::kept;
 use reveille_results::{Datapoint, ResultFolder, Writer, schema};
 use reveille_show::progress::Bar;
 
@@ -54,10 +55,10 @@ impl Recorder {
         settings.arming = outcome.arming.join("; ");
         Description {
             schema_version: schema::SCHEMA_VERSION,
-            tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
+            tool: kept::tool(),
             name: self.name.clone(),
-            started: humantime::format_rfc3339_seconds(self.started).to_string(),
-            command_line: std::env::args().collect(),
+            started: kept::instant(self.started),
+            command_line: kept::command_line(),
             probe: outcome.probe,
             ended: outcome.ended.clone(),
             machine: self.machine.clone(),

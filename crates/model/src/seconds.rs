@@ -1,5 +1,6 @@
 //! Times in parameter files: `"50ms"`, or a bare number of seconds.
 
+use reveille_show::parse;
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
@@ -25,43 +26,17 @@ pub(crate) fn read_all<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<f64>, D
     Ok(times.iter().map(|time| time.0).collect())
 }
 
-/// The units, and how many of them a second has: times are divided, not multiplied by a fraction,
-/// so that `38ms` is the number that `0.038` is.
-const UNITS: [(&str, f64); 5] = [
-    ("ns", 1e9),
-    ("us", 1e6),
-    ("µs", 1e6),
-    ("ms", 1e3),
-    ("s", 1.0),
-];
-const MINUTE: (&str, f64) = ("min", 60.0);
-const HOUR: (&str, f64) = ("h", 3600.0);
-
 /// A number with a unit: ns, us, ms, s, min or h. Zero needs none; `inf` is for ever.
 ///
 /// # Errors
-/// One line: what was given, and the valid forms.
-pub fn parse(text: &str) -> Result<f64, String> {
-    let trimmed = text.trim();
-    if trimmed == "inf" {
+/// One line: what was given, and why it is no such time.
+pub fn from_text(text: &str) -> Result<f64, String> {
+    if text.trim() == "inf" {
         return Ok(f64::INFINITY);
     }
-    let end = trimmed
-        .find(|character: char| !matches!(character, '0'..='9' | '.' | '-' | '+'))
-        .unwrap_or(trimmed.len());
-    let (number, unit) = (&trimmed[..end], trimmed[end..].trim());
-    let wrong = || format!("`{text}` is no time; give a number with a unit, such as 50ms or 1.5s");
-    let number: f64 = number.parse().map_err(|_| wrong())?;
-    if unit.is_empty() && number == 0.0 {
-        return Ok(0.0);
-    }
-    if let Some((_, longer)) = [MINUTE, HOUR].iter().find(|(name, _)| *name == unit) {
-        return Ok(number * longer);
-    }
-    let known = UNITS.iter().find(|(name, _)| *name == unit);
-    known
-        .map(|(_, a_second)| number / a_second)
-        .ok_or_else(wrong)
+    let time = parse::time(text, "50ms").map_err(|why| format!("`{text}`: {why}"))?;
+    // A division, not a multiplication by a fraction: `38ms` is the number that `0.038` is.
+    Ok(time.as_nanos() as f64 / 1e9)
 }
 
 impl<'de> Deserialize<'de> for Seconds {
@@ -73,7 +48,7 @@ impl<'de> Deserialize<'de> for Seconds {
                 to.write_str("a time such as \"50ms\", or a number of seconds")
             }
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Seconds, E> {
-                parse(text).map(Seconds).map_err(E::custom)
+                from_text(text).map(Seconds).map_err(E::custom)
             }
             fn visit_f64<E>(self, seconds: f64) -> Result<Seconds, E> {
                 Ok(Seconds(seconds))
@@ -87,7 +62,7 @@ impl<'de> Deserialize<'de> for Seconds {
         }
         let time = from.deserialize_any(Reader)?;
         match time.0.is_nan() {
-            true => Err(D::Error::custom("nan is no time")),
+            true => Err(D::Error::custom("nan is not a time")),
             false => Ok(time),
         }
     }
@@ -110,10 +85,11 @@ mod tests {
             ("0", 0.0),
             ("inf", f64::INFINITY),
         ] {
-            assert_eq!(parse(text), Ok(seconds), "{text}");
+            assert_eq!(from_text(text), Ok(seconds), "{text}");
         }
         for text in ["", "ms", "5", "5 apples", "1e3s", "--3s"] {
-            assert!(parse(text).unwrap_err().contains("is no time"), "{text}");
+            let why = from_text(text).unwrap_err();
+            assert!(why.starts_with(&format!("`{text}`: ")), "{why}");
         }
     }
 
@@ -130,10 +106,10 @@ mod tests {
             assert_eq!(read(json).unwrap(), Seconds(seconds), "{json}");
         }
         let why = |json: &str| read(json).unwrap_err().to_string();
-        assert!(why("\"5 apples\"").contains("`5 apples` is no time"));
+        assert!(why("\"5 apples\"").contains("`5 apples`: \"apples\" is not a unit of time"));
         let expected = "expected a time such as \"50ms\", or a number of seconds";
         assert!(why("true").contains(expected), "{}", why("true"));
         let nan = toml::from_str::<std::collections::BTreeMap<String, Seconds>>("time = nan");
-        assert!(nan.unwrap_err().message().contains("nan is no time"));
+        assert!(nan.unwrap_err().message().contains("nan is not a time"));
     }
 }

@@ -197,7 +197,7 @@ impl Description {
 pub fn read(text: &[u8]) -> Result<Description, Malformed> {
     let wrong = |error: serde_json::Error| {
         Malformed::new(format!(
-            "is no result.json of reveille, or was cut short: {error}"
+            "is not a result.json of reveille, or was cut short: {error}"
         ))
     };
     if text.iter().all(u8::is_ascii_whitespace) {
@@ -210,7 +210,7 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
         Some(version) => schema::check_version(version)?,
         None => {
             return Err(Malformed::new(
-                "has no schema_version; it is no result.json of reveille",
+                "has no schema_version; it is not a result.json of reveille",
             ));
         }
     }

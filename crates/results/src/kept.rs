@@ -2,6 +2,7 @@
 //! `trial.json`, `bench.json`), with the version of its schema in it.
 
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use reveille_kernel::Identity;
 use serde::de::DeserializeOwned;
@@ -34,6 +35,24 @@ pub struct About {
     pub governor: Option<String>,
 }
 
+/// The program and its arguments; bytes that are not UTF-8 are replaced.
+pub fn command_line() -> Vec<String> {
+    let words = std::env::args_os();
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
+}
+
+/// The version that writes a result: `reveille 0.1.0`.
+pub fn tool() -> String {
+    concat!("reveille ", env!("CARGO_PKG_VERSION")).to_owned()
+}
+
+/// An instant as results have it: RFC 3339, UTC, whole seconds.
+pub fn instant(time: SystemTime) -> String {
+    humantime::format_rfc3339_seconds(time).to_string()
+}
+
 /// Writes such a file into `folder`, which must not hold one.
 pub fn write(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
     let text = serde_json::to_vec(result).expect("a result is plain data");
@@ -50,7 +69,7 @@ pub fn parse<T: DeserializeOwned>(
     let wrong = |error: serde_json::Error| {
         // It quotes the file, which may have any character.
         let error = error.to_string().replace(char::is_control, " ");
-        format!("is no {file} of reveille, or was cut short: {error}")
+        format!("is not a {file} of reveille, or was cut short: {error}")
     };
     // The version comes first: a newer file may differ in everything else.
     match schema::version(text).map_err(wrong)? {
@@ -60,7 +79,7 @@ pub fn parse<T: DeserializeOwned>(
              reveille"
         )),
         None => Err(format!(
-            "has no schema_version; it is no {file} of reveille"
+            "has no schema_version; it is not a {file} of reveille"
         )),
     }
 }
@@ -95,9 +114,9 @@ mod tests {
         assert!(refused(NAP, 2).contains("schema version 3"));
         // A newer one may have an entirely different format.
         assert!(refused(b"{\"schema_version\": 4, \"hours\": 1}", 3).contains("version 4"));
-        assert!(refused(&NAP[..20], 3).contains("is no nap.json of reveille"));
+        assert!(refused(&NAP[..20], 3).contains("is not a nap.json of reveille"));
         assert!(refused(b"{\"minutes\": 1}", 3).contains("no schema_version"));
-        assert!(refused(b"[]", 3).contains("is no nap.json"));
+        assert!(refused(b"[]", 3).contains("is not a nap.json"));
         let broken = br#"{"schema_version": 3, "minutes": 1, "kind": "a\nb"}"#;
         assert!(!refused(broken, 3).contains('\n'), "{}", refused(broken, 3));
     }

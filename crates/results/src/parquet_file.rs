@@ -202,7 +202,7 @@ pub(crate) fn in_parts<R: ChunkReader + 'static>(
     let bytes = source.len();
     let file = trust::guarded(|| {
         SerializedFileReader::new(source).map_err(|error| {
-            Malformed::new(format!("is no Parquet file, or was cut short: {error}"))
+            Malformed::new(format!("is not a Parquet file, or was cut short: {error}"))
         })
     })?;
     trust::check(file.metadata(), bytes)?;
@@ -218,7 +218,7 @@ pub(crate) fn in_parts<R: ChunkReader + 'static>(
     let mut names = described.columns().iter().map(|column| column.name());
     if !names.any(|name| name == WAKE_LATENCY) {
         return Err(Malformed::new(
-            "has no column wake_latency_ns; it is no result of reveille",
+            "has no column wake_latency_ns; it is not a result of reveille",
         ));
     }
     let empty = || -> Vec<Column> { selected.iter().map(|(_, column)| column.clone()).collect() };
@@ -251,7 +251,7 @@ fn check_version(metadata: Option<&Vec<KeyValue>>) -> Result<(), Malformed> {
         .and_then(|pair| pair.value.as_deref());
     let Some(version) = version else {
         return Err(Malformed::new(
-            "has no schema version; it is no result of reveille",
+            "has no schema version; it is not a result of reveille",
         ));
     };
     match version.parse::<u32>() {
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(why(LATENCY, &[VERSION]), None);
         let other = ("writer", Some("2"));
         assert_eq!(why(LATENCY, &[other, VERSION, other]), None);
-        let none = "has no schema version; it is no result of reveille";
+        let none = "has no schema version; it is not a result of reveille";
         for metadata in [&[][..], &[other], &[(VERSION_KEY, None)]] {
             assert_eq!(why(LATENCY, metadata).unwrap(), none);
         }
@@ -454,7 +454,7 @@ mod tests {
         assert!(later.starts_with("has schema version 2, "), "{later}");
         assert_eq!(
             why("required int64 cpu;", &[VERSION]).unwrap(),
-            "has no column wake_latency_ns; it is no result of reveille"
+            "has no column wake_latency_ns; it is not a result of reveille"
         );
     }
 

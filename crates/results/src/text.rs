@@ -22,7 +22,7 @@ pub fn read(mut input: impl Read, most_mib: u64) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     (&mut input).take(HEAD_BYTES).read_to_end(&mut text)?;
     if is_no_text(&text) {
-        return Err(Error::new(ErrorKind::InvalidData, "it is no text"));
+        return Err(Error::new(ErrorKind::InvalidData, "it is not text"));
     }
     let most = most_mib << 20;
     let more = most.saturating_sub(text.len() as u64) + 1;
@@ -44,8 +44,8 @@ mod tests {
     #[test]
     fn binary_data_and_endless_text_are_refused() {
         let why = |read: io::Result<Vec<u8>>| read.unwrap_err().to_string();
-        assert_eq!(why(read(io::repeat(0), 1)), "it is no text");
-        assert_eq!(why(read(io::repeat(7), 1)), "it is no text");
+        assert_eq!(why(read(io::repeat(0), 1)), "it is not text");
+        assert_eq!(why(read(io::repeat(7), 1)), "it is not text");
         assert_eq!(why(read(io::repeat(b'y'), 1)), "it has more than 1 MiB");
         let whole = vec![b'y'; 1 << 20];
         assert_eq!(read(&whole[..], 1).unwrap(), whole);

@@ -56,7 +56,7 @@ fn a_damaged_parquet_file_is_refused() {
     }
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert!(refused(&path).contains("is no regular file"));
+    assert!(refused(&path).contains("is not a regular file"));
 }
 
 #[test]

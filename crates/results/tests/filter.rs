@@ -116,7 +116,7 @@ fn an_invalid_expression_shows_the_position() {
         ),
         ("wake_latency_ns = 3", 16, "\"=\" is written \"==\""),
         ("wake_latency_ns > 3us cpu", 22, "expected an operator"),
-        ("wake_latency_ns > 3min", 19, "\"min\" is no unit"),
+        ("wake_latency_ns > 3min", 19, "\"min\" is not a unit"),
         ("wake_latency_ns > 3µs", 19, "microseconds are written"),
         ("requested_state == C6", 19, "there is no column C6"),
         ("requested_state > \"C1\"", 16, "have no order"),

@@ -293,8 +293,8 @@ fn without_driver_figures_the_page_starts_with_the_medians() {
     let headline = headline.split("</p>").next().unwrap();
     assert_eq!(
         headline,
-        "The median wake latency is 2.5 µs from C1 (700 datapoints). There is no driver&#39;s \
-         figure to hold against it."
+        "The median wake latency is 2.5 µs from C1 (700 datapoints). The driver gives no \
+         exit latency to compare it with."
     );
     // If there is a driver's figure, the verdict is the main information.
     let html = page_of([server("one", 20_000, 1, 1.0)]);

@@ -245,10 +245,10 @@ fn other_files_get_one_line() {
     fs::remove_file(folder.path().join("datapoints.csv")).unwrap();
     refused(folder.path());
     fs::create_dir(folder.path().join("datapoints.csv")).unwrap();
-    assert!(refused(folder.path()).contains("is no regular file"));
+    assert!(refused(folder.path()).contains("is not a regular file"));
     fs::remove_dir(folder.path().join("datapoints.csv")).unwrap();
     std::os::unix::fs::symlink("/dev/null", folder.path().join("datapoints.csv")).unwrap();
-    assert!(refused(folder.path()).contains("is no regular file"));
+    assert!(refused(folder.path()).contains("is not a regular file"));
     assert!(refused(Path::new("/dev/null")).contains("neither a folder nor a regular file"));
     assert!(refused(Path::new("/no/such/result")).contains("No such file"));
 }

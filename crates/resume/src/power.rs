@@ -62,7 +62,7 @@ pub enum Format {
 /// Lines that gave no sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Their time or their power is no number.
+    /// Their time or their power is not a number.
     pub unreadable: usize,
     /// Below zero.
     pub negative: usize,

@@ -46,6 +46,18 @@ const TOOK: &str = "\
 [  101.000000] PM: suspend exit
 ";
 
+/// thinkbook13s: `[18446744066.766940] [Firmware Bug]: TSC ADJUST differs`.
+#[test]
+fn a_stamp_of_a_clock_below_zero_is_no_instant() {
+    let wrapped = TOOK.replace(
+        "[  100.391000]",
+        "[18446744066.766940] [Firmware Bug]: TSC ADJUST differs\n[  100.391000]",
+    );
+    assert_ne!(wrapped, TOOK);
+    assert_eq!(one(&wrapped), one(TOOK));
+    assert_eq!(log(&wrapped).left_out.torn_lines, 1);
+}
+
 #[test]
 fn the_devices_total_time_bounds_their_stages_if_no_other_line_does() {
     let cycle = one(TOOK);
@@ -916,5 +928,5 @@ fn zeros_of_a_serial_logger_do_not_disturb_a_meter_file() {
     let short = "time_s,power_w\n0,1\n1,2\n";
     assert_eq!(open(&format!("{short}\0")).unwrap(), open(short).unwrap());
     let error = open(&"\0".repeat(100)).unwrap_err().to_string();
-    assert!(error.ends_with("it is no text"), "{error}");
+    assert!(error.ends_with("it is not text"), "{error}");
 }

@@ -677,8 +677,8 @@ fn a_change_is_read_and_written_at_the_limits_of_its_numbers() {
         "\"ata1\": no '='; give a device and its time, as in 'ata1=50ms'"
     );
     assert_eq!(
-        Change::set("a=5m").unwrap_err().to_string(),
-        "\"5m\" is not a time; give a number of 0 or more with ns, us, ms or s, as in '50ms'"
+        Change::set("a=5x").unwrap_err().to_string(),
+        "\"5x\": \"x\" is not a unit of time; write ns, us, ms, s, min or h"
     );
     assert!(
         Change::set("stage:noirq=5ms")

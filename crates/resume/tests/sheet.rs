@@ -193,7 +193,7 @@ fn power_is_drawn_with_the_time_asleep() {
 #[test]
 fn a_file_that_is_no_analysis_is_reported_in_one_line() {
     let error = read(b"{}").unwrap_err();
-    assert!(error.contains("is no analysis"), "{error}");
+    assert!(error.contains("is not an analysis"), "{error}");
 }
 
 /// Browsers truncate lengths above 2^25 units: a call of a minute was cut.

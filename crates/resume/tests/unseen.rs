@@ -391,9 +391,10 @@ fn the_public_logs_have_no_negative_piece() {
         let Some(text) = public(&format!("{name}.txt")) else {
             return;
         };
-        for cycle in read(&text[..]).unwrap().cycles {
+        let cycles = read(&text[..]).unwrap().cycles;
+        for cycle in &cycles {
             for half in [Half::Suspend, Half::Resume] {
-                let graph = Graph::of_half(&cycle, &[], half);
+                let graph = Graph::of_half(cycle, &[], half);
                 for link in &graph.critical_path().links {
                     assert!(link.us() >= 0, "{name}, cycle {}: {link:?}", cycle.number);
                 }
@@ -580,7 +581,7 @@ fn an_endless_input_that_is_no_log_is_refused_in_one_line() {
         })
         .collect();
     for (bytes, words) in [
-        (&random[..], "no text"),
+        (&random[..], "not text"),
         (b"\0", "without the end of a line"),
         (
             b"a line of some program that has no time at all, and goes on and on and on\n",

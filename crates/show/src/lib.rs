@@ -15,6 +15,7 @@ pub mod html_table;
 pub mod markdown;
 pub mod markup;
 pub mod page;
+pub mod parse;
 pub mod progress;
 pub mod quantity;
 pub mod sheet;

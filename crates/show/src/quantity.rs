@@ -126,6 +126,15 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
+/// A name as a shell and systemd take it: `haltpoll idle` is one.
+pub fn quoted(name: &str) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
+    match name.bytes().all(plain) {
+        true => name.to_owned(),
+        false => format!("'{}'", name.replace('\'', "'\\''")),
+    }
+}
+
 /// A count with its thousands apart: `1,000,000`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();

@@ -11,6 +11,23 @@ use std::io::{self, IsTerminal, StderrLock, StdoutLock, Write};
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 
+/// Is standard output a terminal whose text can be written over?
+pub fn is_live() -> bool {
+    let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind.is_empty() || kind == "dumb");
+    io::stdout().is_terminal() && !is_dumb
+}
+
+/// Moves the cursor up by so many lines and clears what is below; standard output is a terminal.
+///
+/// # Errors
+/// Of the output.
+pub fn rewind(lines: usize) -> io::Result<()> {
+    match lines {
+        0 => Ok(()),
+        _ => write!(io::stdout(), "\x1b[{lines}A\x1b[J"),
+    }
+}
+
 /// Standard output for people.
 pub fn stdout() -> Shown<StdoutLock<'static>> {
     let styled = AutoStream::choice(&io::stdout()) != ColorChoice::Never;

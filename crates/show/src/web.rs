@@ -77,13 +77,19 @@ fn content(sheet: &Sheet<'_>, place: Place, body: &mut String) {
         }
         body.push_str("</dl>");
     }
-    for one in &sheet.sections {
-        section(one, place, body);
+    for (index, one) in sheet.sections.iter().enumerate() {
+        let before = &sheet.sections[..index];
+        let before = before.iter().filter(|other| other.id == one.id).count();
+        section(one, place, before, body);
     }
 }
 
-fn section(section: &Section<'_>, place: Place, html: &mut String) {
-    let (id, heading) = (section.id, escape(&section.heading));
+/// `before`: the number of sections with the same id before it.
+fn section(section: &Section<'_>, place: Place, before: usize, html: &mut String) {
+    let (mut id, heading) = (section.id.to_owned(), escape(&section.heading));
+    if before > 0 {
+        let _ = write!(id, "-{}", before + 1);
+    }
     let _ = match place {
         Place::Page => write!(html, "<section id=\"{id}\"><h2>{heading}</h2>"),
         Place::Subject(number) => {
@@ -148,7 +154,10 @@ mod tests {
         sheet.fact("Measured", "CPU 1");
         let states = Section::new("states", "States").chart(|| "<svg></svg>".into());
         sheet.section(states.table(Table::of("By state", COLUMNS, &STATES)));
+        sheet.section(Section::new("states", "States again").text("none"));
         let html = page(&sheet);
+        assert!(html.contains("<section id=\"states\"><h2>States</h2>"));
+        assert!(html.contains("<section id=\"states-2\"><h2>States again</h2>"));
         assert!(html.contains("id=\"outliers\">[]</script>"));
         sheet.data = json!([{ "count": 1 }]);
         assert!(page(&sheet).contains("id=\"outliers\">[{\"count\":1}]</script>"));

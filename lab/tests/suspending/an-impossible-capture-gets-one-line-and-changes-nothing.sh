@@ -6,7 +6,7 @@ capture="reveille resume capture --out /tmp/never"
   complains 3 'no standby: it offers freeze, mem' $capture --virtual-machine --mode standby
   complains 2 'mem, freeze or standby' $capture --virtual-machine --mode hibernate
   complains 2 'whole seconds' $capture --virtual-machine --wake-after 1500ms
-  complains 2 '1..=10000' $capture --virtual-machine --repeat 0
+  complains 2 'from 1 to 10000' $capture --virtual-machine --repeat 0
   # Later than the clock's alarm can be set.
   complains 3 'takes no alarm' $capture --virtual-machine --wake-after 400days
 

@@ -10,14 +10,14 @@ use crate::table::{Origin, Residency, Row, Table as Rewritten};
 const ROWS: &[Column<Row>] = &columns!(|row|
     words "state", "state", row.state.as_str(), "The idle state";
     measured(Count) "count", "datapoints", row.count, "Datapoints, of the source with the fewest";
-    measured(Ns) "measured_high_ns", "measured", row.measured_high_ns,
+    estimated(Ns) "measured_high_ns", "measured", row.measured_high_ns,
         "Upper bound of the percentile, by the source where it is largest";
     driver(Us) "driver_exit_latency_us", "exit: was", row.driver_exit_latency_us,
         "The driver's own exit latency";
-    measured(Us) "exit_latency_us", "now", row.exit_latency_us, "The exit latency to set";
+    estimated(Us) "exit_latency_us", "now", row.exit_latency_us, "The exit latency to set";
     driver(Us) "driver_target_residency_us", "residency: was", row.driver_target_residency_us,
         "The driver's own target residency";
-    measured(Us) "target_residency_us", "now", row.target_residency_us, "The target residency to set";
+    estimated(Us) "target_residency_us", "now", row.target_residency_us, "The target residency to set";
 );
 
 /// The columns of the table, by the list in the JSON of `--table` that holds its rows.

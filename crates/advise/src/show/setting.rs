@@ -3,12 +3,12 @@
 use reveille_kernel::cpulist;
 use reveille_results::description::cpu_name;
 use reveille_results::statistics::Floor;
-use reveille_show::quantity::{counted, listed, nanoseconds, share, three_digits};
+use reveille_show::quantity::{counted, listed, nanoseconds, quoted, share, three_digits};
 use reveille_show::sheet::{Section, Sheet};
 
 use super::evidence::{about, wanting};
 use crate::{
-    Advice, Answer, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice, form,
+    Advice, Answer, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice,
 };
 
 /// The setting's figures, where there is one.
@@ -161,7 +161,7 @@ fn alone(advice: &Advice) -> Option<String> {
     }
     let within = |state: &&str| !alone.contains(state);
     let forbidden = advice.forbidden().map(|one| one.state.as_str());
-    let others: Vec<String> = forbidden.filter(within).map(form::quoted).collect();
+    let others: Vec<String> = forbidden.filter(within).map(quoted).collect();
     Some(format!(
         "{} would be within the budget too, taken alone, but {} deeper than a state that is not. \
          `reveille limit --disable {}` leaves it; the confidence is then that of each state by \
@@ -208,7 +208,7 @@ fn covers(answer: &Answer<'_>) -> String {
     let cpu = cpu_name(answer.target.measured_cpu);
     match &answer.target.coverage {
         Coverage::Result => format!(
-            "{cpu} was measured; others are taken to be like it. On a machine with several \
+            "{cpu} was measured; others are assumed to be alike. On a machine with several \
              kinds of core give it with --root"
         ),
         Coverage::AllAlike => {
@@ -231,7 +231,7 @@ pub fn notes(answer: &Answer<'_>) -> Vec<String> {
     for state in &advice.states {
         if state.standing == Standing::Off {
             notes.push(format!(
-                "{} was disabled when it was measured, and is taken to stay so.",
+                "{} was disabled when it was measured, and is assumed to stay so.",
                 state.state
             ));
         }

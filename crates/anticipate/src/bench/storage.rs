@@ -24,7 +24,6 @@ use crate::{Error, Operation, Result};
 
 use buffer::Buffer;
 use polled::Polled;
-pub use size::parse as parse_size;
 pub use target::{Source, Target};
 
 /// The I/Os.

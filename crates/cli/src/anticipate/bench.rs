@@ -10,12 +10,14 @@ use reveille_anticipate::bench::compare::{self, Options, Waits};
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::show;
-use reveille_anticipate::bench::storage::{self, Source, parse_size};
+use reveille_anticipate::bench::storage::{self, Source};
 use reveille_kernel::Root;
+use reveille_show::parse;
 use reveille_trial::setting::Machine;
 
 use crate::compared::{self, Kept};
-use crate::{chosen, exit, signals};
+use crate::value;
+use crate::{exit, signals};
 
 /// Measure the benefit of anticipatory wake-up on this machine, and its cost.
 ///
@@ -48,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     dir: PathBuf,
     /// Size of the file of its own
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse::size)]
     file_size: u64,
     /// What an I/O does; writes go to the file of its own only
     #[arg(long, value_name = "OPERATION", default_value = "read", value_parser = operation())]
@@ -57,14 +59,14 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_io_size)]
     size: usize,
     /// I/Os in flight: one in each of N threads
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::count(1..=64_u32))]
     depth: u32,
     /// Idle times after each I/O
     #[arg(
         long,
         value_name = "TIMES",
         value_delimiter = ',',
-        value_parser = parse_gap,
+        value_parser = gap(),
         default_value = "0,100us,300us,1ms,3ms,10ms,30ms,100ms"
     )]
     gaps: Vec<Duration>,
@@ -76,19 +78,19 @@ pub struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policy)]
     policies: Vec<Policy>,
     /// Each policy has a turn in each round, for each idle time; intervals need 6
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=200))]
+    #[arg(long, value_name = "N", default_value_t = 7, value_parser = value::count(1..=200_u32))]
     rounds: u32,
     /// I/Os in a turn, at most
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value::count(1..=1_000_000_u64))]
     ios: u64,
     /// A turn ends after this time, even with fewer I/Os
-    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = parse_turn)]
+    #[arg(long, value_name = "TIME", default_value = "4s", value_parser = turn())]
     turn: Duration,
     /// I/Os before those that count, at most 10 ms apart, from which an engine learns
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(0..=1_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value::count(0..=1_000_000_u64))]
     warm_up: u64,
     /// Share of each CPU's time for which the engine may keep it awake
-    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = chosen::share)]
+    #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = value::share)]
     budget: f64,
     /// CPU on which the workload waits [default: one that serves few interrupts]
     #[arg(long, value_name = "N")]
@@ -105,33 +107,27 @@ fn operation() -> impl TypedValueParser<Value = Operation> {
     PossibleValuesParser::new(["read", "write"]).try_map(|name| name.parse::<Operation>())
 }
 
-fn parse_gap(text: &str) -> Result<Duration, String> {
-    /// With longer ones a run takes a day.
-    const LONGEST: Duration = Duration::from_secs(10);
-    if text.trim() == "0" {
-        return Ok(Duration::ZERO);
-    }
-    match crate::measure::parse_duration(text)? {
-        gap if gap > LONGEST => Err("is longer than 10 s".into()),
-        gap => Ok(gap),
-    }
+/// With longer ones a run takes a day.
+fn gap() -> impl value::Parser<Duration> {
+    value::time_within(
+        "1ms",
+        (Duration::ZERO, "0"),
+        (Duration::from_secs(10), "10s"),
+    )
 }
 
-fn parse_turn(text: &str) -> Result<Duration, String> {
-    match crate::measure::parse_duration(text)? {
-        turn if turn.is_zero() => Err("has to be above 0".into()),
-        turn if turn > Duration::from_secs(3600) => Err("is longer than an hour".into()),
-        turn => Ok(turn),
-    }
+fn turn() -> impl value::Parser<Duration> {
+    let least = (Duration::from_nanos(1), "1ns");
+    value::time_within("4s", least, (Duration::from_secs(3600), "1h"))
 }
 
 fn parse_io_size(text: &str) -> Result<usize, String> {
     /// What direct I/O takes on any disk, and what a disk takes at a time.
     const SECTOR: u64 = 512;
     const MOST: u64 = 64 << 20;
-    match parse_size(text)? {
+    match parse::size(text)? {
         size if !size.is_multiple_of(SECTOR) => {
-            Err("is no multiple of 512 bytes, which direct I/O needs".into())
+            Err("is not a multiple of 512 bytes, which direct I/O needs".into())
         }
         size if size > MOST => Err("is more than 64 MiB".into()),
         size => Ok(size as usize),

@@ -7,9 +7,9 @@ use std::time::Duration;
 use reveille_anticipate::{Operation, Readiness};
 use reveille_expect::server::MOST_CLIENTS;
 
-use crate::chosen;
 use crate::exit::Failure;
 use crate::printed::Printed;
+use crate::value;
 
 #[derive(clap::Args)]
 #[group(skip)]
@@ -33,16 +33,16 @@ pub struct Args {
     #[arg(long, value_name = "CGROUP")]
     cgroup: Option<PathBuf>,
     /// Share of a CPU's time that it may be kept awake
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = chosen::share)]
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = value::share)]
     budget: f64,
     /// Share of all CPUs' time together [default: as for each]
-    #[arg(long, value_name = "SHARE", value_parser = chosen::share)]
+    #[arg(long, value_name = "SHARE", value_parser = value::share)]
     budget_in_all: Option<f64>,
     /// Share of requests left alone at random, for comparison
-    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = chosen::share)]
+    #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = value::share)]
     control: f64,
     /// Wake this long before the completion [default: learnt from how late timers fire]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = value::time("30us"))]
     lead: Option<Duration>,
     /// A result of `measure`: the first leads are its wake latencies, not the driver's table
     #[arg(long, value_name = "RESULT", conflicts_with = "lead")]
@@ -52,14 +52,14 @@ pub struct Args {
     #[arg(long, value_name = "HOW", default_value = "chosen")]
     ready: Readiness,
     /// Length of a nap
-    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "10us", value_parser = value::time("10us"))]
     nap: Duration,
     /// End after this time [default: Ctrl-C]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = value::duration)]
     duration: Option<Duration>,
     /// Print statistics this often, with --json a line each time [default: 1s on a terminal, otherwise
     /// at the end]
-    #[arg(long, value_name = "TIME", value_parser = parse_interval)]
+    #[arg(long, value_name = "TIME", value_parser = value::interval)]
     interval: Option<Duration>,
     /// Show for whom CPUs were kept awake: the time, and the energy if power can be read
     #[arg(long)]
@@ -77,7 +77,7 @@ pub struct Args {
         default_value = "256",
         conflicts_with = "no_socket"
     )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=MOST_CLIENTS.into()))]
+    #[arg(value_parser = value::count(1..=MOST_CLIENTS))]
     clients: u32,
     /// Maximum number of wake-ups per second that the applications of a user other than root may cause
     /// on a CPU: an announcement takes up to three
@@ -87,19 +87,11 @@ pub struct Args {
         default_value = "100",
         conflicts_with = "no_socket"
     )]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(value_parser = value::count(1..=1_000_000_u32))]
     user_wakeups: u32,
     /// Serve no applications
     #[arg(long, conflicts_with = "socket")]
     no_socket: bool,
-}
-
-fn parse_interval(text: &str) -> Result<Duration, String> {
-    match humantime::parse_duration(text) {
-        Ok(interval) if interval >= Duration::from_millis(100) => Ok(interval),
-        Ok(_) => Err("too short: 100ms or more".to_owned()),
-        Err(_) => Err("not a duration such as 1s or 500ms".to_owned()),
-    }
 }
 
 #[cfg(not(feature = "bpf"))]

@@ -1,6 +1,6 @@
 //! Where the engine's statistics are shown while it runs.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 use std::time::Duration;
 
 use reveille_anticipate::live::{Live, show};
@@ -22,8 +22,7 @@ pub struct Screen<'a> {
 
 impl<'a> Screen<'a> {
     pub fn new(printed: &'a Printed, interval: Option<Duration>, accounting: bool) -> Self {
-        let dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        let terminal = io::stdout().is_terminal() && !dumb && printed.data().is_none();
+        let terminal = terminal::is_live() && printed.data().is_none();
         Self {
             printed,
             accounting,
@@ -44,13 +43,19 @@ impl<'a> Screen<'a> {
     /// The statistics at an interval.
     pub fn show(&mut self, live: &Live) -> anyhow::Result<()> {
         match self.interval {
-            Some(_) => self.last(live),
+            // What has left the screen cannot be written over.
+            Some(_) => self.draw(live, reveille_show::wrap::height()),
             None => Ok(()),
         }
     }
 
     /// The statistics at the end.
     pub fn last(&mut self, live: &Live) -> anyhow::Result<()> {
+        self.draw(live, None)
+    }
+
+    /// Of a sheet that is taller than `height` lines the end is shown.
+    fn draw(&mut self, live: &Live, height: Option<usize>) -> anyhow::Result<()> {
         let snapshot = live.snapshot()?;
         let sheet = show::sheet(&snapshot, self.accounting);
         if self.printed.json && self.interval.is_some() {
@@ -68,13 +73,13 @@ impl<'a> Screen<'a> {
         };
         let mut text = Vec::new();
         text::write(&sheet, detail, &mut text)?;
-        if self.lines > 0 {
-            write!(io::stdout(), "\x1b[{}A\x1b[J", self.lines)?;
-        }
+        let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+        let above = height.map_or(0, |height| lines.len().saturating_sub(height - 1));
+        terminal::rewind(self.lines)?;
         let mut out = terminal::stdout();
-        out.write_all(&text)?;
+        out.write_all(&lines[above..].concat())?;
         out.flush()?;
-        self.lines = text.iter().filter(|byte| **byte == b'\n').count();
+        self.lines = lines.len() - above;
         Ok(())
     }
 }

@@ -99,7 +99,7 @@ pub fn cgroup(root: &Root, name: &Path) -> anyhow::Result<(u64, i32, PathBuf)> {
     if !found.is_dir() || !is_cgroup2 {
         let folder = folder.display();
         return Err(Failure::usage(format!(
-            "--cgroup: {folder} is no folder of cgroup2"
+            "--cgroup: {folder} is not a folder of cgroup2"
         )));
     }
     let below = folder.canonicalize()?;

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use reveille_model::machine::{self, Machine, Worth};
 use reveille_model::parameters::Parameters;
@@ -115,7 +114,7 @@ fn machines(args: &Args) -> anyhow::Result<Vec<Machine>> {
         true => text::read(io::stdin().lock(), MOST_MIB),
         false => File::open(&args.file).and_then(|file| text::read(file, MOST_MIB)),
     };
-    let text = text.with_context(|| args.file.display().to_string())?;
+    let text = text.map_err(reveille_kernel::Error::at(&args.file))?;
     machine::read(&text, FORMAT, VERSION, args.machine.as_deref())
         .map_err(|error| wrong(args, &error))
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use anyhow::Context;
 use reveille_model::comparison::Comparison;
 use reveille_model::parameters::{Named, Parameters, Simulation};
 use reveille_model::show;
@@ -17,6 +16,7 @@ use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
 use crate::printed::{Printed, To};
 use crate::signals;
+use crate::value;
 use reveille_show::progress::Bar;
 
 /// Simulate servers behind a dispatcher: percentiles, bursts, recorded requests.
@@ -53,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "RESULT")]
     states: Option<PathBuf>,
     /// Servers behind the dispatcher [default: 1]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u32::MAX))]
     servers: Option<u32>,
     /// random, round-robin, least-loaded, or packing:N (the first awake server with fewer than N
     /// requests, else one that sleeps is woken) [default: random]
@@ -66,10 +66,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = source::parse_time, conflicts_with = "requests", allow_hyphen_values = true)]
     horizon: Option<f64>,
     /// Requests in each replication, to all servers [default: 100000]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     requests: Option<u64>,
     /// Independent runs, from which the intervals come [default: 10]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u32::MAX))]
     replications: Option<u32>,
     /// The same seed gives the same requests [default: 1]
     #[arg(long, value_name = "N")]
@@ -86,7 +86,9 @@ fn parse_dispatcher(text: &str) -> Result<Dispatcher, String> {
         ("least-loaded", _) => Ok(Dispatcher::LeastLoaded),
         (_, Some(("packing", number))) => bound(number)
             .map(|bound| Dispatcher::Packing { bound })
-            .ok_or_else(|| format!("`{number}` is no bound; give packing:N with N of 1 or above")),
+            .ok_or_else(|| {
+                format!("`{number}` is not a bound; give packing:N with N of 1 or above")
+            }),
         _ => Err("give random, round-robin, least-loaded or packing:N".to_owned()),
     }
 }
@@ -180,6 +182,6 @@ fn overrule(simulation: &mut Simulation, args: &Args) {
 
 fn read_trace(path: &Path) -> anyhow::Result<Trace> {
     let text = File::open(path).and_then(|file| text::read(file, 4096));
-    let text = text.with_context(|| path.display().to_string())?;
+    let text = text.map_err(reveille_kernel::Error::at(path))?;
     Trace::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use reveille_model::latencies::{self, Measured};
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
 use reveille_results::text;
 
 use crate::exit::Failure;
+use crate::value;
 
 /// Flags that `run`, `sweep` and `from` have in common.
 #[derive(clap::Args)]
@@ -32,8 +32,8 @@ pub struct SourceArgs {
     /// found by their names
     #[arg(long, value_name = "RESULT")]
     pub states: Option<PathBuf>,
-    /// Show what so many such servers draw in a year
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Show the yearly energy of this many servers
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     pub servers: Option<u64>,
     /// Money for a kWh, in any currency, with --servers
     #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
@@ -74,7 +74,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
     if let Some(price) = args.price {
         let Some(farm) = &mut parameters.farm else {
             return Err(Failure::usage(
-                "--price: says nothing without --servers, or [farm] in the parameters",
+                "--price needs --servers, or [farm] in the parameters",
             ));
         };
         farm.price_per_kwh = Some(price);
@@ -89,7 +89,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
 
 fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
     let text = File::open(path).and_then(|file| text::read(file, 64));
-    let text = text.with_context(|| path.display().to_string())?;
+    let text = text.map_err(reveille_kernel::Error::at(path))?;
     let text = String::from_utf8(text).map_err(|_| {
         Failure::usage(format!(
             "{}: is not text; parameters are TOML",
@@ -132,9 +132,9 @@ pub fn refused(error: reveille_model::Error) -> anyhow::Error {
 
 /// A time on the command line, in seconds.
 pub fn parse_time(text: &str) -> Result<f64, String> {
-    let seconds = reveille_model::seconds::parse(text)?;
+    let seconds = reveille_model::seconds::from_text(text)?;
     match seconds > 0.0 && seconds.is_finite() {
         true => Ok(seconds),
-        false => Err("give a time above 0, and not for ever".to_owned()),
+        false => Err("must be above 0 and finite".to_owned()),
     }
 }

@@ -18,7 +18,7 @@ use reveille_show::terminal;
 /// Power and response time of each policy at every load, and where policies cross.
 ///
 /// Without --params these are figures 7 and 8 of the paper: napping with transition times of 10, 50,
-/// 100 and 650 ms, and frequency scaling, by what a server without power management does.
+/// 100 and 650 ms, and frequency scaling, relative to a server without power management.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +29,7 @@ Examples:
   reveille model sweep --largest-transition 'nap 50 ms' DVFS --utilisation 0.3
   reveille model sweep --best-timeout 'nap 650 ms' --budget 200ms --utilisation 0.1
 
-Questions are answered, and a farm is reckoned, at --utilisation (or --rate, or [arrivals] in the
+Questions are answered, and a farm is computed, at --utilisation (or --rate, or [arrivals] in the
 parameters).")]
 pub struct Args {
     #[command(flatten)]

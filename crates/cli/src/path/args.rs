@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use reveille_kernel::network::{self, Interface};
 
-use crate::chosen;
 use crate::printed::Printed;
+use crate::value;
 
-/// Tell where the time goes for packets that reach this machine.
+/// Show where the time of incoming packets goes.
 ///
 /// BPF programs follow each packet from its interrupt to the reply to a ping, or to the first
 /// instruction of the program that it wakes, and say which idle state it met. What else makes
@@ -21,7 +21,7 @@ Examples:
   sudo reveille path --ping                     while another computer runs `ping -i 0.2 THIS`
   sudo reveille path --ping --count 100 --out pings; reveille report pings
   sudo reveille path --nic eth0 --port 53       until a name server's first instruction
-  sudo reveille path --ping --result RESULT     with what waking takes, by a measured result
+  sudo reveille path --ping --result RESULT     with an estimate of the wake latency
 
 The instant at which a packet reached the card is in no tracepoint: a row begins with the first code
 that the packet made run, unless its sender runs on this machine (loopback, veth).")]
@@ -33,13 +33,13 @@ pub struct Args {
     #[arg(long, value_name = "IF")]
     pub nic: Option<String>,
     /// Only packets to this TCP or UDP port
-    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = value::count(1..=u16::MAX))]
     pub port: Option<u16>,
     /// End after this time
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = chosen::duration)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::duration)]
     pub duration: Duration,
     /// End after N packets
-    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = clap::value_parser!(u64).range(1..=MOST))]
+    #[arg(long, value_name = "N", default_value_t = MOST, value_parser = value::count(1..=MOST))]
     pub count: u64,
     /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
     #[arg(long, value_name = "RESULT")]

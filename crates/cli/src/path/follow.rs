@@ -5,6 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Identity, Idle, Root};
+use reveille_results::kept;
 use reveille_show::progress::Bar;
 use reveille_watch::path::{
     Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays,
@@ -63,12 +64,12 @@ pub fn follow(
         .collect();
     Ok(Path {
         schema_version: SCHEMA_VERSION,
-        tool: format!("reveille {}", env!("CARGO_PKG_VERSION")),
+        tool: kept::tool(),
         subject: Subject {
             follow: setup.follow,
             interface: args.nic.clone(),
             port: args.port,
-            started: humantime::format_rfc3339_seconds(started).to_string(),
+            started: kept::instant(started),
             machine: Identity::read(root),
             driver: idle.driver.clone(),
             governor: idle.governor.clone(),

@@ -14,6 +14,7 @@ use reveille_show::web;
 use crate::exit::Failure;
 use crate::printed::{Printed, To};
 use crate::report;
+use crate::value;
 
 /// Show where the time of suspends and resumes went, from their logs.
 ///
@@ -41,11 +42,11 @@ pub struct Args {
     #[arg(required = true, value_name = "LOG")]
     logs: Vec<PathBuf>,
     /// Only this cycle of each log
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     cycle: Option<u64>,
     /// Rows of a table in the terminal, and devices in a timeline of the page [default: 12 rows, 40
     /// devices]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=10_000_u64))]
     top: Option<u64>,
     /// What if these devices, and all below them, were removed: 'snd*,uvc*'
     #[arg(long, value_name = "PATTERN", value_parser = Change::without)]
@@ -60,14 +61,14 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = Change::cpus)]
     cpus: Option<Change>,
     /// Find the N best removals, one after the other, on top of the changes above
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1000))]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = value::count(0..=1000_u64))]
     steps: u64,
     /// A power meter's samples: CSV with times and watts, or a Watts Up? log
     #[arg(long, value_name = "FILE")]
     power: Option<PathBuf>,
     /// Time from the meter's first sample to the start of the first cycle [default: by the wall
     /// clocks, or by the drop in power]
-    #[arg(long, value_name = "TIME", requires = "power", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", requires = "power", value_parser = value::time("1s"))]
     power_offset: Option<Duration>,
     /// The machine's name, once for each LOG [default: the file's name]
     #[arg(long, value_name = "TEXT")]

@@ -13,6 +13,7 @@ use crate::chosen;
 use crate::exit::{self, say};
 use crate::printed::{Printed, To};
 use crate::signals;
+use crate::value;
 
 /// Suspend this machine, wake it by an alarm, and show where the time went.
 ///
@@ -36,10 +37,10 @@ pub struct Args {
     #[arg(long, value_name = "MODE")]
     mode: Option<Mode>,
     /// Time from the start of the suspend to the alarm, in whole seconds
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::time("5s"))]
     wake_after: Duration,
     /// Number of cycles
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::count(1..=10_000_u64))]
     repeat: u64,
     /// Where to keep it [default: reveille-results/HOST-TIME-capture]
     #[arg(long, value_name = "FOLDER")]

@@ -133,7 +133,7 @@ fn run_time_statistics(facts: &Facts) -> Presence {
         }
         _ if !is_live => recorded(),
         Some(_) if may => {
-            Presence::Yes("kernel.bpf_stats_enabled is 0; put on while counting".to_owned())
+            Presence::Yes("kernel.bpf_stats_enabled is 0; enabled while counting".to_owned())
         }
         // The file is root's to read, too.
         _ if facts.root.path(FILE).exists() => {
@@ -213,7 +213,7 @@ mod tests {
         let (admin, unprivileged) = (of(0, u64::MAX), of(1000, 0));
         match setting.as_deref() {
             Some("0") => {
-                let on = "kernel.bpf_stats_enabled is 0; put on while counting";
+                let on = "kernel.bpf_stats_enabled is 0; enabled while counting";
                 assert_eq!(admin, Presence::Yes(on.to_owned()));
             }
             // It is on, or the file is unreadable.

@@ -539,7 +539,7 @@ fn root_is_the_remedy_for_features_of_root() {
         let named = |name: &str| find(&features, name).unwrap().presence.clone();
         (named("probe cost counting"), named("switching states off"))
     };
-    let off = yes_as("kernel.bpf_stats_enabled is 0; put on while counting");
+    let off = yes_as("kernel.bpf_stats_enabled is 0; enabled while counting");
     let written = yes_as("cpu1/cpuidle/state0/disable can be written");
     assert_eq!(as_admin("0\n").0, off);
     let on = "kernel.bpf_stats_enabled is 1 already: every BPF program on this machine pays for it";

@@ -103,7 +103,7 @@ fn an_invalid_file_is_refused_in_one_line_with_its_position() {
         ),
         (
             "[service]\ndistribution = \"exponential\"\nmean = \"3 apples\"",
-            vec!["line 1", "3 apples", "50ms"],
+            vec!["line 1", "3 apples", "write ns, us, ms"],
         ),
         (
             "[service]\ndistribution = \"exponential\"\nmean = 1\ncv = 2",

@@ -121,7 +121,7 @@ fn number(rest: &str, start: usize) -> Result<(Token, usize), Wrong> {
         "ms" => (1e6, unit_length),
         "s" => (1e9, unit_length),
         unit => {
-            let what = format!("{unit:?} is no unit; expected ns, us, ms, s or %");
+            let what = format!("{unit:?} is not a unit; expected ns, us, ms, s or %");
             return Err(Wrong::new(Span::of(start + end, unit_length), what));
         }
     };
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn an_invalid_token_is_marked_from_start_to_end() {
-        let no_unit = |unit: &str| format!("{unit:?} is no unit; expected ns, us, ms, s or %");
+        let no_unit = |unit: &str| format!("{unit:?} is not a unit; expected ns, us, ms, s or %");
         let no_number = "expected a number such as 250, 2.5us or 90%";
         let nothing = |character: &str| {
             format!("{character} means nothing here; expected a column, a number or an operator")

@@ -222,7 +222,7 @@ fn a_path_that_is_no_folder_or_was_removed_is_an_error() {
     ] {
         let made = Folder::make(&path, Naming::ByUser);
         assert!(
-            matches!(&made, Err(Error::Refused { why, .. }) if why.starts_with("is no folder")),
+            matches!(&made, Err(Error::Refused { why, .. }) if why.starts_with("is not a folder")),
             "{path:?}"
         );
     }
@@ -251,7 +251,7 @@ fn the_users_own_links_are_followed() {
             "nowhere",
             "is a symbolic link to nowhere, which is not there",
         ),
-        ("file", "is no folder"),
+        ("file", "is not a folder"),
     ] {
         let link = place.out().join(format!("to-{target}"));
         symlink(target, &link).unwrap();

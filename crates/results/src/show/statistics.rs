@@ -71,9 +71,9 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
         "Standard deviation of the wake latency";
     measured(Share) "exceedance.share", "beyond", row.exceedance(|one| one.share),
         "Share of wakes that took longer than the driver's exit latency";
-    measured(Share) detail "exceedance.low", "95% from", row.exceedance(|one| one.low),
+    estimated(Share) detail "exceedance.low", "95% from", row.exceedance(|one| one.low),
         "Lower end of its 95 % interval";
-    measured(Share) detail "exceedance.high", "to", row.exceedance(|one| one.high),
+    estimated(Share) detail "exceedance.high", "to", row.exceedance(|one| one.high),
         "Upper end of its 95 % interval";
 );
 

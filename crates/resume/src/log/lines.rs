@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
     TooLong,
 }
 
-/// An input without the end of a line in this many bytes is no log.
+/// An input without the end of a line in this many bytes is not a log.
 const NO_LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Gives `sink` each line of `input`; the number of lines and of bytes.
@@ -68,7 +68,7 @@ pub(super) fn each(
         if whole > 0 {
             last_end = bytes;
         } else if bytes - last_end > NO_LINE_BYTES_MAX {
-            let words = "64 MiB without the end of a line; it is no log";
+            let words = "64 MiB without the end of a line; it is not a log";
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
         buffer.copy_within(whole..filled, 0);
@@ -203,7 +203,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidData);
             assert_eq!(
                 error.to_string(),
-                "64 MiB without the end of a line; it is no log"
+                "64 MiB without the end of a line; it is not a log"
             );
         }
     }

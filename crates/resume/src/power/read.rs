@@ -18,7 +18,7 @@ impl Meter {
     /// The samples of a file's bytes.
     ///
     /// # Errors
-    /// One line: this is no power meter's file, or it has nothing of use.
+    /// One line: this is not a power meter's file, or it has nothing of use.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_start_matches('\u{feff}');
@@ -35,16 +35,15 @@ impl Meter {
     /// As [`Meter::parse`], from a file.
     ///
     /// # Errors
-    /// [`Error::Unreadable`], with its path.
+    /// With its path: it cannot be read, or has no samples.
     pub fn open(path: &Path) -> crate::Result<Self> {
-        let unreadable = |why: String| Error::Unreadable {
-            path: path.to_owned(),
-            why,
-        };
         let file = std::fs::File::open(path);
         let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
-        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
-        Self::parse(&bytes).map_err(unreadable)
+        let bytes = bytes.map_err(Error::at(path))?;
+        Self::parse(&bytes).map_err(|why| Error::Unreadable {
+            path: path.to_owned(),
+            why,
+        })
     }
 }
 
@@ -199,7 +198,7 @@ fn csv(text: &str) -> Result<Vec<Line>, String> {
     match columns {
         Some(_) => Ok(lines),
         None => Err(
-            "is no power meter's file: neither a table of times and watts nor a Watts Up? log; name \
+            "is not a power meter's file: neither a table of times and watts nor a Watts Up? log; name \
              its columns in the first line, such as `time_s,power_w`"
                 .to_owned(),
         ),
@@ -687,7 +686,10 @@ mod tests {
             ("", "is empty"),
             ("time,temperature\n0,20\n1,21\n", "no column of watts"),
             ("volts,watts\n230,20\n230,21\n", "no column of times"),
-            ("[    0.0] Linux version 6.1\n", "is no power meter's file"),
+            (
+                "[    0.0] Linux version 6.1\n",
+                "is not a power meter's file",
+            ),
             ("time,watts\n1,5\n", "1 of its lines"),
             ("time,watts\nx,5\ny,6\n", "0 of its lines"),
         ] {
@@ -701,6 +703,9 @@ mod tests {
     fn a_file_is_read_as_its_bytes_and_named_if_unreadable() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("power.csv");
+        let missing = Meter::open(&path).unwrap_err();
+        assert_eq!(missing.exit_code(), Error::USAGE, "{missing}");
+        assert!(missing.to_string().contains("power.csv: No such file"));
         let why = || match Meter::open(&path).unwrap_err() {
             Error::Unreadable { path: named, why } => {
                 assert_eq!(named, path);
@@ -708,7 +713,6 @@ mod tests {
             }
             other => panic!("{other}"),
         };
-        assert!(why().contains("No such file"), "{}", why());
         std::fs::write(&path, " \n").unwrap();
         assert!(why().starts_with("is empty"), "{}", why());
         let text = b"time_s,power_w\n0,130\n1,5\n";

@@ -1,6 +1,9 @@
 //! What can be changed, and its form on a command line.
 
 use std::collections::HashSet;
+use std::time::Duration;
+
+use reveille_show::parse;
 
 use crate::cycle::{STAGES, StageKind, Us, stage_name};
 use crate::graph::{Graph, Half, Tree};
@@ -192,6 +195,7 @@ impl std::fmt::Display for Change {
         match self {
             Change::Without(pattern) => write!(f, "without {pattern}"),
             Change::Defer(pattern) => write!(f, "defer {pattern}"),
+            Change::Cpus(1) => write!(f, "1 CPU"),
             Change::Cpus(cpus) => write!(f, "{cpus} CPUs"),
             Change::Set { what, us } => {
                 match what {
@@ -228,28 +232,14 @@ fn stage(name: &str) -> Result<StageKind> {
 
 /// A time with its unit, rounded to microseconds.
 fn time_us(text: &str) -> Result<Us> {
-    let bad = || {
-        Error::Usage(format!(
-            "{text:?} is not a time; give a number of 0 or more with ns, us, ms or s, as in '50ms'"
-        ))
-    };
-    let text = text.trim();
-    let digits = text.find(|c: char| c.is_ascii_alphabetic());
-    let (number, unit) = text.split_at(digits.ok_or_else(bad)?);
-    let us = match unit {
-        "ns" => 0.001,
-        "us" => 1.0,
-        "ms" => 1e3,
-        "s" => 1e6,
-        _ => return Err(bad()),
-    };
-    let number: f64 = number.trim().parse().map_err(|_| bad())?;
-    let time = (number * us).round();
+    let bad = |why: String| Error::Usage(format!("{text:?}: {why}"));
     // A day is more than any stage takes, and far from where sums would overflow.
-    if !(0.0..=86_400e6).contains(&time) {
-        return Err(bad());
+    let most = Duration::from_secs(86_400);
+    let time = parse::time(text, "50ms").map_err(bad)?;
+    if time > most {
+        return Err(bad("longer than a day".to_owned()));
     }
-    Ok(time as Us)
+    Ok((time.as_nanos() as f64 / 1e3).round() as Us)
 }
 
 #[cfg(test)]
@@ -315,7 +305,7 @@ mod tests {
             "ata1=",
             "ata1=5",
             "ata1=-1ms",
-            "ata1=1h",
+            "ata1=25h",
             "=1ms",
             "stage:x=1ms",
             "a=infs",

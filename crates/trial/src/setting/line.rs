@@ -1,8 +1,9 @@
 //! A setting as a line of `reveille hold` or `reveille limit`.
 
 use reveille_kernel::cpulist;
-use reveille_kernel::latency::parse_bound;
 use reveille_kernel::limits::Limit;
+use reveille_kernel::pm_qos;
+use reveille_show::parse;
 
 use super::{Kind, Setting};
 
@@ -34,7 +35,8 @@ pub fn parse(text: &str) -> Result<Setting, String> {
         "hold" => {
             let bound = flags.one("--latency")?.ok_or("hold needs --latency")?;
             let wrong = |why| format!("--latency {bound}: {why}");
-            let bound_us = parse_bound(bound).map_err(wrong)?;
+            let time = parse::time(bound, "100us").map_err(wrong)?;
+            let bound_us = pm_qos::bound_us(time).map_err(wrong)?;
             Kind::Hold { bound_us, cpus }
         }
         _ => {

@@ -26,7 +26,7 @@ pub enum Figure {
     /// Every number that the expression finds in the standard output: its first group, or the
     /// whole where it has none.
     Output {
-        /// A match that is no number, or none at all, makes the run a failed one.
+        /// A match that is not a number, or none at all, makes the run a failed one.
         expression: Regex,
         /// The user's word, empty where none was given.
         unit: String,

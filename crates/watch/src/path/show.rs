@@ -77,10 +77,8 @@ pub fn sheet(path: &Path) -> Sheet<'static> {
     };
     facts(path, packets, &mut sheet);
     sheet.section(Section::new("stages", "Stages").bars(bars(path)));
-    for (place, group) in path.groups.iter().enumerate() {
-        let id = ["tables", "tables-2", "tables-3", "tables-4", "tables-5"];
-        let id = id.get(place).copied().unwrap_or("tables-more");
-        let section = Section::new(id, format!("With {}", met(group)))
+    for group in &path.groups {
+        let section = Section::new("tables", format!("With {}", met(group)))
             .text(words(path, group))
             .table(stages(group));
         sheet.section(section);
@@ -104,32 +102,32 @@ fn title(path: &Path) -> String {
     format!("Latency of {what} by stage{place}")
 }
 
-/// Each group's median, and the longest stage of the first group.
-fn answer(path: &Path) -> String {
+/// The stage that takes the most time on average: `the longest stage is wake (until: first code after
+/// idle), 61 µs of 94 µs on average`.
+fn longest(group: &Group) -> Option<String> {
     let by_mean = |one: &&StageFigures| one.share_of_mean_ns as i64;
-    let first = path.groups.first();
-    let Some((group, longest)) =
-        first.and_then(|group| Some((group, group.stages.iter().max_by_key(by_mean)?)))
-    else {
-        return "No packet was followed to its end.".to_owned();
-    };
-    let median = |group: &Group| {
-        let median = nanoseconds(group.whole.median_ns);
-        format!("{median} at the median with {}", met(group))
-    };
-    let medians: Vec<String> = path.groups.iter().map(median).collect();
-    let there = match path.groups.len() {
-        1 => String::new(),
-        _ => format!("with {} ", met(group)),
-    };
-    format!(
-        "Packets took {}; {there}the longest stage is {} (until: {}), {} of {} on average.",
-        medians.join(", "),
+    let longest = group.stages.iter().max_by_key(by_mean)?;
+    Some(format!(
+        "the longest stage is {} (until: {}), {} of {} on average",
         longest.stage.name(),
         longest.stage.until(),
         duration(longest.share_of_mean_ns),
         duration(group.whole.mean_ns)
-    )
+    ))
+}
+
+/// Each group's median and longest stage.
+fn answer(path: &Path) -> String {
+    if path.groups.is_empty() {
+        return "No packet was followed to its end.".to_owned();
+    }
+    let median = |group: &Group| {
+        let median = nanoseconds(group.whole.median_ns);
+        let longest = longest(group).map_or(String::new(), |longest| format!("; {longest}"));
+        format!("With {}: {median} at the median{longest}.", met(group))
+    };
+    let medians: Vec<String> = path.groups.iter().map(median).collect();
+    medians.join(" ")
 }
 
 fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
@@ -225,7 +223,7 @@ fn met(group: &Group) -> String {
 fn words(path: &Path, group: &Group) -> String {
     let causes = group.causes.iter();
     let causes: Vec<String> = causes
-        .map(|(cause, number)| format!("{cause} {}", count(*number)))
+        .map(|(cause, number)| format!("{cause} ({})", count(*number)))
         .collect();
     let asleep = group.asleep.as_ref().map_or(String::new(), |asleep| {
         let (median, most) = (nanoseconds(asleep.median_ns), nanoseconds(asleep.max_ns));
@@ -407,8 +405,8 @@ mod tests {
     fn the_answer_names_the_medians_and_the_longest_stage() {
         assert_eq!(
             answer(&path()),
-            "Packets took 42 µs at the median with the CPU awake; the longest stage is softirq \
-             (until: receiving softirq), 30 µs of 42 µs on average."
+            "With the CPU awake: 42 µs at the median; the longest stage is softirq (until: receiving \
+             softirq), 30 µs of 42 µs on average."
         );
     }
 

@@ -46,11 +46,9 @@ fn rejected(state: &IdleState) -> Value {
 }
 
 fn percent(part: Option<u64>, whole: Option<u64>) -> Value {
-    let share = part.zip(whole).map(|(part, whole)| match part {
-        0 => 0.0,
-        part => part as f64 / whole as f64 * 100.0,
-    });
-    share.into()
+    let of = part.zip(whole).filter(|(_, whole)| *whole > 0);
+    of.map(|(part, whole)| part as f64 / whole as f64 * 100.0)
+        .into()
 }
 
 /// The columns of the table, by the list in the JSON that holds its rows.
@@ -262,8 +260,9 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_zero_is_unknown_unless_it_is_zero() {
-        assert_eq!(percent(Some(0), Some(0)), Value::Number(0.0));
+    fn a_share_of_zero_is_unknown() {
+        assert_eq!(percent(Some(0), Some(0)), Value::Unknown);
+        assert_eq!(percent(Some(0), Some(4)), Value::Number(0.0));
         assert_eq!(percent(Some(1), Some(0)), Value::Unknown);
         assert_eq!(percent(None, Some(4)), Value::Unknown);
         assert_eq!(percent(Some(1), Some(4)), Value::Number(25.0));

@@ -108,7 +108,7 @@ fn refuse_size(bytes: u64, operation: Operation, size: usize) -> Result<()> {
     match bytes.is_multiple_of(SECTOR) {
         true => Ok(()),
         false => Err(Error::Usage(format!(
-            "--file-size {shown}: is no multiple of {SECTOR}, which direct I/O needs"
+            "--file-size {shown}: is not a multiple of {SECTOR}, which direct I/O needs"
         ))),
     }
 }
@@ -171,7 +171,7 @@ fn file(root: &Root, path: &Path) -> Result<Target> {
     if !found.is_file() {
         return Err(Error::Usage(match found.file_type().is_block_device() {
             true => format!("{shown}: is a block device; name it with --device"),
-            false => format!("{shown}: is no file"),
+            false => format!("{shown}: is not a file"),
         }));
     }
     let file = read_directly(path)?;
@@ -204,7 +204,7 @@ fn device(root: &Root, path: &Path) -> Result<Target> {
         _ => failed(&path, error),
     })?;
     if !found.file_type().is_block_device() {
-        return Err(Error::Usage(format!("{shown}: is no block device")));
+        return Err(Error::Usage(format!("{shown}: is not a block device")));
     }
     let mut file = read_directly(&path)?;
     let bytes = file.seek(SeekFrom::End(0));
@@ -330,7 +330,7 @@ mod tests {
             (
                 Source::File(folder.path().into()),
                 Operation::Read,
-                "is no file",
+                "is not a file",
             ),
             (
                 Source::File(folder.path().join("x")),

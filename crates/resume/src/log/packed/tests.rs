@@ -145,7 +145,7 @@ fn carriage_returns_end_lines_if_nothing_else_does() {
 
 #[test]
 fn one_control_character_in_twenty_is_binary() {
-    let no_text = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
+    let no_text = "it is not text; expected a kernel's log (dmesg, syslog, ftrace)";
     let of = |controls: usize, others: usize| [vec![1_u8; controls], vec![b'x'; others]].concat();
     for (controls, others) in [(4, 76), (3, 61), (63, 0), (0, 64), (0, 1000)] {
         assert_eq!(text_of(&of(controls, others)), of(controls, others));
@@ -163,7 +163,7 @@ fn one_control_character_in_twenty_is_binary() {
 
 #[test]
 fn blocks_of_zeros_do_not_decide_whether_it_is_text() {
-    let no_text = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
+    let no_text = "it is not text; expected a kernel's log (dmesg, syslog, ftrace)";
     let zeros = |count: usize| vec![0_u8; count];
     // A log that starts with them; after 4096 of them the rest is unknown.
     for count in [1, 2, 3, 512, HEAD_BYTES - 1, HEAD_BYTES, 2 * HEAD_BYTES] {

@@ -1,0 +1,125 @@
+//! The values of flags, for clap's `value_parser`: one form and one wording for every command.
+
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use reveille_kernel::{cpulist, pm_qos};
+use reveille_show::parse;
+
+/// What clap wants of a `value_parser`.
+pub trait Parser<T>: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {}
+impl<T, F: Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static> Parser<T> for F {}
+
+/// CPUs as a flag names them. (clap takes a bare `Vec` for a repeated flag.)
+#[derive(Debug, Clone)]
+pub struct CpuList(pub Vec<u32>);
+
+pub fn cpus(text: &str) -> Result<CpuList, String> {
+    match cpulist::parse(text) {
+        Some(cpus) if !cpus.is_empty() => Ok(CpuList(cpus)),
+        _ => Err("not a list of CPUs such as 0-3,8".to_owned()),
+    }
+}
+
+/// A time from zero on; `example` is one that fits the flag.
+pub fn time(example: &'static str) -> impl Parser<Duration> {
+    move |text| parse::time(text, example)
+}
+
+/// A time above zero.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    match parse::time(text, "30s")? {
+        Duration::ZERO => Err("must be above zero".to_owned()),
+        time => Ok(time),
+    }
+}
+
+/// A time within bounds, each with its name.
+pub fn time_within(
+    example: &'static str,
+    (least, least_name): (Duration, &'static str),
+    (most, most_name): (Duration, &'static str),
+) -> impl Parser<Duration> {
+    move |text| match parse::time(text, example)? {
+        Duration::ZERO if !least.is_zero() => Err("must be above zero".to_owned()),
+        time if time < least => Err(format!("too short: {least_name} or more")),
+        time if time > most => Err(format!("too long: at most {most_name}")),
+        time => Ok(time),
+    }
+}
+
+/// The time between two refreshes. Watching is to be no load: a refresh costs some milliseconds.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    let least = (Duration::from_millis(100), "100ms");
+    time_within("1s", least, (Duration::MAX, ""))(text)
+}
+
+/// A latency bound in µs, as the kernel takes it.
+pub fn bound(text: &str) -> Result<u32, String> {
+    if text.trim().starts_with('-') {
+        return Err(
+            "a latency cannot be negative; 0 is the tightest bound (no sleep at all)".into(),
+        );
+    }
+    pm_qos::bound_us(parse::time(text, "100us")?)
+}
+
+/// A number of things within a range: `500`, `10k`.
+pub fn count<T>(range: RangeInclusive<T>) -> impl Parser<T>
+where
+    T: Copy + TryFrom<u64> + Into<u64> + Send + Sync + 'static,
+{
+    let range = [*range.start(), *range.end()];
+    move |text| {
+        let [least, most] = range.map(Into::into);
+        let count = parse::count(text)?;
+        let within = (least..=most).contains(&count).then_some(count);
+        within
+            .and_then(|count| T::try_from(count).ok())
+            .ok_or_else(|| match most == u64::MAX {
+                true => format!("must be {least} or more"),
+                false => format!("must be from {least} to {most}"),
+            })
+    }
+}
+
+/// A share of time, from 0 to 1: `5%`.
+pub fn share(text: &str) -> Result<f64, String> {
+    parse::share(text, false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_has_a_unit_and_is_in_range() {
+        assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
+        assert_eq!(duration("0s").unwrap_err(), "must be above zero");
+        assert_eq!(duration("30").unwrap_err(), "no unit; write 30s");
+        assert_eq!(interval("50ms").unwrap_err(), "too short: 100ms or more");
+    }
+
+    #[test]
+    fn a_bound_has_a_unit_unless_it_is_zero() {
+        assert_eq!(bound("0"), Ok(0));
+        assert_eq!(bound("1.5ms"), Ok(1500));
+        assert_eq!(bound("100").unwrap_err(), "no unit; write 100us");
+        assert!(bound("-1us").unwrap_err().contains("tightest"));
+        assert!(bound("500ns").unwrap_err().contains("fraction"));
+    }
+
+    #[test]
+    fn a_count_is_in_range() {
+        assert_eq!(count(1..=100_000_u32)("10k"), Ok(10_000));
+        assert_eq!(
+            count(1..=200_u32)("0").unwrap_err(),
+            "must be from 1 to 200"
+        );
+        assert_eq!(count(1..=u64::MAX)("0").unwrap_err(), "must be 1 or more");
+        assert_eq!(
+            count(1..=u16::MAX)("70k").unwrap_err(),
+            "must be from 1 to 65535"
+        );
+    }
+}
