@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_name_cannot_lead_out_of_the_folder() {
+    fn a_host_name_cannot_leave_the_folder() {
         assert_eq!(one_name("sklep0.example.org"), "sklep0.example.org");
         assert_eq!(one_name("../../etc/x"), "_.._etc_x");
         assert_eq!(one_name("a b\n"), "a_b_");

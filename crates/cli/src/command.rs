@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_code_is_handed_on_and_a_signal_is_128_and_its_number() {
+    fn the_commands_exit_code_is_passed_on_and_a_signal_is_128_plus_its_number() {
         let _alone = alone();
         assert_eq!(ended("exit 0"), 0);
         assert_eq!(ended("exit 7"), 7);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_command_runs_before_it_is_started() {
+    fn the_command_runs_nothing_before_it_is_started() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_was_not_started_is_ended_unrun() {
+    fn a_command_that_is_never_started_is_ended() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
@@ -311,9 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_to_this_program_reaches_the_command_once() {
+    fn a_signal_reaches_the_command_once() {
         let _alone = alone();
-        // SIGUSR2 is used by this test alone.
+        // Only this test uses SIGUSR2.
         let script = "n=0; trap 'n=$((n+1))' USR2; trap 'exit $n' ALRM; echo ready; \
                       while :; do sleep 0.01; done";
         let mut command = Command::new("sh");
@@ -323,7 +323,7 @@ mod tests {
         child.start().unwrap();
         ready.read_exact(&mut [0; 6]).unwrap();
         kill(Pid::this(), Signal::SIGUSR2).unwrap();
-        // Time for it to arrive, and for a second one if there were one.
+        // Time for it to arrive, and for an erroneous second one.
         let until = Instant::now() + Duration::from_millis(300);
         while Instant::now() < until {
             assert!(child.try_wait().unwrap().is_none());
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused_before_anything_is_changed() {
+    fn a_command_that_cannot_run_is_refused_before_any_change() {
         let refused = |name: &str| {
             let error = Child::prepare(&[name.into()], &RunAs::default())
                 .err()
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_kernel_does_not_take_is_said_when_it_starts() {
+    fn a_file_that_the_kernel_rejects_is_reported_at_the_start() {
         let _alone = alone();
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();

@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_is_named_twice_is_measured_once() {
+    fn a_repeated_source_is_measured_once() {
         use SourceChoice::{Remote, Timer};
         assert_eq!(sources(&[Remote, Timer, Remote]), ["remote", "timer"]);
     }

@@ -632,7 +632,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {
+    fn fewer_idle_entries_than_datapoints_is_reported() {
         assert_eq!(contradiction(1, 7, 7), None);
         assert_eq!(contradiction(1, 0, 0), None);
         let note = contradiction(1, 1000, 7).unwrap();

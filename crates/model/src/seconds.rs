@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_times_as_texts_and_as_numbers_of_seconds() {
+    fn a_file_may_have_times_as_text_or_as_seconds() {
         let read = |json: &str| serde_json::from_str::<Seconds>(json);
         for (json, seconds) in [
             ("\"50ms\"", 0.05),

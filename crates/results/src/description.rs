@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_floors_quantiles_that_too_few_datapoints_carry_are_not_read() {
+    fn a_floors_quantiles_from_too_few_datapoints_are_not_read() {
         let floor = |count: u64| {
             let mut value = serde_json::to_value(Description::unknown(Vec::new())).unwrap();
             value["characterisation"]["floors"] = serde_json::json!([{

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_info_is_of_the_datapoints_of_wult_beside_it() {
+    fn an_info_file_describes_wults_datapoints_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let beside = |name: &str| wult_info_beside(&folder.path().join(name));
         assert_eq!(beside(WULT_DATAPOINTS).unwrap(), None);
@@ -361,7 +361,7 @@ mod tests {
         std::fs::write(&info, "toolname: wult\nformat_version: 1.3\n").unwrap();
         let read = beside(WULT_DATAPOINTS).unwrap().unwrap();
         assert_eq!(read.get("toolname").map(String::as_str), Some("wult"));
-        // Another file in the same folder came from elsewhere.
+        // Another file in the same folder is from elsewhere.
         assert_eq!(beside("export.csv").unwrap(), None);
         std::fs::write(&info, "toolname: ndl\n").unwrap();
         assert!(beside(WULT_DATAPOINTS).is_err());

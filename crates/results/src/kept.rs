@@ -100,7 +100,7 @@ mod tests {
     const NAP: &[u8] = br#"{"schema_version": 3, "minutes": 20}"#;
 
     #[test]
-    fn what_is_kept_is_read_again() {
+    fn a_kept_result_can_be_read() {
         let nap = Nap {
             minutes: 20,
             kind: None,
@@ -109,10 +109,10 @@ mod tests {
     }
 
     #[test]
-    fn another_schema_and_half_a_file_are_refused_in_a_line() {
+    fn another_schema_and_a_partial_file_are_refused_in_a_line() {
         let refused = |text: &[u8], knows| parse::<Nap>(text, "nap.json", knows).unwrap_err();
         assert!(refused(NAP, 2).contains("schema version 3"));
-        // A newer one may have another form altogether.
+        // A newer one may have an entirely different format.
         assert!(refused(b"{\"schema_version\": 4, \"hours\": 1}", 3).contains("version 4"));
         assert!(refused(&NAP[..20], 3).contains("is not a nap.json of reveille"));
         assert!(refused(b"{\"minutes\": 1}", 3).contains("no schema_version"));

@@ -386,7 +386,7 @@ mod tests {
     const VERSION: (&str, Option<&str>) = (VERSION_KEY, Some("1"));
 
     #[test]
-    fn a_column_is_read_by_its_type_where_it_is_flat() {
+    fn a_flat_column_is_read_by_its_type() {
         let kind = |fields: &str| {
             let file = empty_file(&format!("{LATENCY} {fields}"), &[VERSION]);
             read(file, Some(&["a", "b"])).map(|columns| columns.columns[0].values.clone())
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_tells_its_schema_version_and_has_a_wake_latency() {
+    fn a_file_has_a_schema_version_and_a_wake_latency() {
         let why = |fields: &str, metadata: &[(&str, Option<&str>)]| {
             let read = read(empty_file(fields, metadata), None);
             read.err().map(|wrong| wrong.to_string())
@@ -468,7 +468,7 @@ mod tests {
         ]
     }
 
-    /// So many datapoints, of so many names in turn, each with `prefix`.
+    /// This many datapoints, with this many names in turn, each with `prefix`.
     fn part(rows: usize, names: usize, prefix: &str) -> Columns {
         let integers = |first: i64| (first..).take(rows).collect();
         let values = [
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_group_is_written_as_soon_as_it_is_full() {
+    fn a_full_row_group_is_written_at_once() {
         let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
         for rows in [ROWS_PER_GROUP - 1, 1, 2, 1] {
             writer.push(part(rows, 1, "C")).unwrap();
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_null_in_the_file_and_unknown_again() {
+    fn unknown_values_are_null_in_the_file_and_unknown_again() {
         let mut written = part(5, 2, "C");
         for column in &mut written.columns[1..] {
             match &mut column.values {
@@ -541,14 +541,14 @@ mod tests {
         let shares = read.percents("cc6_percent").unwrap();
         assert!(shares[2].is_nan());
         assert_eq!([shares[0], shares[1], shares[3], shares[4]], [0.5; 4]);
-        // By their first appearance: row 0 has none.
+        // In order of first appearance: row 0 has none.
         let (codes, names) = read.names("requested_state").unwrap();
         assert_eq!(codes, [NO_NAME, 0, 1, 0, 1]);
         assert_eq!(names, ["C1", "C0"]);
     }
 
     #[test]
-    fn more_names_than_codes_are_refused_in_writing_and_in_reading() {
+    fn more_names_than_codes_are_refused_on_writing_and_on_reading() {
         let why = "column requested_state: has more than 255 names";
         let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
         writer.push(part(200, 200, "C")).unwrap();

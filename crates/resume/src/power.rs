@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_left_out_are_added_up() {
+    fn skipped_lines_are_added_up() {
         let left_out = LeftOut {
             unreadable: 1,
             negative: 2,

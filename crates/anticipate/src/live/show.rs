@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_by_what_became_of_them() {
+    fn requests_are_counted_by_outcome() {
         let shown = text(&snapshot(None));
         assert!(shown.contains("Left alone  5 for comparison, 15 over budget\n"));
         assert!(shown.contains("80 of 100 requests were assisted in 1 s; 75.0% of these"));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn applications_are_shown_once_one_has_connected() {
+    fn applications_are_shown_after_the_first_connects() {
         let mut with = snapshot(None);
         let mut applications = Applications {
             connected: 0,

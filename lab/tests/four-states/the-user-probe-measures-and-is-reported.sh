@@ -3,4 +3,4 @@
 run 0 reveille measure --cpu 1 --probe user --datapoints 50 --out /tmp/user
 equal "the probe" "$(described /tmp/user probe)" '"user"'
 at_least "datapoints" "$(datapoints /tmp/user first thread)" 50
-says "measure --probe user" "thread" "$output"
+contains "measure --probe user" "thread" "$output"

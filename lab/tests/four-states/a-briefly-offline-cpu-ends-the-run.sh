@@ -9,7 +9,7 @@ ends_early() {
   echo 0 >"$cpus/cpu1/online"
   echo 1 >"$cpus/cpu1/online"
   ends 1
-  says "how \`measure --cpu $cpu $*\` ended" "$why" "$(described /tmp/moment disturbed)"
+  contains "how \`measure --cpu $cpu $*\` ended" "$why" "$(described /tmp/moment disturbed)"
   rm -r /tmp/moment
 }
 ends_early 1 'CPU 1 went offline' --source timer
@@ -23,5 +23,5 @@ gathers /tmp/gone 1
 echo 0 >"$cpus/cpu1/online"
 ends 1
 echo 1 >"$cpus/cpu1/online"
-says 'what it printed' '^Result ' "$(cat /tmp/begun)"
-says 'why it ended' 'source remote' "$(described /tmp/gone disturbed)"
+contains 'what it printed' '^Result ' "$(cat /tmp/begun)"
+contains 'why it ended' 'source remote' "$(described /tmp/gone disturbed)"
