@@ -254,7 +254,7 @@ fn several_results_are_side_by_side() {
 
 #[test]
 fn a_file_that_is_no_benchmark_is_refused_in_one_line() {
-    assert!(parse(b"[]").unwrap_err().contains("no bench.json"));
+    assert!(parse(b"[]").unwrap_err().contains("not a bench.json"));
     let mut newer = bench(None);
     newer.about.schema_version = 99;
     let why = parse(&serde_json::to_vec(&newer).unwrap()).unwrap_err();

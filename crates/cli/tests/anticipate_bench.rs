@@ -72,7 +72,7 @@ fn invalid_arguments_get_one_line() {
     let missing = missing.to_str().unwrap();
     for (flags, words) in [
         (vec!["--device", "no-such-disk"], "no such device"),
-        (vec!["--device", data], "no block device"),
+        (vec!["--device", data], "not a block device"),
         (vec!["--file", missing], "no such file"),
         (vec!["--file", data, "--op", "write"], "destroy"),
         (
@@ -84,7 +84,7 @@ fn invalid_arguments_get_one_line() {
             "cannot be used with",
         ),
         (vec!["--dir", missing], "no such folder"),
-        (vec!["--size", "1000"], "no multiple of 512"),
+        (vec!["--size", "1000"], "not a multiple of 512"),
         (vec!["--size", "0"], "not a size"),
         (vec!["--file-size", "1"], "--file-size 1 bytes: is less"),
         (vec!["--file-size", "5000"], "is not a multiple of 512"),

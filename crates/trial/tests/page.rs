@@ -111,7 +111,7 @@ fn a_trial_without_figures_or_costs_still_makes_a_page() {
 
 #[test]
 fn a_file_that_is_no_trial_is_refused_in_one_line() {
-    assert!(parse(b"{}").unwrap_err().contains("no trial.json"));
+    assert!(parse(b"{}").unwrap_err().contains("not a trial.json"));
     let mut newer = trial();
     newer["schema_version"] = json!(99);
     let said = parse(newer.to_string().as_bytes()).unwrap_err();

@@ -276,7 +276,7 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(parse(text.as_bytes()), Ok(bench));
         let refused = |text: &str| parse(text.as_bytes()).unwrap_err();
-        assert!(refused("{}").contains("no bench.json"));
+        assert!(refused("{}").contains("not a bench.json"));
         let newer = text.replacen("\"schema_version\":1", "\"schema_version\":2", 1);
         assert!(refused(&newer).contains("version 2"));
         let damaged = text.replacen("\"point\":0", "\"point\":9", 1);

@@ -325,7 +325,7 @@ mod tests {
             (
                 Source::Device(path.clone()),
                 Operation::Read,
-                "no block device",
+                "not a block device",
             ),
             (
                 Source::File(folder.path().into()),
