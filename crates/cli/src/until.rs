@@ -60,7 +60,7 @@ impl Until {
                 // Standard output is the command's.
                 statement.lines.iter().for_each(exit::say);
                 child.start()?;
-                child.wait()
+                Ok(child.wait()?)
             }
             Self::Signal(mut signals) => {
                 let print = printed.print(plan, &statement.sheet, To::Output);

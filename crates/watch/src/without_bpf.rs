@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use reveille_kernel::Root;
 use reveille_show::progress::Bar;
 
+use crate::cost::{self, End, Followed};
 use crate::path::{self, Path};
 use crate::{Error, Result};
 
@@ -17,4 +18,14 @@ fn needs_bpf(what: &str) -> Error {
 /// [`Error::Cannot`].
 pub fn run_path(_: &Root, _: &path::Options<'_>, _: &AtomicBool, _: &Bar) -> Result<Path> {
     Err(needs_bpf("following packets"))
+}
+
+/// [`Error::Cannot`].
+pub fn run_cost(
+    _: &Root,
+    _: cost::Options<'_>,
+    _: &mut impl End,
+    _: Option<&Bar>,
+) -> Result<Followed> {
+    Err(needs_bpf("following wake-ups"))
 }

@@ -288,6 +288,14 @@ fn bars(cost: &Cost) -> Bars {
     }
 }
 
+/// The notice on files of wakers that could not be opened.
+pub fn unopened(files: usize) -> String {
+    format!(
+        "--stacks: files that wakers had mapped and that could not be opened: {files}; their \
+         functions are called by the file"
+    )
+}
+
 /// The conclusion, in a sentence.
 pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
     if cost.wakeups == 0 {

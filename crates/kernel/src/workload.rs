@@ -1,22 +1,35 @@
-//! Whose wake-ups are followed, as the user names it.
+//! The tasks that a user names: a process, a cgroup, a command, or all.
 
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use nix::sys::statfs::{CGROUP2_SUPER_MAGIC, statfs};
-use reveille_kernel::Root;
-use reveille_watch::cost::Workload;
 
-use crate::exit::Failure;
+use crate::{Error, Result, Root};
+
+/// Which tasks are meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Workload {
+    /// A process with its threads, and the processes that it forks from now on.
+    Process(u32),
+    /// The tasks of a cgroup and its descendants, by the inode of its folder.
+    Cgroup(u64),
+    /// All tasks but this program's own.
+    All,
+}
 
 /// A workload and its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
+    /// Its tasks.
     pub workload: Workload,
+    /// In words: `nginx -g ...`, `process 4711 (nginx)`, `cgroup /web`, `all tasks`.
     pub name: String,
 }
 
 impl Subject {
+    /// All tasks.
     pub fn all() -> Self {
         Self {
             workload: Workload::All,
@@ -24,6 +37,7 @@ impl Subject {
         }
     }
 
+    /// A command as given, and its process.
     pub fn of_command(command: &[OsString], pid: u32) -> Self {
         let words = command.iter().map(|word| word.to_string_lossy());
         Self {
@@ -32,11 +46,13 @@ impl Subject {
         }
     }
 
+    /// The process that `--pid` names.
+    ///
     /// # Errors
-    /// Wrong use where there is no such process, or it is a thread of another.
-    pub fn of_process(root: &Root, pid: u32) -> anyhow::Result<Self> {
+    /// [`Error::Usage`] if there is no such process, or it is a thread of another.
+    pub fn of_process(root: &Root, pid: u32) -> Result<Self> {
         let status = root.text(&format!("proc/{pid}/status")).ok_or_else(|| {
-            Failure::usage(format!(
+            Error::Usage(format!(
                 "--pid: there is no process {pid}; `ps -e` lists them"
             ))
         })?;
@@ -46,7 +62,7 @@ impl Subject {
         };
         let (name, leader) = (field("Name:"), field("Tgid:"));
         if leader != pid.to_string() {
-            return Err(Failure::usage(format!(
+            return Err(Error::Usage(format!(
                 "--pid: {pid} is a thread of process {leader}; follow that with --pid {leader}"
             )));
         }
@@ -56,9 +72,11 @@ impl Subject {
         })
     }
 
+    /// The cgroup that `--cgroup` names.
+    ///
     /// # Errors
     /// As [`cgroup`].
-    pub fn of_cgroup(root: &Root, name: &Path) -> anyhow::Result<Self> {
+    pub fn of_cgroup(root: &Root, name: &Path) -> Result<Self> {
         let (number, _, folder) = cgroup(root, name)?;
         Ok(Self {
             workload: Workload::Cgroup(number),
@@ -66,7 +84,7 @@ impl Subject {
         })
     }
 
-    /// Has the process ended? Others do not end.
+    /// Has the process ended? Cgroups and all tasks do not end.
     pub fn is_gone(&self, root: &Root) -> bool {
         match self.workload {
             Workload::Process(pid) => !root.path(&format!("proc/{pid}")).exists(),
@@ -78,35 +96,36 @@ impl Subject {
 /// A cgroup's number, how far below the root it is, and its folder.
 ///
 /// # Errors
-/// Wrong use where there is no such cgroup, or it is one of cgroup version 1; where no cgroup2 is
-/// mounted, this machine cannot.
-pub fn cgroup(root: &Root, name: &Path) -> anyhow::Result<(u64, i32, PathBuf)> {
+/// [`Error::Usage`] if there is no such cgroup, or it is one of cgroup version 1; [`Error::Cannot`] if
+/// no cgroup2 is mounted.
+pub fn cgroup(root: &Root, name: &Path) -> Result<(u64, i32, PathBuf)> {
     let mount = cgroup2(root).ok_or_else(|| {
-        Failure::cannot(
+        Error::Cannot(
             "--cgroup: no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup/unified` \
-             mounts it",
+             mounts it"
+                .to_owned(),
         )
     })?;
     let folder = match name.starts_with(&mount) {
         true => name.to_owned(),
         false => mount.join(name.strip_prefix("/").unwrap_or(name)),
     };
+    let refused = |why: &str| Error::Usage(format!("--cgroup: {why}"));
     let Ok(found) = folder.metadata() else {
-        let folder = folder.display();
-        return Err(Failure::usage(format!("--cgroup: there is no {folder}")));
+        return Err(refused(&format!("there is no {}", folder.display())));
     };
     let is_cgroup2 = statfs(&folder).is_ok_and(|fs| fs.filesystem_type() == CGROUP2_SUPER_MAGIC);
-    if !found.is_dir() || !is_cgroup2 {
+    let absolute = |path: &Path| path.canonicalize().map_err(Error::at(path));
+    let below = absolute(&folder)?;
+    let (true, true, Ok(below)) = (
+        found.is_dir(),
+        is_cgroup2,
+        below.strip_prefix(absolute(&mount)?),
+    ) else {
         let folder = folder.display();
-        return Err(Failure::usage(format!(
-            "--cgroup: {folder} is not a folder of cgroup2"
-        )));
-    }
-    let below = folder.canonicalize()?;
-    let below = below
-        .strip_prefix(mount.canonicalize()?)?
-        .components()
-        .count();
+        return Err(refused(&format!("{folder} is not a folder of cgroup2")));
+    };
+    let below = below.components().count();
     // A cgroup's number is its folder's inode.
     Ok((found.ino(), below as i32, folder))
 }
