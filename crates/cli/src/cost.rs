@@ -2,11 +2,13 @@
 
 mod args;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use reveille_advise::MachineResult;
 use reveille_kernel::workload::Subject;
 use reveille_kernel::{Idle, Root};
+use reveille_results::kept;
 use reveille_results::output::{Existing, Folder};
 use reveille_show::progress::Bar;
 use reveille_watch::cost::{
@@ -14,7 +16,7 @@ use reveille_watch::cost::{
 };
 
 use crate::command::Child;
-use crate::printed::{To, kept_in};
+use crate::printed::To;
 use crate::{chosen, exit, signals};
 pub use args::Args;
 
@@ -49,24 +51,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if unopened_files > 0 {
         exit::say(show::unopened(unopened_files));
     }
-    let kept = match &out {
-        Some(out) => keep(out, &cost, stacks.as_deref()),
-        None => Ok(()),
-    };
-    // It is printed even if it could not be kept.
-    let folder = out.as_ref().filter(|_| kept.is_ok());
-    let mut sheet = show::sheet(&cost);
-    if let Some(folder) = folder {
-        kept_in(folder, &mut sheet);
-    }
+    let kept = out.map(|out| keep(&out, &cost, stacks.as_deref()));
     // A command's standard output is its own.
     let to = match args.command.is_empty() {
         true => To::Output,
         false => To::Error,
     };
-    let printed = args.printed.print(&cost, &sheet, to);
-    kept?;
-    exit::reader_may_leave(printed)?;
+    args.printed
+        .print_kept(&cost, show::sheet(&cost), kept.transpose(), to)?;
     if cost.wakeups == 0 && args.command.is_empty() && cost.subject.ended != Ended::Interrupted {
         anyhow::bail!(
             "no wake-up was seen: {} ran without a pause, or not at all",
@@ -117,12 +109,9 @@ fn present(args: &Args, root: &Root, measured: Measured) -> anyhow::Result<(Foll
     Ok((followed, code))
 }
 
-fn keep(out: &Folder, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
+fn keep(out: &Folder, cost: &Cost, stacks: Option<&str>) -> reveille_results::Result<PathBuf> {
     if let Some(stacks) = stacks {
         out.write(STACKS, Existing::Stays, stacks.as_bytes())?;
     }
-    let mut json = serde_json::to_vec_pretty(cost)?;
-    json.push(b'\n');
-    out.write(FILE, Existing::Stays, &json)?;
-    Ok(())
+    kept::write_pretty(cost, FILE, out)
 }

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use reveille_advise::MachineResult;
 use reveille_kernel::{Idle, Root};
-use reveille_results::output::{Existing, Folder};
+use reveille_results::kept;
 use reveille_show::progress::Bar;
-use reveille_watch::path::{self, FILE, Follow, Options, Path, Setup, show};
+use reveille_watch::path::{self, FILE, Follow, Options, Setup, show};
 
 use crate::chosen;
 use crate::exit;
-use crate::printed::{To, kept_in};
+use crate::printed::To;
 use crate::signals;
 pub use args::Args;
 
@@ -45,14 +45,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let path = path::run(&root, &options, &stop, &Bar::new())?;
     // An empty file would only be in the way of the next try.
     let folder = folder.filter(|_| !path.groups.is_empty());
-    let kept = folder.as_ref().map_or(Ok(()), |folder| keep(folder, &path));
-    let mut sheet = show::sheet(&path);
-    if let Some(folder) = folder.as_ref().filter(|_| kept.is_ok()) {
-        kept_in(folder, &mut sheet);
-    }
-    let printed = args.printed.print(&path, &sheet, To::Output);
-    kept?;
-    exit::reader_may_leave(printed)?;
+    let kept = folder.map(|folder| kept::write_pretty(&path, FILE, &folder));
+    args.printed
+        .print_kept(&path, show::sheet(&path), kept.transpose(), To::Output)?;
     if path.interrupted {
         return Ok(ExitCode::from(exit::INTERRUPTED));
     }
@@ -60,11 +55,4 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("{}", show::nothing(&path));
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn keep(out: &Folder, path: &Path) -> anyhow::Result<()> {
-    let mut json = serde_json::to_vec_pretty(path)?;
-    json.push(b'\n');
-    out.write(FILE, Existing::Stays, &json)?;
-    Ok(())
 }

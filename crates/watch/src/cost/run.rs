@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Identity, Idle, Root, requests};
-use reveille_results::kept;
+use reveille_results::kept::Header;
 use reveille_show::progress::Bar;
 
 use super::conclude::About;
@@ -57,16 +57,17 @@ pub fn run(
         true => Some(stacks(root, &follower, &mut maps)?),
         false => None,
     };
+    let header = Header::of(started, Identity::read(root), &idle);
     let about = About {
         subject: Subject {
-            tool: kept::tool(),
-            started: kept::instant(started),
-            command_line: kept::command_line(),
+            tool: header.tool,
+            started: header.started,
+            command_line: header.command_line,
             workload: options.subject.name.clone(),
             ended,
-            machine: Identity::read(root),
-            driver: idle.driver.clone(),
-            governor: idle.governor.clone(),
+            machine: header.machine,
+            driver: header.driver,
+            governor: header.governor,
         },
         honours_requests: requests::honoured(&idle),
         interrupts: Interrupts::read(root),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Identity, Idle, Root};
-use reveille_results::kept;
+use reveille_results::kept::Header;
 use reveille_show::progress::Bar;
 
 use super::follower::Follower;
@@ -52,17 +52,18 @@ pub fn run(root: &Root, options: &Options<'_>, stop: &AtomicBool, bar: &Bar) -> 
             delays::delays(root, one, &settings, readers.as_ref())
         })
         .collect();
+    let header = Header::of(started, Identity::read(root), &idle);
     let mut path = Path {
         schema_version: SCHEMA_VERSION,
-        tool: kept::tool(),
+        tool: header.tool,
         subject: Subject {
             follow: setup.follow,
             interface: setup.interface.map(|interface| interface.name.clone()),
             port: setup.port,
-            started: kept::instant(started),
-            machine: Identity::read(root),
-            driver: idle.driver.clone(),
-            governor: idle.governor.clone(),
+            started: header.started,
+            machine: header.machine,
+            driver: header.driver,
+            governor: header.governor,
         },
         elapsed_s,
         interrupted: stop.load(Ordering::Relaxed),
