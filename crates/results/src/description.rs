@@ -37,6 +37,20 @@ pub enum Ended {
     Disturbed(String),
 }
 
+impl Ended {
+    /// The words for a run that a signal ended.
+    pub const INTERRUPTED: &'static str = "early, interrupted";
+
+    /// How a run that was not completed ended, in words that follow "ended".
+    pub fn early(&self) -> Option<String> {
+        match self {
+            Self::Completed => None,
+            Self::Interrupted => Some(Self::INTERRUPTED.to_owned()),
+            Self::Disturbed(why) => Some(format!("early: {why}")),
+        }
+    }
+}
+
 /// What was requested.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]

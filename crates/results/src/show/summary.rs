@@ -28,12 +28,11 @@ pub fn summary(description: &Description) -> Sheet<'_> {
     machine(description, &mut sheet);
     floors(description, &mut sheet);
     counts(description, &mut sheet);
-    match &description.ended {
-        Ended::Completed => {}
-        Ended::Interrupted => sheet.fact("Ended", "interrupted; what was gathered is kept"),
-        Ended::Disturbed(why) => {
-            let why = format!("early: {why}; what was gathered is kept");
-            sheet.failures.push(("ended", why));
+    if let Some(early) = description.ended.early() {
+        let ended = format!("{early}; what was gathered is kept");
+        match description.ended {
+            Ended::Disturbed(_) => sheet.failures.push(("ended", ended)),
+            _ => sheet.fact("Ended", ended),
         }
     }
     let row = |of: &_| Row {

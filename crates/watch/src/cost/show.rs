@@ -3,6 +3,7 @@
 mod distributions;
 
 use reveille_kernel::driver_and_governor;
+use reveille_results::description;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::columns;
@@ -186,15 +187,11 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
 }
 
 fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
-    let interrupted = match cost.subject.ended {
-        Ended::Interrupted => ", interrupted",
-        Ended::Completed | Ended::WorkloadEnded => "",
-    };
     let elapsed = time(cost.elapsed_ns);
-    sheet.fact(
-        "Followed",
-        format!("{}, {elapsed}{interrupted}", cost.subject.workload),
-    );
+    sheet.fact("Followed", format!("{}, {elapsed}", cost.subject.workload));
+    if cost.subject.ended == Ended::Interrupted {
+        sheet.fact("Ended", description::Ended::INTERRUPTED);
+    }
     let (driver, governor) = (&cost.subject.driver, &cost.subject.governor);
     sheet.fact(
         "Idle",
