@@ -12,7 +12,7 @@ use reveille_results::kept;
 use reveille_results::output::{Existing, Folder};
 use reveille_show::progress::Bar;
 use reveille_watch::cost::{
-    self, Cost, DEFAULT_DURATION, Ended, FILE, Followed, Measured, Options, Present, show,
+    self, DEFAULT_DURATION, Ended, FILE, Followed, Measured, Options, Present, show,
 };
 
 use crate::command::Child;
@@ -37,21 +37,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => &[FILE],
     };
     let out = chosen::output_folder(args.out.as_deref(), files)?;
-    let (
-        Followed {
-            cost,
-            stacks,
-            unopened_files,
-        },
-        code,
-    ) = match args.command.is_empty() {
+    let (followed, code) = match args.command.is_empty() {
         true => present(&args, &root, measured)?,
         false => command(&args, &root, measured)?,
     };
-    if unopened_files > 0 {
-        exit::say(show::unopened(unopened_files));
+    if followed.unopened_files > 0 {
+        exit::say(show::unopened(followed.unopened_files));
     }
-    let kept = out.map(|out| keep(&out, &cost, stacks.as_deref()));
+    let kept = out.map(|out| keep(&out, &followed));
+    let cost = followed.cost;
     // A command's standard output is its own.
     let to = match args.command.is_empty() {
         true => To::Output,
@@ -60,10 +54,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.printed
         .print_kept(&cost, show::sheet(&cost), kept.transpose(), to)?;
     if cost.wakeups == 0 && args.command.is_empty() && cost.subject.ended != Ended::Interrupted {
-        anyhow::bail!(
-            "no wake-up was seen: {} ran without a pause, or not at all",
-            cost.subject.workload
-        );
+        anyhow::bail!("{}", show::nothing(&cost));
     }
     Ok(code)
 }
@@ -109,9 +100,9 @@ fn present(args: &Args, root: &Root, measured: Measured) -> anyhow::Result<(Foll
     Ok((followed, code))
 }
 
-fn keep(out: &Folder, cost: &Cost, stacks: Option<&str>) -> reveille_results::Result<PathBuf> {
-    if let Some(stacks) = stacks {
+fn keep(out: &Folder, followed: &Followed) -> reveille_results::Result<PathBuf> {
+    if let Some(stacks) = &followed.stacks {
         out.write(STACKS, Existing::Stays, stacks.as_bytes())?;
     }
-    kept::write_pretty(cost, FILE, out)
+    kept::write_pretty(&followed.cost, FILE, out)
 }

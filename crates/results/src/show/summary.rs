@@ -117,3 +117,25 @@ fn counts(description: &Description, sheet: &mut Sheet<'_>) {
         sheet.fact("Probes", format!("{cost} per idle entry and exit{of}"));
     }
 }
+
+/// The error if a run that was completed has no datapoint.
+pub fn nothing(description: &Description) -> String {
+    let (counts, cpu) = (&description.counts, description.settings.cpu_name());
+    if counts.launched == 0 {
+        return format!(
+            "no datapoint: nothing was launched on {cpu}; `reveille doctor` shows what this \
+             machine can do"
+        );
+    }
+    let dropped: Vec<_> = counts
+        .dropped
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    format!(
+        "no datapoint: each of {} launches on {cpu} was dropped ({}); choose an idle CPU with \
+         --cpu",
+        counts.launched,
+        dropped.join(", ")
+    )
+}

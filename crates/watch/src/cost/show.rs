@@ -285,6 +285,14 @@ fn bars(cost: &Cost) -> Bars {
     }
 }
 
+/// Why a workload has no wake-up.
+const NO_WAKEUP: &str = "ran without a pause, or not at all";
+
+/// The error if no wake-up was seen.
+pub fn nothing(cost: &Cost) -> String {
+    format!("no wake-up was seen: {} {NO_WAKEUP}", cost.subject.workload)
+}
+
 /// The notice on files of wakers that could not be opened.
 pub fn unopened(files: usize) -> String {
     format!(
@@ -297,7 +305,7 @@ pub fn unopened(files: usize) -> String {
 pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
     if cost.wakeups == 0 {
         return format!(
-            "The workload had no wake-up in {}: it ran without a pause, or not at all.",
+            "The workload had no wake-up in {}: it {NO_WAKEUP}.",
             time(cost.elapsed_ns)
         );
     }
