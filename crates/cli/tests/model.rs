@@ -181,7 +181,19 @@ fn a_page_is_written_and_other_files_are_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("model.html");
     let path = page.to_str().unwrap();
-    assert_eq!(text(&["sweep", "--out", path]).trim(), path);
+    let named = |shown: String| {
+        let is_it = |line: &str| line.starts_with("Page ") && line.ends_with(path);
+        assert!(shown.lines().any(is_it), "{shown}");
+    };
+    named(text(&["sweep", "--out", path]));
+    named(text(&[
+        "sweep",
+        "--crossing",
+        "nap 10 ms",
+        "DVFS",
+        "--out",
+        path,
+    ]));
     assert!(std::fs::read_to_string(&page).unwrap().contains("figure 7"));
     text(&["sweep", "--out", path]);
     std::fs::write(&page, "mine").unwrap();
