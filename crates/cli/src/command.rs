@@ -43,10 +43,10 @@ impl As {
 /// Descriptors for anything here: `cost --stacks` keeps a file open for each that a waker has mapped.
 const DESCRIPTORS: u64 = 65_536;
 
-/// Notes which descriptors the caller left open for a command, and how many it may have; then raises
+/// Records which descriptors the caller left open for a command, and how many it may have; then raises
 /// that limit for this process (it is often 1,024). The first call of `main`: what is opened later is
 /// this program's own, and no command gets it.
-pub fn note_inherited() {
+pub fn record_inherited_descriptors() {
     INHERITED.get_or_init(Inherited::at_start);
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // Where it is too low all the same, the work that needs more reports it.

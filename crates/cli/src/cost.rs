@@ -16,8 +16,8 @@ use reveille_watch::cost::{
 };
 
 use crate::command::Child;
-use crate::printed::To;
-use crate::{chosen, exit, signals};
+use crate::output_format::To;
+use crate::{exit, flags, signals};
 pub use args::Args;
 
 /// The folded stacks, beside cost.json.
@@ -36,7 +36,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => &[FILE, STACKS][..],
         false => &[FILE],
     };
-    let out = chosen::output_folder(args.out.as_deref(), files)?;
+    let out = flags::output_folder(args.out.as_deref(), files)?;
     let (followed, code) = match args.command.is_empty() {
         true => present(&args, &root, measured)?,
         false => command(&args, &root, measured)?,

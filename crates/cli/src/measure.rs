@@ -13,9 +13,9 @@ use reveille_results::output::Folder;
 use reveille_results::{ResultFolder, show};
 use reveille_show::parse;
 
-use crate::chosen::{default_folder, naming};
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::flags::{default_folder, naming};
+use crate::output_format::{Printed, To};
 use crate::signals;
 use crate::value;
 

@@ -10,9 +10,9 @@ use reveille_results::kept;
 use reveille_show::progress::Bar;
 use reveille_watch::path::{self, FILE, Follow, Options, Setup, show};
 
-use crate::chosen;
 use crate::exit;
-use crate::printed::To;
+use crate::flags;
+use crate::output_format::To;
 use crate::signals;
 pub use args::Args;
 
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         count: args.count,
         measured: measured.as_ref(),
     };
-    let folder = chosen::output_folder(args.out.as_deref(), &[FILE])?;
+    let folder = flags::output_folder(args.out.as_deref(), &[FILE])?;
     let stop = signals::stop()?;
 
     let path = path::run(&root, &options, &stop, &Bar::new())?;

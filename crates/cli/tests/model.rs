@@ -329,7 +329,10 @@ fn an_analysed_machine_naps_with_its_own_times_and_power() {
         slowest["parameters"]["policies"][0]["policy"]["resume_s"],
         1.2
     );
-    let shown = text(&["from", &path, "--servers", "1000"]);
+    let page = folder.path().join("from.html").display().to_string();
+    let shown = text(&["from", &path, "--servers", "1000", "--out", &page]);
+    let is_it = |line: &str| line.starts_with("Page ") && line.ends_with(&page);
+    assert!(shown.lines().any(is_it), "{shown}");
     assert!(shown.contains("In a year, 1000 servers"), "{shown}");
     assert!(
         shown.contains("nap, chromebook, what if draws less than DVFS"),

@@ -8,7 +8,7 @@ use reveille_anticipate::{Operation, Readiness};
 use reveille_expect::server::MOST_CLIENTS;
 
 use crate::exit::Failure;
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
 #[derive(clap::Args)]

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::command::As;
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
 /// Show how much time a workload loses waiting for CPUs to wake.

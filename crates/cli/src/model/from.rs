@@ -16,7 +16,7 @@ use reveille_resume::analysis::{FORMAT, VERSION};
 use super::page;
 use super::source::{self, Source};
 use crate::exit::Failure;
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 use crate::report::name_page;
 
 /// What the suspend and resume of an analysed machine are worth to a server that sleeps between

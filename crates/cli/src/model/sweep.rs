@@ -12,7 +12,7 @@ use reveille_model::sweep::Sweep;
 use super::page;
 use super::source::{self, Source};
 use crate::exit::Failure;
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 use crate::report::name_page;
 use reveille_show::terminal;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
 /// Show where the time of incoming packets goes.

@@ -12,7 +12,7 @@ use reveille_resume::what_if::Change;
 use reveille_show::web;
 
 use crate::exit::Failure;
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 use crate::report;
 use crate::value;
 

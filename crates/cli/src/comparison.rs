@@ -15,8 +15,8 @@ use reveille_trial::setting::Machine;
 pub use reveille_trial::setting::held_by_others;
 use serde::Serialize;
 
-use crate::printed::{Printed, To};
-use crate::{chosen, exit};
+use crate::output_format::{Printed, To};
+use crate::{exit, flags};
 
 #[derive(clap::Args)]
 pub struct Kept {
@@ -33,7 +33,7 @@ pub struct Kept {
 impl Kept {
     /// The folder of `--out`, before the run.
     pub fn folder(&self, file: &str) -> anyhow::Result<Option<Folder>> {
-        chosen::output_folder(self.out.as_deref(), &[file])
+        flags::output_folder(self.out.as_deref(), &[file])
     }
 
     pub fn about(
