@@ -303,6 +303,28 @@ mod tests {
     }
 
     #[test]
+    fn how_a_command_ended_stays_known_and_its_number_gets_no_signal() {
+        let _alone = alone();
+        let mut child = Child::prepare(&shell("exit 7"), &RunAs::default()).unwrap();
+        End::start(&mut child).unwrap();
+        assert_eq!(
+            End::wait(&mut child, None).unwrap(),
+            Some(Ended::WorkloadEnded)
+        );
+        // Another process that got the number since.
+        let mut other = Command::new("sleep").arg("9").spawn().unwrap();
+        child.pid = other.id();
+        kill(Pid::this(), Signal::SIGUSR2).unwrap();
+        // Time for it to arrive, here and there.
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(code(child.wait_status().unwrap()), 7);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
     fn the_command_runs_nothing_before_it_is_started() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();

@@ -139,3 +139,50 @@ fn cgroup2(root: &Root) -> Option<PathBuf> {
     let found = fields.find(|fields| fields.get(2) == Some(&"cgroup2"))?;
     Some(PathBuf::from(found[1]))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_known_by_its_name_until_it_is_gone_and_a_thread_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        for (number, leader) in [(7, 7), (8, 7)] {
+            let process = folder.path().join(format!("proc/{number}"));
+            std::fs::create_dir_all(&process).unwrap();
+            let status = format!("Name:\tnginx\nTgid:\t{leader}\n");
+            std::fs::write(process.join("status"), status).unwrap();
+        }
+        let subject = Subject::of_process(&root, 7).unwrap();
+        assert_eq!(subject.name, "process 7 (nginx)");
+        assert_eq!(subject.workload, Workload::Process(7));
+        assert!(!subject.is_gone(&root) && !Subject::all().is_gone(&root));
+        std::fs::remove_dir_all(folder.path().join("proc/7")).unwrap();
+        assert!(subject.is_gone(&root));
+        let refused = |number| Subject::of_process(&root, number).unwrap_err();
+        assert!(refused(8).to_string().contains("is a thread of process 7"));
+        assert_eq!(refused(7).exit_code(), Error::USAGE);
+    }
+
+    #[test]
+    fn a_folder_outside_cgroup2_is_refused_and_without_cgroup2_nothing_can_be_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let of = |name: &str| cgroup(&root, Path::new(name)).unwrap_err();
+        assert_eq!(of("web").exit_code(), Error::CANNOT);
+        let mount = folder.path().join("cgroups");
+        std::fs::create_dir_all(mount.join("web")).unwrap();
+        std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
+        let mounts = format!("cgroup2 {} cgroup2 rw 0 0\n", mount.display());
+        std::fs::write(folder.path().join("proc/self/mounts"), mounts).unwrap();
+        assert!(of("nosuch").to_string().contains("there is no"));
+        // The folder is on another file system.
+        let web = of("/web");
+        assert!(
+            web.to_string().ends_with("web is not a folder of cgroup2"),
+            "{web}"
+        );
+        assert_eq!(web.exit_code(), Error::USAGE);
+    }
+}

@@ -651,6 +651,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_sweep_starts_at_300_us_by_default_and_other_distances_at_100_us() {
+        let sweep = Protocol::Sweep {
+            datapoints: 1500,
+            factor: 1.1,
+        };
+        let range = |protocol: Protocol| {
+            let Distances { min_ns, max_ns } = protocol.default_distances();
+            (min_ns, max_ns)
+        };
+        assert_eq!(range(sweep), (300_000, 8_000_000));
+        assert_eq!(range(Protocol::Random), (100_000, 8_000_000));
+    }
+
+    #[test]
     fn fewer_idle_entries_than_datapoints_is_reported() {
         assert_eq!(contradiction(1, 7, 7), None);
         assert_eq!(contradiction(1, 0, 0), None);

@@ -252,6 +252,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn only_a_run_that_was_not_completed_ended_early() {
+        assert_eq!(Ended::Completed.early(), None);
+        assert_eq!(Ended::Interrupted.early().unwrap(), "early, interrupted");
+        let offline = Ended::Disturbed("CPU 3 went offline".into());
+        assert_eq!(offline.early().unwrap(), "early: CPU 3 went offline");
+    }
+
+    #[test]
     fn a_floors_quantiles_from_too_few_datapoints_are_not_read() {
         let floor = |count: u64| {
             let mut value = serde_json::to_value(Description::unknown(Vec::new())).unwrap();
