@@ -91,7 +91,7 @@ pub fn write(result: &impl Serialize, file: &str, folder: &Folder) -> Result<Pat
     folder.write(file, Existing::Stays, &text)
 }
 
-/// As [`write`], a small file: a line for each value, for people and for `diff`.
+/// As [`write()`], a small file: a line for each value, for people and for `diff`.
 pub fn write_pretty(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
     let mut text = serde_json::to_vec_pretty(result).expect("a result is plain data");
     text.push(b'\n');
