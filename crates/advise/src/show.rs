@@ -5,7 +5,6 @@ mod held;
 mod rewritten;
 mod setting;
 
-use reveille_results::description::Ended;
 use reveille_results::show::{by_probe, subject};
 use reveille_show::columns;
 use reveille_show::quantity::up;
@@ -121,10 +120,8 @@ fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
     };
     let probe = by_probe(answer.description);
     sheet.fact("Measured", format!("{probe}; woken by: {sources}"));
-    match &answer.description.ended {
-        Ended::Completed => {}
-        Ended::Interrupted => sheet.fact("Ended", "early, interrupted"),
-        Ended::Disturbed(why) => sheet.fact("Ended", format!("early: {why}")),
+    if let Some(early) = answer.description.ended.early() {
+        sheet.fact("Ended", early);
     }
     setting::facts(answer, sheet);
 }

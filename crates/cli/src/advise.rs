@@ -13,9 +13,9 @@ use reveille_kernel::Root;
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
-use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::flags;
+use crate::output_format::{Printed, To};
 use crate::value;
 
 /// Show which idle states may be allowed for a latency budget, and how to set that.
@@ -144,7 +144,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = match args.root.as_deref() {
         None => None,
         Some(folder) if folder == Path::new("/") => Some(Root::default()),
-        Some(folder) => Some(chosen::root(Some(folder))?),
+        Some(folder) => Some(flags::root(Some(folder))?),
     };
     let failed = |error| failure(&args, error);
     let machine = machine(&loaded, root.as_ref()).map_err(failed)?;

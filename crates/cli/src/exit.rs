@@ -132,7 +132,7 @@ pub fn reader_may_leave(written: io::Result<()>) -> io::Result<()> {
 
 /// A statement of what is set that could not be written. Nobody would know of the setting, so it is
 /// undone, and that is a failure, though only the reader went away.
-pub fn unsaid(error: io::Error) -> anyhow::Error {
+pub fn statement_not_written(error: io::Error) -> anyhow::Error {
     Failure::of(
         1,
         format!("standard output: {error}; the settings are restored"),

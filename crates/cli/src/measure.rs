@@ -8,14 +8,14 @@ use clap::ValueEnum;
 use reveille_kernel::interrupts;
 use reveille_kernel::{Identity, Idle, IdleState, Root, journal};
 use reveille_measure::{Distances, Options, Protocol, Recorder};
-use reveille_results::description::{Description, Ended, Probe};
+use reveille_results::description::{Ended, Probe};
 use reveille_results::output::Folder;
 use reveille_results::{ResultFolder, show};
 use reveille_show::parse;
 
-use crate::chosen::{default_folder, naming};
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::flags::{default_folder, naming};
+use crate::output_format::{Printed, To};
 use crate::signals;
 use crate::value;
 
@@ -170,7 +170,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     exit::reader_may_leave(args.printed.print(&description, &sheet, To::Output))?;
     if description.counts.kept == 0 && outcome.ended == Ended::Completed {
-        anyhow::bail!("{}", why_none(&description));
+        anyhow::bail!("{}", show::nothing(&description));
     }
     Ok(match outcome.ended {
         Ended::Completed => ExitCode::SUCCESS,
@@ -198,28 +198,6 @@ fn recorder(args: &Args, machine: Identity, options: &Options) -> anyhow::Result
     Ok(Recorder::new(folder, name, machine, started, options))
 }
 
-/// Why a run that went to its end has no datapoint.
-fn why_none(description: &Description) -> String {
-    let (counts, cpu) = (&description.counts, description.settings.cpu_name());
-    if counts.launched == 0 {
-        return format!(
-            "no datapoint: nothing was launched on {cpu}; `reveille doctor` shows what this \
-             machine can do"
-        );
-    }
-    let dropped: Vec<_> = counts
-        .dropped
-        .iter()
-        .map(|(reason, count)| format!("{reason} {count}"))
-        .collect();
-    format!(
-        "no datapoint: each of {} launches on {cpu} was dropped ({}); choose an idle CPU with \
-         --cpu",
-        counts.launched,
-        dropped.join(", ")
-    )
-}
-
 fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
     let sweep = args.protocol == ProtocolChoice::Sweep;
     let is_for_a_sweep = args.sweep_datapoints.is_some() || args.sweep_factor.is_some();
@@ -229,7 +207,13 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
         ));
     }
     let cpu = args.cpu.map_or_else(|| quiet_cpu(root, idle), Ok)?;
-    let least = if sweep { 300_000 } else { 100_000 };
+    let protocol = match sweep {
+        false => Protocol::Random,
+        true => Protocol::Sweep {
+            datapoints: args.sweep_datapoints.unwrap_or(SWEEP_DATAPOINTS),
+            factor: args.sweep_factor.unwrap_or(SWEEP_FACTOR),
+        },
+    };
     let goal_is_given = args.datapoints.is_some() || sweep;
     let deepest = match (&args.state, args.each_state) {
         (Some(state), _) => vec![state.clone()],
@@ -246,18 +230,11 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
         datapoints: args.datapoints,
         duration: args
             .duration
-            .or((!goal_is_given).then_some(Duration::from_secs(30))),
-        distances: match args.distance {
-            Some(distances) => distances,
-            None => Distances::new(least, 8_000_000)?,
-        },
-        protocol: match sweep {
-            false => Protocol::Random,
-            true => Protocol::Sweep {
-                datapoints: args.sweep_datapoints.unwrap_or(SWEEP_DATAPOINTS),
-                factor: args.sweep_factor.unwrap_or(SWEEP_FACTOR),
-            },
-        },
+            .or((!goal_is_given).then_some(Options::DEFAULT_DURATION)),
+        distances: args
+            .distance
+            .unwrap_or_else(|| protocol.default_distances()),
+        protocol,
         deepest,
         offline_others: args.offline_others,
         seed: args.seed,

@@ -279,6 +279,13 @@ fn write(output: &OutputFile, html: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Adds the fact where a page is that was written beside what is printed.
+pub fn name_page(page: Option<&OutputFile>, sheet: &mut Sheet<'_>) {
+    if let Some(page) = page {
+        sheet.fact("Page", page.path().display().to_string());
+    }
+}
+
 pub fn write_page(output: &OutputFile, html: &str) -> anyhow::Result<()> {
     if output.is_standard_output() {
         let mut out = terminal::data();

@@ -181,7 +181,19 @@ fn a_page_is_written_and_other_files_are_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("model.html");
     let path = page.to_str().unwrap();
-    assert_eq!(text(&["sweep", "--out", path]).trim(), path);
+    let named = |shown: String| {
+        let is_it = |line: &str| line.starts_with("Page ") && line.ends_with(path);
+        assert!(shown.lines().any(is_it), "{shown}");
+    };
+    named(text(&["sweep", "--out", path]));
+    named(text(&[
+        "sweep",
+        "--crossing",
+        "nap 10 ms",
+        "DVFS",
+        "--out",
+        path,
+    ]));
     assert!(std::fs::read_to_string(&page).unwrap().contains("figure 7"));
     text(&["sweep", "--out", path]);
     std::fs::write(&page, "mine").unwrap();
@@ -317,7 +329,10 @@ fn an_analysed_machine_naps_with_its_own_times_and_power() {
         slowest["parameters"]["policies"][0]["policy"]["resume_s"],
         1.2
     );
-    let shown = text(&["from", &path, "--servers", "1000"]);
+    let page = folder.path().join("from.html").display().to_string();
+    let shown = text(&["from", &path, "--servers", "1000", "--out", &page]);
+    let is_it = |line: &str| line.starts_with("Page ") && line.ends_with(&page);
+    assert!(shown.lines().any(is_it), "{shown}");
     assert!(shown.contains("In a year, 1000 servers"), "{shown}");
     assert!(
         shown.contains("nap, chromebook, what if draws less than DVFS"),

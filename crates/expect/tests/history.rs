@@ -254,7 +254,7 @@ fn invalid_input_is_refused_and_counted_and_changes_nothing() {
         Duration::MAX,
     ] {
         let refused = program.history.observe_at(KIND, nonsense, program.now_ns);
-        assert!(matches!(refused, Err(Error::Nonsense(what)) if what == nonsense));
+        assert!(matches!(refused, Err(Error::InvalidDuration(what)) if what == nonsense));
     }
     assert_eq!(program.history.refused(), 3);
     assert_eq!(program.next(), before);

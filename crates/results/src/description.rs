@@ -37,6 +37,20 @@ pub enum Ended {
     Disturbed(String),
 }
 
+impl Ended {
+    /// The words for a run that a signal ended.
+    pub const INTERRUPTED: &'static str = "early, interrupted";
+
+    /// How a run that was not completed ended, in words that follow "ended".
+    pub fn early(&self) -> Option<String> {
+        match self {
+            Self::Completed => None,
+            Self::Interrupted => Some(Self::INTERRUPTED.to_owned()),
+            Self::Disturbed(why) => Some(format!("early: {why}")),
+        }
+    }
+}
+
 /// What was requested.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -236,6 +250,14 @@ pub struct Loaded {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_run_that_was_not_completed_ended_early() {
+        assert_eq!(Ended::Completed.early(), None);
+        assert_eq!(Ended::Interrupted.early().unwrap(), "early, interrupted");
+        let offline = Ended::Disturbed("CPU 3 went offline".into());
+        assert_eq!(offline.early().unwrap(), "early: CPU 3 went offline");
+    }
 
     #[test]
     fn a_floors_quantiles_from_too_few_datapoints_are_not_read() {

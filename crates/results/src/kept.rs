@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use reveille_kernel::Identity;
+use reveille_kernel::{Identity, Idle};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,37 @@ pub struct About {
     pub governor: Option<String>,
 }
 
+/// What every result has of its run: who made it, when and where. Each file has these fields among its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// `reveille 0.1.0`.
+    pub tool: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The program and its arguments, as given.
+    pub command_line: Vec<String>,
+    /// The machine it ran on.
+    pub machine: Identity,
+    /// cpuidle's driver, if any.
+    pub driver: Option<String>,
+    /// cpuidle's governor, if any.
+    pub governor: Option<String>,
+}
+
+impl Header {
+    /// Of a run of this process.
+    pub fn of(started: SystemTime, machine: Identity, idle: &Idle) -> Self {
+        Self {
+            tool: tool(),
+            started: instant(started),
+            command_line: command_line(),
+            machine,
+            driver: idle.driver.clone(),
+            governor: idle.governor.clone(),
+        }
+    }
+}
+
 /// The program and its arguments; bytes that are not UTF-8 are replaced.
 pub fn command_line() -> Vec<String> {
     let words = std::env::args_os();
@@ -53,9 +84,17 @@ pub fn instant(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// Writes such a file into `folder`, which must not hold one.
+/// Writes such a file into `folder`, which must not hold one: in one line, since it may have every turn of a
+/// long run.
 pub fn write(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
     let text = serde_json::to_vec(result).expect("a result is plain data");
+    folder.write(file, Existing::Stays, &text)
+}
+
+/// As [`write()`], a small file: a line for each value, for people and for `diff`.
+pub fn write_pretty(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
+    let mut text = serde_json::to_vec_pretty(result).expect("a result is plain data");
+    text.push(b'\n');
     folder.write(file, Existing::Stays, &text)
 }
 

@@ -1,14 +1,11 @@
-//! What is to be followed, and what was.
+//! What is to be followed.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use reveille_watch::cost::{Ended, Tallies};
-
 use crate::command::As;
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
 /// Show how much time a workload loses waiting for CPUs to wake.
@@ -62,13 +59,4 @@ pub struct Args {
     /// A command to run and follow, after --
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-}
-
-/// What was followed to its end.
-pub struct Followed {
-    pub tallies: Tallies,
-    pub workload: String,
-    pub ended: Ended,
-    pub code: ExitCode,
-    pub stacks: Option<String>,
 }

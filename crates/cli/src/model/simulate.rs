@@ -14,7 +14,7 @@ use reveille_results::text;
 
 use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 use crate::signals;
 use crate::value;
 use reveille_show::progress::Bar;

@@ -12,7 +12,8 @@ use reveille_model::sweep::Sweep;
 use super::page;
 use super::source::{self, Source};
 use crate::exit::Failure;
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
+use crate::report::name_page;
 use reveille_show::terminal;
 
 /// Power and response time of each policy at every load, and where policies cross.
@@ -68,26 +69,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     check_use(&args, &questions, &parameters)?;
     let data = args.csv.then_some("--csv").or(args.printed.data());
-    page::alone(args.out.as_deref(), data)?;
+    let is_alone = page::alone(args.out.as_deref(), data)?;
     let swept = Swept::of(&parameters, &questions, &notes).map_err(source::refused)?;
     let whole = || show::sweep(&swept.sweep, swept.years.as_deref(), &notes);
-    let page = match &args.out {
-        Some(path) => Some(page::write(path, whole(), args.title.as_deref())?),
-        None => None,
-    };
+    let page = page::write(args.out.as_deref(), whole(), args.title.as_deref())?;
+    if is_alone {
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.csv {
         csv(&swept.sweep, &mut terminal::data())?;
-    } else if let (Some(page), None) = (page, data) {
-        if !page.is_standard_output() {
-            writeln!(terminal::data(), "{}", page.path().display())?;
-        }
-    } else {
-        let sheet = match questions.any() {
-            true => show::questions(&swept, !args.crossing.is_empty()),
-            false => whole(),
-        };
-        args.printed.print(&swept, &sheet, To::Output)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut sheet = match questions.any() {
+        true => show::questions(&swept, !args.crossing.is_empty()),
+        false => whole(),
+    };
+    name_page(page.as_ref(), &mut sheet);
+    args.printed.print(&swept, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }
 

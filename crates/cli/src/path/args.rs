@@ -3,9 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reveille_kernel::network::{self, Interface};
-
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
 /// Show where the time of incoming packets goes.
@@ -53,8 +51,3 @@ pub struct Args {
 
 /// All figures of a packet are kept until the end, some 100 bytes each.
 const MOST: u64 = 1_000_000;
-
-/// Is /sys of the network namespace that this process is in?
-pub fn is_here(interface: &Interface) -> bool {
-    network::index_here(&interface.name) == Some(interface.index)
-}

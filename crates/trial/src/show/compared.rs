@@ -1,6 +1,5 @@
 //! What the sheets of `trial` and `anticipate bench` have in common.
 
-use reveille_results::description::Ended;
 use reveille_results::kept::About;
 use reveille_show::sheet::Sheet;
 
@@ -28,10 +27,8 @@ pub fn sheet<'a>(title: &str, what: &str, about: &About) -> Sheet<'a> {
     let driver = about.driver.as_deref().unwrap_or("none");
     let governor = about.governor.as_deref().unwrap_or("none");
     sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
-    match &about.ended {
-        Ended::Completed => {}
-        Ended::Interrupted => sheet.fact("Ended", "early, interrupted"),
-        Ended::Disturbed(why) => sheet.fact("Ended", format!("early: {why}")),
+    if let Some(early) = about.ended.early() {
+        sheet.fact("Ended", early);
     }
     sheet
 }

@@ -1,6 +1,7 @@
 //! The names, units and sentences of `path`'s figures.
 
 use reveille_kernel::{cpulist, driver_and_governor};
+use reveille_results::description::Ended;
 use reveille_results::statistics::Summary;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
@@ -168,7 +169,7 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
         );
     }
     if path.interrupted {
-        sheet.fact("Ended", "interrupted; the packets so far are kept");
+        sheet.fact("Ended", Ended::INTERRUPTED);
     }
 }
 

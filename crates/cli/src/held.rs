@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 
 use crate::command::{As, Child};
 use crate::exit;
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 use crate::restore;
 use crate::signals::ending;
 
@@ -60,11 +60,11 @@ impl Until {
                 // Standard output is the command's.
                 statement.lines.iter().for_each(exit::say);
                 child.start()?;
-                child.wait()
+                Ok(child.wait()?)
             }
             Self::Signal(mut signals) => {
                 let print = printed.print(plan, &statement.sheet, To::Output);
-                print.map_err(exit::unsaid)?;
+                print.map_err(exit::statement_not_written)?;
                 signals.forever().next();
                 Ok(ExitCode::SUCCESS)
             }

@@ -1,91 +1,86 @@
-//! Packets are followed until the time is up, their count is reached, or a signal comes.
+//! Follows packets until the time is up, their count is reached, or a signal comes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Identity, Idle, Root};
-use reveille_results::kept;
+use reveille_results::kept::Header;
 use reveille_show::progress::Bar;
-use reveille_watch::path::{
-    Follow, Follower, Gathered, Path, SCHEMA_VERSION, Setup, Subject, delays,
-};
 
-use super::args::{Args, is_here};
+use super::follower::Follower;
+use super::interface::is_here;
+use super::summary::{Gathered, Path, SCHEMA_VERSION, Subject};
+use super::{Follow, Options, delays};
+use crate::Result;
 
 /// How often packets are taken in: the program's own wake-ups.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Follows packets until the time, the count or a signal says so.
-pub fn follow(
-    args: &Args,
-    root: &Root,
-    interface: Option<&Interface>,
-    interrupted: &AtomicBool,
-) -> anyhow::Result<Path> {
+/// Follows packets until the time or the count is reached, or `stop` is set.
+///
+/// # Errors
+/// [`crate::Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
+pub fn run(root: &Root, options: &Options<'_>, stop: &AtomicBool, bar: &Bar) -> Result<Path> {
     let idle = Idle::read(root)?;
-    let setup = Setup {
-        follow: match args.ping {
-            true => Follow::Ping,
-            false => Follow::Socket,
-        },
-        interface,
-        port: args.port,
-    };
+    let setup = &options.setup;
     let started = SystemTime::now();
-    let follower = Follower::start(&idle, &setup)?;
+    let follower = Follower::start(&idle, setup)?;
     let begun = Instant::now();
     let mut gathered = Gathered::default();
-    let bar = Bar::new();
     loop {
-        let left = args.duration.saturating_sub(begun.elapsed());
+        let left = options.duration.saturating_sub(begun.elapsed());
         std::thread::sleep(left.min(LOOK));
         follower.take_in(|packet| {
-            if gathered.packets < args.count {
+            if gathered.packets < options.count {
                 gathered.add(&idle, &packet);
             }
         })?;
-        show_progress(&bar, args, &gathered, begun.elapsed());
-        let over = begun.elapsed() >= args.duration || gathered.packets >= args.count;
-        if over || interrupted.load(Ordering::Relaxed) {
+        show_progress(bar, options, &gathered, begun.elapsed());
+        let over = begun.elapsed() >= options.duration || gathered.packets >= options.count;
+        if over || stop.load(Ordering::Relaxed) {
             break;
         }
     }
-    bar.clear();
     let elapsed_s = begun.elapsed().as_secs_f64();
     let (counts, cost) = (follower.counts(), follower.cost());
     let readers = gathered.readers();
-    let delays = there(root, interface, &gathered)
+    let delays = interfaces(root, setup.interface, &gathered)
         .iter()
         .flat_map(|one| {
             let settings = delays::DriverSettings::of(&one.name);
             delays::delays(root, one, &settings, readers.as_ref())
         })
         .collect();
-    Ok(Path {
+    let header = Header::of(started, Identity::read(root), &idle);
+    let mut path = Path {
         schema_version: SCHEMA_VERSION,
-        tool: kept::tool(),
+        tool: header.tool,
         subject: Subject {
             follow: setup.follow,
-            interface: args.nic.clone(),
-            port: args.port,
-            started: kept::instant(started),
-            machine: Identity::read(root),
-            driver: idle.driver.clone(),
-            governor: idle.governor.clone(),
+            interface: setup.interface.map(|interface| interface.name.clone()),
+            port: setup.port,
+            started: header.started,
+            machine: header.machine,
+            driver: header.driver,
+            governor: header.governor,
         },
         elapsed_s,
-        interrupted: interrupted.load(Ordering::Relaxed),
+        interrupted: stop.load(Ordering::Relaxed),
         counts,
         cost,
         groups: gathered.groups(),
         readers,
         delays,
-    })
+    };
+    if let Some(measured) = options.measured {
+        path.estimate(measured);
+    }
+    Ok(path)
 }
 
 /// The interface that was asked for, or those at which packets came.
-fn there(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Interface> {
+fn interfaces(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Interface> {
     if let Some(asked) = asked {
         return vec![asked.clone()];
     }
@@ -97,13 +92,13 @@ fn there(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Vec<Int
 }
 
 /// By the time or by the count, whichever is nearer to its end.
-fn show_progress(bar: &Bar, args: &Args, gathered: &Gathered, elapsed: Duration) {
-    let by_time = elapsed.as_secs_f64() / args.duration.as_secs_f64();
-    let by_count = gathered.packets as f64 / args.count as f64;
+fn show_progress(bar: &Bar, options: &Options<'_>, gathered: &Gathered, elapsed: Duration) {
+    let by_time = elapsed.as_secs_f64() / options.duration.as_secs_f64();
+    let by_count = gathered.packets as f64 / options.count as f64;
     let done = by_time.max(by_count).min(1.0);
-    let what = match args.ping {
-        true => "pings",
-        false => "packets",
+    let what = match options.setup.follow {
+        Follow::Ping => "pings",
+        Follow::Socket => "packets",
     };
     let groups = gathered.by_group();
     let groups: Vec<String> = groups

@@ -1,12 +1,15 @@
 //! How a command prints what it found: the same flags for every command.
 
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 
-use reveille_results::output::Folder;
+use reveille_results::Result;
 use reveille_show::sheet::Sheet;
 use reveille_show::text::{self, Detail};
 use reveille_show::{markdown, quantity, terminal};
 use serde::Serialize;
+
+use crate::exit;
 
 /// In which form a result is printed.
 #[derive(clap::Args)]
@@ -20,13 +23,6 @@ pub struct Printed {
     /// Print all rows and columns of the tables
     #[arg(long, conflicts_with_all = ["json", "markdown"])]
     pub full: bool,
-}
-
-/// Adds the fact where a result is kept, and the command that makes a page of it.
-pub fn kept_in(folder: &Folder, sheet: &mut Sheet<'_>) {
-    let path = folder.path().display().to_string();
-    let command = format!("reveille report {}", quantity::quoted(&path));
-    sheet.fact("Kept in", format!("{path}; `{command}` makes a page"));
 }
 
 /// Where a sheet for people goes.
@@ -73,5 +69,28 @@ impl Printed {
             }
             To::Error => text::write(sheet, detail, &mut terminal::stderr()),
         }
+    }
+
+    /// Prints the result with the folder of the file that it was kept in, if any, and the command that makes
+    /// a page of it. It is printed even if it could not be kept, and may go unread.
+    ///
+    /// # Errors
+    /// Those of keeping it, and of the output.
+    pub fn print_kept(
+        &self,
+        result: &impl Serialize,
+        mut sheet: Sheet<'_>,
+        kept: Result<Option<PathBuf>>,
+        to: To,
+    ) -> anyhow::Result<()> {
+        let file = kept.as_ref().ok().and_then(Option::as_deref);
+        if let Some(folder) = file.and_then(Path::parent) {
+            let path = folder.display().to_string();
+            let command = format!("reveille report {}", quantity::quoted(&path));
+            sheet.fact("Kept in", format!("{path}; `{command}` makes a page"));
+        }
+        let printed = self.print(result, &sheet, to);
+        kept?;
+        Ok(exit::reader_may_leave(printed)?)
     }
 }

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use reveille_kernel::Identity;
 use reveille_results::description::Ended;
-use reveille_results::kept::{self, About};
+use reveille_results::kept::{self, About, Header};
 use reveille_results::output::Folder;
 use reveille_show::progress::Bar;
 use reveille_show::sheet::Sheet;
@@ -15,8 +15,8 @@ use reveille_trial::setting::Machine;
 pub use reveille_trial::setting::held_by_others;
 use serde::Serialize;
 
-use crate::printed::{Printed, To, kept_in};
-use crate::{chosen, exit};
+use crate::output_format::{Printed, To};
+use crate::{exit, flags};
 
 #[derive(clap::Args)]
 pub struct Kept {
@@ -33,7 +33,7 @@ pub struct Kept {
 impl Kept {
     /// The folder of `--out`, before the run.
     pub fn folder(&self, file: &str) -> anyhow::Result<Option<Folder>> {
-        chosen::output_folder(self.out.as_deref(), &[file])
+        flags::output_folder(self.out.as_deref(), &[file])
     }
 
     pub fn about(
@@ -46,16 +46,17 @@ impl Kept {
     ) -> About {
         let folder = || Some(self.out.as_deref()?.file_name()?.to_string_lossy().into());
         let name = self.name.clone().or_else(folder);
+        let header = Header::of(started, Identity::read(&machine.root), &machine.idle);
         About {
             schema_version,
-            tool: kept::tool(),
+            tool: header.tool,
             name: name.unwrap_or_else(|| workload.to_owned()),
-            started: kept::instant(started),
-            command_line: kept::command_line(),
+            started: header.started,
+            command_line: header.command_line,
             ended,
-            machine: Identity::read(&machine.root),
-            driver: machine.idle.driver.clone(),
-            governor: machine.idle.governor.clone(),
+            machine: header.machine,
+            driver: header.driver,
+            governor: header.governor,
         }
     }
 
@@ -70,19 +71,13 @@ impl Kept {
         sheet: impl for<'a> FnOnce(&'a T) -> Sheet<'a>,
     ) -> anyhow::Result<ExitCode> {
         // Before it is printed: the terminal may be gone.
-        let kept = folder.map_or(Ok(()), |folder| {
-            kept::write(&result, file, folder).map(drop)
-        });
+        let kept = folder.map(|folder| kept::write(&result, file, folder));
         if self.printed.json {
             forget(&mut result);
         }
-        let mut sheet = sheet(&result);
-        if let Some(folder) = folder.filter(|_| kept.is_ok()) {
-            kept_in(folder, &mut sheet);
-        }
-        let printed = self.printed.print(&result, &sheet, To::Output);
-        kept?;
-        exit::reader_may_leave(printed)?;
+        let sheet = sheet(&result);
+        self.printed
+            .print_kept(&result, sheet, kept.transpose(), To::Output)?;
         Ok(match ended {
             Ended::Completed => ExitCode::SUCCESS,
             Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
