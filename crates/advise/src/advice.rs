@@ -301,7 +301,7 @@ fn find(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Finding {
 }
 
 /// A maximum that no wake exceeded needs as many datapoints as a verdict: fewer than
-/// one wake in a thousand then lies beyond it, with 95 %.
+/// one wake in a thousand then lies beyond it, with 95%.
 fn find_by_maximum(exceeded: u64, count: u64) -> Finding {
     if exceeded > 0 {
         Finding::Exceeds
@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn exceedances_ask_for_more_datapoints_and_too_many_for_none() {
-        // 4 in 10 000 observed, 10 allowed: P(X <= 4 | 10) = 2.9 % passes; 6 in 10 000: 13 % does
+        // 4 in 10 000 observed, 10 allowed: P(X <= 4 | 10) = 2.9% passes; 6 in 10 000: 13% does
         // not.
         assert_eq!(find(4, 10_000, 0.001, 0.05), Finding::Within);
         let Finding::NotShown { needed: Some(more) } = find(6, 10_000, 0.001, 0.05) else {
@@ -397,7 +397,7 @@ mod tests {
         let percentile: Percentile = "99".parse().unwrap();
         let sorted: Vec<i64> = (1..=1000).collect();
         let high = percentile_high(&sorted, percentile, 0.05).unwrap();
-        // P(Bin(1000, 1 %) <= 4) = 2.9 %, <= 5: 6.6 %: four values may be omitted.
+        // P(Bin(1000, 1%) <= 4) = 2.9%, <= 5: 6.6%: four values may be omitted.
         assert_eq!(high, 996);
         for budget in [995, 996] {
             let exceeded = sorted.iter().filter(|&&latency| latency > budget).count() as u64;
@@ -435,7 +435,7 @@ mod tests {
         assert_eq!(evidence.exceeded, 950);
         assert_eq!(evidence.finding, Finding::Exceeds);
         assert_eq!(evidence.tail, None);
-        // One-sided, 95 %: R's binom.test(950, 1000, alternative = "less") ends at 0.9609.
+        // One-sided, 95%: R's binom.test(950, 1000, alternative = "less") ends at 0.9609.
         let high = evidence.exceeded_share_high;
         assert!((0.960..0.962).contains(&high), "{high}");
     }

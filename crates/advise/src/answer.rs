@@ -72,7 +72,7 @@ impl<'a> Answer<'a> {
         let form = self.forms.iter().find(|form| form.name == name);
         match form.and_then(|form| form.text.as_deref()) {
             None if self.setting.leaves != Leaves::Everything => {
-                let why = form.and_then(|form| form.mind.as_deref());
+                let why = form.and_then(|form| form.caveat.as_deref());
                 Err(Error::NoForm(format!(
                     "--form {}: {}",
                     name.as_str(),

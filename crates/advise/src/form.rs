@@ -30,8 +30,9 @@ pub struct Form {
     pub file: Option<String>,
     /// The text, with its last newline; `None` if the setting cannot be written in this form.
     pub text: Option<String>,
-    /// Why there is no text, or what to mind.
-    pub mind: Option<String>,
+    /// Why there is no text, or a caveat.
+    #[serde(rename = "mind")]
+    pub caveat: Option<String>,
 }
 
 /// The forms, in the order in which they are shown.
@@ -108,7 +109,7 @@ fn hold(setting: &Setting) -> Form {
             .to_owned(),
         file: None,
         text: hold_line(setting).map(line),
-        mind: match &setting.leaves {
+        caveat: match &setting.leaves {
             Leaves::NoSleep if setting.bound.is_none() => {
                 Some("Where nothing honours a bound, threads keep the CPUs awake".to_owned())
             }
@@ -130,7 +131,7 @@ fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
 
 fn limit(setting: &Setting, target: &Target) -> Form {
     let text = limit_line(setting, target).map(line);
-    let mind = match (&text, target.ignores_states_and_bounds()) {
+    let caveat = match (&text, target.ignores_states_and_bounds()) {
         (Some(_), _) => None,
         (None, false) => {
             Some("there is no state POLL that would be left, were all others disabled")
@@ -145,7 +146,7 @@ fn limit(setting: &Setting, target: &Target) -> Form {
             .to_owned(),
         file: None,
         text,
-        mind: mind.map(str::to_owned),
+        caveat: caveat.map(str::to_owned),
     }
 }
 

@@ -3,62 +3,53 @@
 use std::fmt;
 use std::str::FromStr;
 
+use reveille_figures::quantile::Share;
 use serde::{Serialize, Serializer};
 
 /// Decimals that a percentage may have: 99.999999 asks for one wake in a hundred million.
 const DECIMALS_MAX: usize = 6;
 
-/// A percentage as a fraction: 99.9 % has no exact binary value, and a rank must not depend on that.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Percentage {
-    part: u64,
-    whole: u64,
+/// Of a decimal number above 50 and below 100.
+fn parse(text: &str) -> Option<Share> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits(whole) || !digits(decimals) || decimals.len() > DECIMALS_MAX {
+        return None;
+    }
+    let scale = 10_u64.pow(decimals.len() as u32);
+    let fraction = if decimals.is_empty() {
+        0
+    } else {
+        decimals.parse().ok()?
+    };
+    let part = whole.parse::<u64>().ok()?.checked_mul(scale)? + fraction;
+    let whole = 100 * scale;
+    (part > whole / 2 && part < whole).then_some(Share(part, whole))
 }
 
-impl Percentage {
-    /// A decimal number above 50 and below 100.
-    fn parse(text: &str) -> Option<Self> {
-        let (whole, decimals) = text.split_once('.').unwrap_or((text, ""));
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-        if !digits(whole) || !digits(decimals) || decimals.len() > DECIMALS_MAX {
-            return None;
-        }
-        let scale = 10_u64.pow(decimals.len() as u32);
-        let fraction = if decimals.is_empty() {
-            0
-        } else {
-            decimals.parse().ok()?
-        };
-        let part = whole.parse::<u64>().ok()?.checked_mul(scale)? + fraction;
-        let whole = 100 * scale;
-        (part > whole / 2 && part < whole).then_some(Self { part, whole })
-    }
-
-    fn percent(self) -> f64 {
-        self.part as f64 * 100.0 / self.whole as f64
-    }
-
-    /// What is left to 100 %, as a share.
-    fn rest(self) -> f64 {
-        (self.whole - self.part) as f64 / self.whole as f64
-    }
+fn percent(Share(part, whole): Share) -> f64 {
+    part as f64 * 100.0 / whole as f64
 }
 
-/// The share of wakes that has to keep to the budget, such as 99.9 %.
+/// What is left to 100%, as a share.
+fn rest(Share(part, whole): Share) -> f64 {
+    (whole - part) as f64 / whole as f64
+}
+
+/// The share of wakes that has to keep to the budget, such as 99.9%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Percentile(Percentage);
+pub struct Percentile(Share);
 
 impl Percentile {
     /// The share of wakes that may exceed the budget: 0.001 for 99.9.
     pub fn beyond(self) -> f64 {
-        self.0.rest()
+        rest(self.0)
     }
 
     /// The rank, from 1, of that quantile among `count` values in ascending order (type 1: always
     /// a value that occurred).
     pub fn rank(self, count: usize) -> usize {
-        let rank = (count as u128 * u128::from(self.0.part)).div_ceil(u128::from(self.0.whole));
-        (rank as usize).clamp(1, count.max(1))
+        self.0.rank(count.max(1))
     }
 }
 
@@ -66,7 +57,7 @@ impl FromStr for Percentile {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Percentage::parse(text).map(Self).ok_or_else(|| {
+        parse(text).map(Self).ok_or_else(|| {
             "not a percentile above 50 and below 100, such as 99.9 (for the maximum there is --max)"
                 .to_owned()
         })
@@ -76,24 +67,24 @@ impl FromStr for Percentile {
 /// `p99.9`.
 impl fmt::Display for Percentile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "p{}", self.0.percent())
+        write!(f, "p{}", percent(self.0))
     }
 }
 
 impl Serialize for Percentile {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0.percent())
+        serializer.serialize_f64(percent(self.0))
     }
 }
 
-/// How sure the answer has to be, such as 95 %.
+/// How sure the answer has to be, such as 95%.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Confidence(Percentage);
+pub struct Confidence(Share);
 
 impl Confidence {
     /// The probability with which the answer may be wrong: 0.05 for 95.
     pub fn risk(self) -> f64 {
-        self.0.rest()
+        rest(self.0)
     }
 }
 
@@ -101,22 +92,22 @@ impl FromStr for Confidence {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Percentage::parse(text)
+        parse(text)
             .map(Self)
             .ok_or_else(|| "not a confidence above 50 and below 100 (per cent), such as 95".into())
     }
 }
 
-/// `95 %`.
+/// `95%`.
 impl fmt::Display for Confidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} %", self.0.percent())
+        write!(f, "{}%", percent(self.0))
     }
 }
 
 impl Serialize for Confidence {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_f64(self.0.percent())
+        serializer.serialize_f64(percent(self.0))
     }
 }
 
@@ -235,7 +226,7 @@ mod tests {
         let percentile: Percentile = "99.999999".parse().unwrap();
         assert_eq!(percentile.beyond(), 1e-8);
         let confidence: Confidence = "97.5".parse().unwrap();
-        assert_eq!(confidence.to_string(), "97.5 %");
+        assert_eq!(confidence.to_string(), "97.5%");
         assert_eq!(Latency::Wake.to_string(), "wake latency");
         assert_eq!(Latency::Interrupt.to_string(), "interrupt latency");
         let mut question = Question {

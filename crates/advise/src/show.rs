@@ -8,7 +8,7 @@ mod setting;
 use reveille_results::show::{by_probe, subject};
 use reveille_show::columns;
 use reveille_show::quantity::up;
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
 
 pub use held::{Statement, hold, hold_reference, limit, limit_reference};
 pub use rewritten::{reference as table_reference, sheet as table_sheet};
@@ -36,15 +36,15 @@ const COLUMNS: &[Column<Row>] = &columns!(|row|
         "`allowed`; `within` the budget, but deeper than a state that is not; `exceeds` it; `not \
          shown`, with too few datapoints; `off` when it was measured; `no sleep` for a state that polls";
     words "source", "source", row.figure(|one| one.source.clone()), "What woke the CPU";
-    driver(Us) "driver_exit_latency_us", "driver", row.state.driver_exit_latency_us,
-        "The driver's exit latency";
+    driver(Us) "driver_exit_latency_us", EXIT, row.state.driver_exit_latency_us,
+        EXIT_LATENCY;
     measured(Count) "count", "count", row.figure(|one| one.count), "Datapoints";
     measured(Ns) "median_ns", "median", row.figure(|one| one.median_ns), "Median latency";
     measured(Ns) "percentile_ns", "seen", row.figure(|one| one.percentile_ns),
         "The percentile as it was measured; unknown unless ten datapoints lie beyond it";
     estimated(Ns) "percentile_high_ns", "at most", row.figure(|one| one.percentile_high_ns),
         "Upper bound of the percentile, with the confidence asked for";
-    measured(Ns) "max_ns", "max", row.figure(|one| one.max_ns), "The longest latency seen";
+    measured(Ns) "max_ns", "max", row.figure(|one| one.max_ns), "Maximum latency";
     measured(Count) "exceeded", "over", row.figure(|one| one.exceeded), "Datapoints over the budget";
     estimated(Share) "exceeded_share_high", "share ≤",
         row.figure(|one| up(one.exceeded_share_high * 100.0) / 100.0),

@@ -93,7 +93,7 @@ pub struct Table {
     pub rows: Vec<Row>,
     /// `intel_idle.table=C1:2:2,...`
     pub parameter: String,
-    /// What to mind, one sentence each.
+    /// Caveats, one sentence each.
     pub warnings: Vec<String>,
 }
 

@@ -371,7 +371,7 @@ fn an_unproven_shallowest_state_gets_no_verdict_and_no_setting() {
         assert_eq!((setting.bound, setting.forbidden.len()), (None, 0));
         for form in form::all(&advice, &setting, &sklep0()) {
             assert_eq!(form.text, None, "{}", form.name.as_str());
-            assert!(form.mind.unwrap().contains("too few datapoints of C1"));
+            assert!(form.caveat.unwrap().contains("too few datapoints of C1"));
         }
     }
     // Proven verdicts are reported: C1 is allowed although C1E is unknown, and a budget of 0 has an

@@ -15,7 +15,7 @@ const DATAPOINTS: usize = 1000;
 const BEYOND: f64 = 0.01;
 const BUDGET_NS: f64 = 50_000.0;
 
-/// The 5 % of wrong advice in 1000 results that the confidence permits, plus four standard
+/// The 5% of wrong advice in 1000 results that the confidence permits, plus four standard
 /// deviations.
 const WRONG_MAX: u64 = 50 + 4 * 7;
 

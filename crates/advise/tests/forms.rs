@@ -56,7 +56,7 @@ fn all_forms_express_the_same_setting() {
          ACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"cpu[0-9]*\", \
          ATTR{power/pm_qos_resume_latency_us}=\"10\"\n"
     );
-    assert_eq!(form_of(Name::Udev, &machine, &["C1", "C1E"]).mind, None);
+    assert_eq!(form_of(Name::Udev, &machine, &["C1", "C1E"]).caveat, None);
     let file = |name| form_of(name, &machine, &["C1", "C1E"]).file;
     let files = Name::ALL.map(|name| file(name).unwrap_or_default());
     assert_eq!(
@@ -93,7 +93,7 @@ fn all_forms_exist_in_order_and_by_name() {
 fn no_sleep_by_a_bound_has_no_caveat_if_the_driver_honours_it() {
     let hold = form_of(Name::Hold, &sklep0(), &[]);
     assert_eq!(hold.text.unwrap(), "reveille hold --latency 0\n");
-    assert_eq!(hold.mind, None);
+    assert_eq!(hold.caveat, None);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn the_kernel_parameter_has_its_caveats() {
                   leave one state fewer, never one more. 0 would not stop sleep: acpi_idle would \
                   take over";
     let halt = "idle=halt comes near, but waits by HLT and not by MWAIT, which was not measured";
-    let mind = |left: &[&str]| form_of(Name::Kernel, &sklep0(), left).mind.unwrap();
+    let mind = |left: &[&str]| form_of(Name::Kernel, &sklep0(), left).caveat.unwrap();
     assert_eq!(mind(&["C1"]), format!("{number}. {halt}"));
     assert_eq!(mind(&["C1", "C1E"]), number);
 }
@@ -119,7 +119,7 @@ fn the_kernel_form_is_empty_if_no_driver_takes_a_parameter() {
     let why = |machine: &Target| {
         let form = form_of(Name::Kernel, machine, &["A"]);
         assert_eq!(form.text, None);
-        form.mind.unwrap()
+        form.caveat.unwrap()
     };
     assert_eq!(
         why(&machine),
@@ -138,7 +138,7 @@ fn udev_disables_states_if_the_governor_honours_that_and_one_remains() {
     let text = |machine: &Target, left: &[&str]| {
         let form = form_of(Name::Udev, machine, left);
         let why = "neither a bound nor the states' numbers are known";
-        assert_eq!(form.text.is_none(), form.mind.as_deref() == Some(why));
+        assert_eq!(form.text.is_none(), form.caveat.as_deref() == Some(why));
         let text = form.text?;
         let rule = text.lines().nth(1).unwrap();
         Some(rule.rsplit_once(", ").unwrap().1.to_owned())
@@ -171,7 +171,7 @@ fn no_sleep_has_a_text_in_each_form() {
     assert!(text(Name::Tuned).contains("force_latency=0\n"));
     // A 0 there would not be a bound.
     assert!(text(Name::Udev).contains("pm_qos_resume_latency_us}=\"n/a\""));
-    let mind = form_of(Name::Udev, &machine, &[]).mind.unwrap();
+    let mind = form_of(Name::Udev, &machine, &[]).caveat.unwrap();
     assert!(mind.contains("a 0 would be no bound"), "{mind}");
 }
 
@@ -180,7 +180,7 @@ fn if_all_states_are_allowed_no_form_has_a_text() {
     for name in Name::ALL {
         let form = form_of(name, &sklep0(), &["C1", "C1E", "C6"]);
         assert_eq!(form.text, None);
-        assert!(form.mind.unwrap().contains("nothing has to be set"));
+        assert!(form.caveat.unwrap().contains("nothing has to be set"));
     }
 }
 
@@ -216,7 +216,7 @@ fn the_kernel_parameter_depends_on_the_driver() {
     );
     let form = form_of(Name::Kernel, &other, &["A"]);
     assert_eq!(form.text, None);
-    assert!(form.mind.unwrap().contains("cpuidle_other"));
+    assert!(form.caveat.unwrap().contains("cpuidle_other"));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn a_governor_that_ignores_disabled_states_gets_no_disabling_line() {
     machine.governor = Some("haltpoll".to_owned());
     let limit = form_of(Name::Limit, &machine, &[]);
     assert_eq!(limit.text, None);
-    assert!(limit.mind.unwrap().contains("haltpoll"));
+    assert!(limit.caveat.unwrap().contains("haltpoll"));
     let hold = text_of(Name::Hold, &machine, &[]);
     assert_eq!(hold, "reveille hold --latency 0\n");
 }
@@ -256,7 +256,7 @@ fn without_a_driver_threads_keep_the_cpus_awake() {
     machine.driver = None;
     let hold = form_of(Name::Hold, &machine, &[]);
     assert_eq!(hold.text.unwrap(), "reveille hold --latency 0\n");
-    assert!(hold.mind.unwrap().contains("threads"));
+    assert!(hold.caveat.unwrap().contains("threads"));
     let unit = text_of(Name::Systemd, &machine, &[]);
     assert!(
         unit.contains("ExecStart=reveille hold --latency 0\n"),
@@ -292,7 +292,7 @@ fn on_a_hybrid_machine_only_the_measured_kind_is_set() {
     assert!(profile.contains("devices=cpu4,cpu5,cpu6\npm_qos_resume_latency_us=2\n"));
     assert!(text(Name::Udev).contains("KERNEL==\"cpu4|cpu5|cpu6\""));
     let form = form_of(Name::Kernel, &machine, &["C1"]);
-    assert!(form.mind.unwrap().contains("all CPUs"));
+    assert!(form.caveat.unwrap().contains("all CPUs"));
 }
 
 #[test]

@@ -48,7 +48,9 @@ fn a_state_has_a_row_per_source_and_a_single_source_has_no_column() {
     let one = shown(&measured());
     assert!(!one.contains("source"), "{one}");
     assert!(
-        one.ends_with("Allow C1 and C1E; keep out of C6. The 95 % confidence is that of all of it\ntogether.\n"),
+        one.ends_with(
+            "Allow C1 and C1E; keep out of C6. The 95% confidence is that of all of it\ntogether.\n"
+        ),
         "{one}"
     );
     let two = shown(&loaded(&[

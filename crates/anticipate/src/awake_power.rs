@@ -15,13 +15,13 @@ use serde::Serialize;
 use crate::{Error, Result};
 use reveille_figures::rounds::Estimate;
 
-/// The counters are renewed each millisecond: a turn of a hundred is known to 1 %.
+/// The counters are renewed each millisecond: a turn of a hundred is known to 1%.
 const TURN: Duration = Duration::from_millis(100);
-/// Seven pairs give an interval of 98 %; six would be the fewest for one of 95 %.
+/// Seven pairs give an interval of 98%; six would be the fewest for one of 95%.
 const PAIRS: u32 = 7;
 
 /// By how much the power of all processor packages together is greater while one CPU more is awake:
-/// the median of pairs of turns, and its interval of at least 95 %, W.
+/// the median of pairs of turns, and its interval of at least 95%, W.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct AwakePower {
     /// The median of the pairs of turns, W.

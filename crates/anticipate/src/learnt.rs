@@ -16,9 +16,9 @@ pub struct Learnt {
     pub var: u64,
     /// Weighted covariance of sizes and times, 2^-8 sectors ns.
     pub cov: i64,
-    /// The 5 % quantile: one I/O in twenty is complete before `ns / (1 + early)`; 2^-20.
+    /// The 5% quantile: one I/O in twenty is complete before `ns / (1 + early)`; 2^-20.
     pub early: u32,
-    /// The 90 % quantile: one I/O in ten is complete after `ns * (1 + late)`; 2^-20.
+    /// The 90% quantile: one I/O in ten is complete after `ns * (1 + late)`; 2^-20.
     pub late: u32,
     /// Variance of the sizes, 2^-8 sectors².
     pub seen_var_sectors: u64,
@@ -33,9 +33,9 @@ pub struct Learnt {
 pub struct Expected {
     /// The mean, ns.
     pub ns: f64,
-    /// The 5 % quantile, not above `ns`.
+    /// The 5% quantile, not above `ns`.
     pub early_ns: f64,
-    /// The 90 % quantile, not below `ns`.
+    /// The 90% quantile, not below `ns`.
     pub late_ns: f64,
 }
 

@@ -148,7 +148,7 @@ impl Settings {
         let share = |what: &str, share: f64, least: f64| match share >= least && share <= 1.0 {
             true => Ok(()),
             false => Err(Error::Usage(format!(
-                "{what} of {} % is not a share of time: it is above 0 % and at most 100 %",
+                "{what} of {}% is not a share of time: it is above 0% and at most 100%",
                 share * 100.0
             ))),
         };

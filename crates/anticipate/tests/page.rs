@@ -139,7 +139,7 @@ fn a_terminal_shows_figures_without_intervals_and_shares_with_them() {
                 .starts_with(&words.join(" "))
         })
     };
-    assert!(line(&["1 ms", "as is", "3500", "55.5", "72.1"]), "{short}");
+    assert!(line(&["1 ms", "as is", "3,500", "55.5", "72.1"]), "{short}");
     assert!(
         line(&["1 ms", "anticipate", "14.0", "+75.0 [+75.0, +75.0]"]),
         "{short}"
@@ -187,7 +187,7 @@ fn the_page_has_latency_above_and_cost_below_over_the_same_idle_times() {
         );
     }
     assert!(
-        html.contains("which regains 75 [75, 75] % of the difference"),
+        html.contains("which regains 75 [75, 75]% of the difference"),
         "{html}"
     );
     assert!(html.contains("shallowest was left out"), "{html}");

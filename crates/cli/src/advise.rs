@@ -28,7 +28,7 @@ use crate::value;
 #[command(group = clap::ArgGroup::new("question").required(true).args(["budget", "table"]))]
 #[command(after_help = "\
 Examples:
-  reveille advise RESULT --budget 50us                       99.9 % of wakes within 50 µs
+  reveille advise RESULT --budget 50us                       99.9% of wakes within 50 µs
   reveille advise RESULT --budget 50us --percentile 99.99 --confidence 99
   reveille advise RESULT --budget 50us --max                 the maximum that was seen
   reveille advise RESULT --budget 50us --form udev > 60-reveille.rules

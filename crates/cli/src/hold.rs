@@ -28,7 +28,7 @@ use crate::value::{self, CpuList};
 /// start of any command.
 ///
 /// With --result the measured latencies decide: the request to the kernel leaves just the states
-/// that `reveille advise` allows for this budget, with 95 % confidence. Where the governor keeps to
+/// that `reveille advise` allows for this budget, with 95% confidence. Where the governor keeps to
 /// no such bound (haltpoll: only to 0), nothing is held, and the exit code is 3.
 #[derive(clap::Args)]
 #[command(after_help = "\

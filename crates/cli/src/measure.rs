@@ -97,7 +97,7 @@ pub struct Args {
 
 /// The thesis's (chapter 4.7).
 const SWEEP_DATAPOINTS: u64 = 1500;
-/// The thesis's: 10 % more at each step.
+/// The thesis's: 10% more at each step.
 const SWEEP_FACTOR: f64 = 1.1;
 
 #[derive(Clone, Copy, ValueEnum)]

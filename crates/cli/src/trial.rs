@@ -27,7 +27,7 @@ use crate::{exit, flags, signals};
 /// Run one workload under several idle settings and compare.
 ///
 /// Settings take turns in shuffled order, round by round, so that drift affects all of them alike.
-/// Differences from the machine as it is have 95 % intervals. By default: as is, each idle state as
+/// Differences from the machine as it is have 95% intervals. By default: as is, each idle state as
 /// the deepest, and no sleep. Every setting is restored after its turn.
 #[derive(clap::Args)]
 #[command(after_help = "\

@@ -198,7 +198,7 @@ fn a_state_forbidden_for_lack_of_datapoints_is_reported_beside_a_form() {
 
     let text = printed(&result(&folder.path().join("again")), &flags[..4]);
     // ln 0.05 / ln (1 - 1/10 000), rounded up.
-    assert!(text.contains("29956"), "{text}");
+    assert!(text.contains("29,956"), "{text}");
 }
 
 #[test]

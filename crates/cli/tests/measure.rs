@@ -434,7 +434,7 @@ fn datapoints_lost_to_a_slow_reader_are_counted() {
     let code = child.wait().unwrap().code();
     if !measures || slept < MANY {
         assert!(idle < 50.0, "{measures}, CPU {cpu} slept {slept} times");
-        return println!("skipped: {TEST}: CPU {cpu} was idle for {idle:.0} % of the time");
+        return println!("skipped: {TEST}: CPU {cpu} was idle for {idle:.0}% of the time");
     }
     assert_eq!(code, Some(130));
     let counts = reveille_results::open(&out).unwrap().description.counts;

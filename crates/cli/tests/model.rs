@@ -71,7 +71,7 @@ fn a_sweep_calculates_a_farm_at_the_requested_load() {
         from[..from.find("\n\n").unwrap()].to_owned()
     };
     assert_eq!(year(&run), year(&sweep));
-    assert!(year(&run).starts_with("In a year, 1000 servers at 20 % load\n"));
+    assert!(year(&run).starts_with("In a year, 1000 servers at 20% load\n"));
     let all = read(&[&["sweep", "--json"], &farm[..]].concat());
     assert_eq!(all["years"].as_array().unwrap().len(), 6);
     // Without a question or a farm a single load gives no answer.
@@ -129,7 +129,7 @@ fn a_simulation_agrees_with_the_closed_form_beside_it() {
 #[test]
 fn every_form_of_the_sweep_has_the_papers_crossings() {
     let shown = text(&["sweep"]);
-    assert!(shown.contains("nap 50 ms draws less than DVFS below 34.9 % load;"));
+    assert!(shown.contains("nap 50 ms draws less than DVFS below 34.9% load;"));
     let all = read(&["sweep", "--json"]);
     let pairs = all["pairs"].as_array().unwrap();
     let at = |name: &str| {

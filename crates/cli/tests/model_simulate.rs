@@ -65,7 +65,7 @@ fn the_same_seed_gives_the_same_output_and_the_table_fits_a_terminal() {
 #[test]
 fn policies_are_compared_with_always_on_on_the_same_requests() {
     let all = read(&[&FARM[..], &["--json"]].concat());
-    // 20 servers at 30 % load of 38 ms.
+    // 20 servers at 30% load of 38 ms.
     let rate = all["rate_per_s"].as_f64().unwrap();
     assert!((rate - 20.0 * 0.3 / 0.038).abs() < 1e-6, "{rate}");
     let policies = all["policies"].as_array().unwrap();

@@ -54,20 +54,20 @@ Driver    intel_idle
 Governor  menu (also: ladder, teo)
 
 CPUs 0-7, cores up to 4.6 GHz
-#  name     exit  target  dflt  now    uses  time  share  above  below
-              µs      µs                        s      %      %      %
-0  POLL        0       0  on    on     2600  0.17  0.005      0   99.5
-1  C1_ACPI     1       1  on    on    38717  4.40   0.12   5.99   9.93
-2  C2_ACPI   127     381  on    on    22991  17.5   0.49   21.7   0.02
-3  C3_ACPI  1048    3144  on    on   140065  3533   99.4   44.4      0
+#  name     exit  target  dflt  now     uses  time   share  above  below
+              µs      µs                         s       %      %      %
+0  POLL        0       0  on    on     2,600  0.17  0.0048      0   99.5
+1  C1_ACPI     1       1  on    on    38,717  4.40    0.12   5.99   9.93
+2  C2_ACPI   127     381  on    on    22,991  17.5    0.49   21.7  0.017
+3  C3_ACPI  1048    3144  on    on   140,065  3533    99.4   44.4      0
 
 CPUs 8-15, cores up to 3.4 GHz
-#  name     exit  target  dflt  now   uses  time  share  above  below
-              µs      µs                       s      %      %      %
-0  POLL        0       0  on    on    2869  0.15  0.004      0   97.8
-1  C1_ACPI     1       1  on    on   22364  2.50   0.07   0.56   8.98
-2  C2_ACPI   127     381  on    on   17895  14.6   0.41   15.8      0
-3  C3_ACPI  1048    3144  on    on   87190  3548   99.5   86.4      0
+#  name     exit  target  dflt  now    uses  time   share  above  below
+              µs      µs                        s       %      %      %
+0  POLL        0       0  on    on    2,869  0.15  0.0042      0   97.8
+1  C1_ACPI     1       1  on    on   22,364  2.50   0.070   0.56   8.98
+2  C2_ACPI   127     381  on    on   17,895  14.6    0.41   15.8      0
+3  C3_ACPI  1048    3144  on    on   87,190  3548    99.5   86.4      0
 
 Note      share: of the time in the group's idle states.
 ";
@@ -88,13 +88,13 @@ Driver    intel_idle
 Governor  menu (also: ladder, teo)
 
 CPUs 0-55
-#  name  exit  target  dflt  now    uses  time   share  above  below
-           µs      µs                        s       %      %      %
-0  POLL     0       0  on    on     1281  0.02  0.0005      0   86.2
-1  C1       2       2  on    on    65381  2.90    0.09   0.32   7.55
-2  C1E     10      20  on    on    25341  5.16    0.16   15.1   15.8
-3  C3      33     100  off   off       0     0       0      -      -
-4  C6     133     400  on    on   546717  3228    99.8   68.5      0
+#  name  exit  target  dflt  now     uses   time    share  above  below
+           µs      µs                          s        %      %      %
+0  POLL     0       0  on    on     1,281  17 ms  0.00052      0   86.2
+1  C1       2       2  on    on    65,381   2.90    0.090   0.32   7.55
+2  C1E     10      20  on    on    25,341   5.16     0.16   15.1   15.8
+3  C3      33     100  off   off        0      0        0      -      -
+4  C6     133     400  on    on   546,717   3228     99.8   68.5      0
 
 Note      share: of the time in the group's idle states.
 ";

@@ -417,7 +417,7 @@ fn no_sleep_differs_from_as_is_over_loopback() {
             .as_f64()
             .unwrap();
         if awake > 40.0 {
-            println!("skipped: {test}: the CPUs are awake {awake:.0} % of the time without it");
+            println!("skipped: {test}: the CPUs are awake {awake:.0}% of the time without it");
             return;
         }
         let no_sleep = setting(&trial, "no sleep");

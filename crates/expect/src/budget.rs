@@ -231,7 +231,7 @@ mod tests {
         let mut budget = budget();
         assert!(ask(&mut budget, 0, window(0, 10 * MS)));
         assert!(!ask(&mut budget, 0, window(0, 1)));
-        // 4 % of 100 ms.
+        // 4% of 100 ms.
         assert!(!ask(&mut budget, 100 * MS, window(100 * MS, 4 * MS + 1)));
         assert!(ask(&mut budget, 100 * MS, window(100 * MS, 4 * MS)));
         assert!(!budget.is_full(101 * MS));
@@ -270,7 +270,7 @@ mod tests {
         assert!(budget.is_full(MS));
         assert!(ask(&mut budget, MS, window(2 * MS, 10 * MS)));
         budget.give_back(5 * MS, window(2 * MS, 10 * MS));
-        // 3 ms were used, and 4 % of 3 ms are back.
+        // 3 ms were used, and 4% of 3 ms are back.
         assert!(!ask(&mut budget, 5 * MS, window(5 * MS, 7 * MS + 120_001)));
         assert!(ask(&mut budget, 5 * MS, window(5 * MS, 7 * MS + 120_000)));
     }

@@ -1,6 +1,6 @@
 //! How long an operation will take, from how long the same kind took before.
 //!
-//! The durations of repeated operations (iterations of a solver) are predictable with about 87 %
+//! The durations of repeated operations (iterations of a solver) are predictable with about 87%
 //! accuracy (software-managed CPU sleep, "GPU Case Study").
 //!
 //! The last [`RECENT`] durations of each [`Kind`] are kept. The prediction is their median, with the

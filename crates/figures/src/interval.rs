@@ -1,17 +1,17 @@
 //! Exact intervals from the binomial distribution, for shares and for quantiles.
 //!
-//! `side` is the probability beyond one end: 0.025 twice for a two-sided interval of 95 %, 0.05 once
+//! `side` is the probability beyond one end: 0.025 twice for a two-sided interval of 95%, 0.05 once
 //! for a one-sided bound of the same confidence.
 
 use statrs::function::beta::beta_reg;
 
-/// The probability beyond each end of a two-sided 95 % interval.
+/// The probability beyond each end of a two-sided 95% interval.
 pub const SIDE: f64 = 0.025;
 
-/// The 95 % interval of a share, from `hits` in `count`.
+/// The 95% interval of a share, from `hits` in `count`.
 ///
 /// Clopper and Pearson, "The Use of Confidence or Fiducial Limits Illustrated in the Case of the
-/// Binomial", Biometrika 26 (1934): exact, so its coverage is at least 95 %.
+/// Binomial", Biometrika 26 (1934): exact, so its coverage is at least 95%.
 pub fn of_share(hits: u64, count: u64) -> (f64, f64) {
     (share_low(hits, count, SIDE), share_high(hits, count, SIDE))
 }
@@ -52,14 +52,14 @@ pub fn quantile_high_beyond(beyond: f64, count: u64, side: f64) -> Option<u64> {
     partition(count, |hits| at_most(hits, count, beyond) <= side).checked_sub(1)
 }
 
-/// The ranks (from 1) between which the quantile of that share lies with 95 % confidence, in a sample
+/// The ranks (from 1) between which the quantile of that share lies with 95% confidence, in a sample
 /// of `count`; `None` if the sample is too small to bound it on both sides.
 ///
 /// Distribution-free: the number of values below the quantile is binomial. David and Nagaraja,
 /// "Order Statistics" (3rd edition, 2003), section 7.1.
 pub fn of_quantile(share: f64, count: usize) -> Option<(usize, usize)> {
     let below = |hits: u64| at_most(hits, count as u64, share);
-    // The largest r with P(below < r) <= 2.5 %, and the smallest with P(below >= r) <= 2.5 %.
+    // The largest r with P(below < r) <= 2.5%, and the smallest with P(below >= r) <= 2.5%.
     let first = |holds: &dyn Fn(u64) -> bool| partition(count as u64, holds) as usize;
     let low = first(&|rank| rank == 0 || below(rank - 1) <= SIDE).checked_sub(1)?;
     let high = first(&|rank| rank == 0 || 1.0 - below(rank - 1) > SIDE);
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn the_bound_of_a_quantile_agrees_with_the_test_of_the_share() {
-        // 0.999^2995 <= 5 % < 0.999^2994: from there on the maximum bounds p99.9 with 95 %.
+        // 0.999^2995 <= 5% < 0.999^2994: from there on the maximum bounds p99.9 with 95%.
         assert_eq!(quantile_high_beyond(0.001, 2994, 0.05), None);
         assert_eq!(quantile_high_beyond(0.001, 2995, 0.05), Some(0));
         // One hit is as rare from 4742 on (the Poisson figure is 4.744 per thousand).
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(of_quantile(0.5, 10), Some((2, 9)));
         assert_eq!(of_quantile(0.5, 20), Some((6, 15)));
         assert_eq!(of_quantile(0.5, 5), None);
-        // p99 needs more than its tail to bound it from above: 0.99^n <= 2.5 % from n = 368 on.
+        // p99 needs more than its tail to bound it from above: 0.99^n <= 2.5% from n = 368 on.
         assert_eq!(of_quantile(0.99, 367), None);
         assert_eq!(of_quantile(0.99, 368).map(|(_, high)| high), Some(368));
     }
@@ -211,7 +211,7 @@ mod tests {
                 "{high}"
             );
         }
-        // (1/2)^6 < 2.5 % < (1/2)^5, on either side; p90: 0.9^36 < 2.5 % < 0.9^35.
+        // (1/2)^6 < 2.5% < (1/2)^5, on either side; p90: 0.9^36 < 2.5% < 0.9^35.
         assert_eq!(of_quantile(0.5, 6), Some((1, 6)));
         assert_eq!(of_quantile(0.9, 35), None);
         assert_eq!(of_quantile(0.9, 36).map(|(_, high)| high), Some(36));

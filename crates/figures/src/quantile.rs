@@ -5,7 +5,7 @@
 //! Packages", The American Statistician 50 (1996). It is always a value that occurred.
 
 /// Values that must lie beyond a quantile for it to be shown: with ten, their expected number is known
-/// within about a factor of two (the 95 % interval of a Poisson count of 10 is 4.8 to 18.4).
+/// within about a factor of two (the 95% interval of a Poisson count of 10 is 4.8 to 18.4).
 const BEYOND_MIN: usize = 10;
 
 /// A share as a fraction: 0.99 is not exact in binary, and a rank must not depend on that.

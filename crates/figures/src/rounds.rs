@@ -17,7 +17,7 @@ pub use jackknife::p99_difference;
 pub use sign::{Quantiles, share_percent};
 pub use signed_rank::{median_difference, rounds_needed};
 
-/// The error probability of a two-sided 95 % interval, both ends together.
+/// The error probability of a two-sided 95% interval, both ends together.
 pub const ERROR: f64 = 0.05;
 
 /// A sample's figures, in the figure's own unit.
@@ -46,7 +46,7 @@ pub struct Summary {
 pub struct Estimate {
     /// The point estimate, in the figure's unit.
     pub estimate: f64,
-    /// The interval of at least 95 %; `None` with too few rounds for one.
+    /// The interval of at least 95%; `None` with too few rounds for one.
     pub interval: Option<(f64, f64)>,
     /// Rounds that have the figure; of a difference, under both settings.
     pub rounds: u64,

@@ -14,7 +14,7 @@ pub fn two_sided(t: f64, freedom: f64) -> f64 {
     )
 }
 
-/// The t whose absolute value is exceeded with probability 5 %.
+/// The t whose absolute value is exceeded with probability 5%.
 pub fn quantile(freedom: f64) -> f64 {
     boundary(0.0, 1000.0, 60, |t| two_sided(t, freedom) > 0.05)
 }

@@ -36,7 +36,7 @@ pub struct Estimate {
     pub exceeded_by_one_in: u64,
     /// That quantile, ns.
     pub quantile_ns: i64,
-    /// 95 % interval of `quantile_ns`.
+    /// 95% interval of `quantile_ns`.
     pub quantile_low_ns: i64,
     /// The upper end of that interval.
     pub quantile_high_ns: i64,

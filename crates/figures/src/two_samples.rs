@@ -25,9 +25,9 @@ pub struct Comparison {
     /// The probability that a wake of B takes longer than one of A, with ties counted half: 0.5 if
     /// neither is slower.
     pub b_slower: f64,
-    /// The lower end of its 95 % interval.
+    /// The lower end of its 95% interval.
     pub b_slower_low: f64,
-    /// The upper end of its 95 % interval.
+    /// The upper end of its 95% interval.
     pub b_slower_high: f64,
     /// The p-value of the two-sided test of 0.5 (Brunner and Munzel).
     pub p_value: f64,
@@ -37,7 +37,7 @@ pub struct Comparison {
     pub p99: Option<Difference>,
 }
 
-/// A quantile of B minus that of A, ns, with its 95 % interval.
+/// A quantile of B minus that of A, ns, with its 95% interval.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
     /// The quantile of A, ns.
@@ -182,12 +182,12 @@ fn without_scatter(effect: f64, pairs: u64, least: f64) -> Test {
     }
 }
 
-/// The 95 % limits of the probability that a value of B is above one of A, from the observed `effect`:
+/// The 95% limits of the probability that a value of B is above one of A, from the observed `effect`:
 /// Newcombe, "Confidence Intervals for an Effect Size Measure Based on the Mann-Whitney Statistic. Part
 /// 2", Statistics in Medicine 25 (2006), method 5. The variance is that at the limit and not the observed
 /// one, which is too small if the samples hardly overlap.
 fn effect_limits(effect: f64, count_a: usize, count_b: usize) -> (f64, f64) {
-    /// The 97.5 % quantile of the normal distribution.
+    /// The 97.5% quantile of the normal distribution.
     const Z: f64 = 1.959_964;
     let (a, b) = (count_a as f64, count_b as f64);
     let is_within = |limit: f64| {

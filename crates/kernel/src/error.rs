@@ -3,6 +3,10 @@
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+/// Why a build without the feature `bpf` cannot do what needs it.
+pub const BUILT_WITHOUT_BPF: &str =
+    "this program was built without BPF; install clang and libbpf-dev, and build it again";
+
 /// What can go wrong. Each message is one line: what, where, why, what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

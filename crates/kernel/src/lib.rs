@@ -72,7 +72,7 @@ pub mod workload;
 pub use account::Account;
 pub use awake::Awake;
 pub use btf::Btf;
-pub use error::{Error, Result};
+pub use error::{BUILT_WITHOUT_BPF, Error, Result};
 pub use identity::Identity;
 pub use idle::{Cpu, Idle, IdleState, driver_and_governor};
 pub use journal::{Journal, Restored};

@@ -11,7 +11,7 @@ const CPU: &str = "sys/devices/system/cpu";
 
 /// Highest frequencies that differ by less than this share belong to one kind of core: cores
 /// favoured for turbo (Intel's Turbo Boost Max 3.0, AMD's preferred cores) differ by up to about
-/// 10 %, hybrid kinds by 25 % and more.
+/// 10%, hybrid kinds by 25% and more.
 const SAME_KIND_SHARE: f64 = 0.15;
 
 /// The kind of a core on a hybrid machine, by the best available figure.

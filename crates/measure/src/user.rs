@@ -319,7 +319,7 @@ mod tests {
         };
         assert!(slept(1_000, 1_000) && slept(950, 1_000));
         assert!(!slept(940, 1_000) && !slept(500, 1_000));
-        // Half of a short one, 2 % of a long one.
+        // Half of a short one, 2% of a long one.
         assert!(slept(10, 20) && !slept(5, 20));
         assert!(slept(980_000, 1_000_000) && !slept(979_000, 1_000_000));
         // Both states together.

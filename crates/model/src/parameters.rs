@@ -148,8 +148,8 @@ impl Parameters {
     }
 
     /// The same machines with nothing fitted: what the paper says of power, and the simplest where it
-    /// says nothing. A processor's share of 33 % of active power, a server that idles at 60 % of it
-    /// and sleeps at 5 % of that, and (not in the paper) transitions that draw what idling does.
+    /// says nothing. A processor's share of 33% of active power, a server that idles at 60% of it
+    /// and sleeps at 5% of that, and (not in the paper) transitions that draw what idling does.
     pub fn unfitted() -> Self {
         let mut parameters = Self::paper();
         parameters.power.transition = parameters.power.idle;

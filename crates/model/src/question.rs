@@ -48,7 +48,7 @@ pub struct Crossings {
     pub crossings: Vec<Crossing>,
     /// Is the first lower at the lowest load that was looked at? `None`: they are equal there.
     pub first_is_lower_at_first: Option<bool>,
-    /// The loads that were looked at: from 0.1 % to 99.9 %, as far as both are stable.
+    /// The loads that were looked at: from 0.1% to 99.9%, as far as both are stable.
     pub looked_at: Option<(f64, f64)>,
 }
 
@@ -199,7 +199,7 @@ pub fn largest_transition(
     Ok(Largest::Any)
 }
 
-/// From a microsecond to an hour, each 5 % longer than the one before.
+/// From a microsecond to an hour, each 5% longer than the one before.
 fn times() -> impl Iterator<Item = f64> {
     const SHORTEST: f64 = 1e-6;
     const LONGEST: f64 = 3600.0;

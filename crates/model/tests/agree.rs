@@ -1,11 +1,11 @@
 //! Closed forms compared with the simulator: two ways to the same figures.
 //!
-//! At each point of a grid the closed form must lie within the simulator's 99 % interval (Student's
+//! At each point of a grid the closed form must lie within the simulator's 99% interval (Student's
 //! t over replications). Of many points some lie outside by chance: of n independent ones,
 //! Binomial(n, 0.01). So each figure has two tests over all points together, each of which a
-//! correct pair fails with a probability below 0.1 %:
+//! correct pair fails with a probability below 0.1%:
 //!
-//! - the number outside is at most the 99.9 % quantile of that binomial distribution;
+//! - the number outside is at most the 99.9% quantile of that binomial distribution;
 //! - none is outside its interval at 1 − 0.001/n (Bonferroni).
 //!
 //! Rare events have no interval: a figure is judged at a point where the closed form expects at
@@ -170,7 +170,7 @@ fn agree(points: &[Point]) {
     }
 }
 
-/// The figures outside the 99 % interval, as text; panics if one is outside Bonferroni's.
+/// The figures outside the 99% interval, as text; panics if one is outside Bonferroni's.
 fn outside(figure: &Figure, point: &Point, both: &(Outcome, Simulated), n: u64) -> Option<String> {
     let (outcome, simulated) = both;
     let exact = (figure.closed)(outcome);

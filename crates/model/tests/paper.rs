@@ -39,7 +39,7 @@ fn napping_draws_less_than_dvfs_below_4_35_and_45_per_cent() {
         let found = lower_below(&parameters, name, Figure::Power);
         assert!(
             (found - stated).abs() < 1.0,
-            "{name}: {found} %, stated {stated} %"
+            "{name}: {found}%, stated {stated}%"
         );
     }
 }
@@ -52,7 +52,7 @@ fn ten_ms_answer_28_to_44_per_cent_faster_than_50_ms_below_45_per_cent_load() {
             response(&parameters, "nap 10 ms", load) / response(&parameters, "nap 50 ms", load);
         (1.0 - ratio) * 100.0
     };
-    // The figure begins somewhere above 0; at 5 % and at 45 % stand the two ends of the statement.
+    // The figure begins somewhere above 0; at 5% and at 45% stand the two ends of the statement.
     assert!((gain(0.05) - 44.0).abs() < 1.0, "{}", gain(0.05));
     assert!((gain(0.45) - 28.0).abs() < 1.0, "{}", gain(0.45));
     for percent in 5..45 {
@@ -90,8 +90,8 @@ fn six_hundred_fifty_ms_are_not_competitive_at_the_loads_of_data_centres() {
     }
 }
 
-/// The paper's text taken literally: a processor of 33 %, idle at 60 % of active power, sleep at 5
-/// % of idle power, transitions at idle power, suspend as long as resume. The crossings are then
+/// The paper's text taken literally: a processor of 33%, idle at 60% of active power, sleep at 5%
+/// of idle power, transitions at idle power, suspend as long as resume. The crossings are then
 /// elsewhere: its figure 7 makes an assumption that the text does not mention.
 #[test]
 fn by_the_papers_text_alone_the_power_crossings_are_elsewhere() {
@@ -133,7 +133,7 @@ fn with_other_service_times_or_a_suspend_the_statements_on_response_time_fail() 
 }
 
 /// Parameters that the paper leaves open, drawn from wide ranges; the given ones are fixed: idle at
-/// 60 % of active power, sleep at 4 to 6 % of idle power.
+/// 60% of active power, sleep at 4 to 6% of idle power.
 fn drawn(random: &mut fastrand::Rng, processor_share: f64) -> (Parameters, f64) {
     let mut between = |low: f64, high: f64| low + (high - low) * random.f64();
     let power = Power {

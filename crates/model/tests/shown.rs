@@ -38,7 +38,7 @@ fn the_page_has_both_of_the_papers_figures_with_a_line_for_each_policy() {
     assert_eq!(html.matches("<path class=\"curve ").count(), 4 * 6);
     // Four crossings in power and two in response time, in two charts each.
     assert_eq!(html.matches("<g class=\"crossing ").count(), 2 * (4 + 2));
-    assert!(html.contains("draws less than DVFS below 34.9 % load;"));
+    assert!(html.contains("draws less than DVFS below 34.9% load;"));
     assert!(html.contains("In a year"));
 }
 
@@ -65,10 +65,7 @@ fn a_table_has_the_first_and_the_last_load() {
         .find(|line| line.starts_with("policy"))
         .unwrap();
     assert_eq!(heads.matches('%').count(), 6, "{heads}");
-    assert!(
-        heads.contains("  1 %") && heads.ends_with("95 %"),
-        "{heads}"
-    );
+    assert!(heads.contains("  1%") && heads.ends_with("95%"), "{heads}");
 }
 
 /// The lists, except for the columns that other lists have.
@@ -107,4 +104,11 @@ fn every_column_is_a_field_of_the_json() {
     // The first is not compared with itself.
     json["policies"].as_array_mut().unwrap().remove(0);
     check(&json, show::simulate_reference(), &[]);
+
+    // Differences from the first policy have their signs.
+    let mut text = Vec::new();
+    write(&show::comparison(&compared), Detail::All, &mut text).unwrap();
+    let text = String::from_utf8(text).unwrap();
+    let above = text.split("Above always").nth(1).unwrap();
+    assert!(above.contains(" +") && above.contains('±'), "{above}");
 }

@@ -1,7 +1,7 @@
 //! The simulator compared with known results about queues beyond the closed forms, and its
 //! guarantees.
 //!
-//! Seeds are fixed; intervals are of 99.9 %.
+//! Seeds are fixed; intervals are of 99.9%.
 
 use std::ops::ControlFlow;
 

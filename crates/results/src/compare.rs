@@ -30,7 +30,7 @@ pub struct StateComparison {
 }
 
 impl StateComparison {
-    /// Is one side slower, and not by chance alone? (5 %, all states taken into account)
+    /// Is one side slower, and not by chance alone? (5%, all states taken into account)
     pub fn is_significant(&self) -> bool {
         self.adjusted_p_value < SIGNIFICANT
     }

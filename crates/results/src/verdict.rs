@@ -1,6 +1,6 @@
 //! Is the driver's exit latency true?
 //!
-//! The verdict is "within" where it is certain, with 95 %, that fewer than one wake in 1000 exceeds the
+//! The verdict is "within" where it is certain, with 95%, that fewer than one wake in 1000 exceeds the
 //! figure. With no exceedance among n wakes that is so where `(1 - 1/1000)^n <= 0.05`, from
 //! n = 2995 on (the "rule of three", 3/n, made exact). With ten exceedances or more their share is
 //! known well enough to be reported for any n.
@@ -31,7 +31,7 @@ pub struct Exceedance {
     pub count: u64,
     /// `exceeded` of `count`; 0 without a wake.
     pub share: f64,
-    /// 95 % interval of the share (Clopper-Pearson).
+    /// 95% interval of the share (Clopper-Pearson).
     pub low: f64,
     /// The upper end of that interval.
     pub high: f64,
@@ -63,7 +63,7 @@ pub enum Verdict {
     /// No wake exceeded the driver's figure, among enough of them.
     Within,
     /// So few wakes exceeded it that it is a matter of the maximum only: fewer than ten, and with
-    /// 95 % fewer than one in a thousand.
+    /// 95% fewer than one in a thousand.
     ExceededByMaxOnly,
     /// One wake in so many exceeded it.
     ExceededByOneIn(u64),

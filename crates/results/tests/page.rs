@@ -219,7 +219,23 @@ fn several_results_have_differences_and_their_significance() {
         server("after", 9_000, 2, 1.3),
     ]);
     assert!(html.contains("B: after against A: before"));
+    assert!(html.contains("wakes beyond"));
     assert!(html.contains("C6 (timer): B is slower"));
+    let table = html
+        .split("Wake latency of B minus that of A")
+        .last()
+        .unwrap();
+    assert!(table.contains("B slower than A"));
+    // A difference has its sign and its interval.
+    let row = table
+        .split("<th scope=\"row\" class=\"word\">C6</th>")
+        .nth(1)
+        .unwrap();
+    assert_eq!(
+        row.split("</tr>").next().unwrap().matches(">+").count(),
+        2,
+        "{row:.300}"
+    );
     let same = page_of([of_latencies(0..500), of_latencies(0..500)]);
     assert!(same.contains("no difference that chance would not explain"));
 }
@@ -330,9 +346,9 @@ fn the_summary_of_a_run_needs_no_datapoints() {
     for part in [
         "CPU 3 of Example Xeon, made up for this page (rack7-node2)",
         "timer: 880 ns at the median, 1.24 µs at p99, in POLL, where nothing\n",
-        "20000 of 20500 launched in",
+        "20,000 of 20,500 launched in",
         "ENDED early: CPU 3 went offline; what was gathered is kept",
-        "datapoints are of 20000 idle periods, and cpuidle counts 22000 idle",
+        "datapoints are of 20,000 idle periods, and cpuidle counts 22,000 idle",
         "exceeded by most wakes",
         "1 wake in 100,000",
     ] {

@@ -64,8 +64,8 @@ pub const HANDOVER_US: Us = 1000;
 
 /// The share of cases in which another call's end may fall just before a call's start by chance, for
 /// the call to count as waiting for it. On generated machines with suppliers that no log shows, half
-/// of the best removals are right to 2 % of the whole without any such assumption, 88 % at
-/// 0.05, 97 % at 0.2, and no more above.
+/// of the best removals are right to 2% of the whole without any such assumption, 88% at
+/// 0.05, 97% at 0.2, and no more above.
 pub const CHANCE: f64 = 0.2;
 
 /// One half of a cycle.

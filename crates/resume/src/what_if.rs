@@ -12,9 +12,9 @@
 //!   which a removed call would have started is kept, and what started just after it, unexplained, waits
 //!   for that instant. If the call itself had an unexplained wait, the next one in its process and the end
 //!   of its stage wait for that instant as well: a device that no line shows may have delayed them.
-//!   On generated machines whose truth is known, of the three best removals 97 % are right to 2 % of the
-//!   whole where a tenth of the devices have suppliers, 96 % where a kernel hands its devices over in
-//!   turn, 85 % where two CPUs run all calls, and 88 % where there is all of this at once.
+//!   On generated machines whose truth is known, of the three best removals 97% are right to 2% of the
+//!   whole where a tenth of the devices have suppliers, 96% where a kernel hands its devices over in
+//!   turn, 85% where two CPUs run all calls, and 88% where there is all of this at once.
 //! - which thread takes which call where CPUs or threads are few: the order that was stays.
 //! - whether the kernel's own work before a call would be done by the time that another wait ends.
 //!   These are microseconds.

@@ -510,7 +510,7 @@ fn missing_information_costs_accuracy_but_not_plausibility() {
                 all += 1;
             }
         }
-        println!("{name}: {near} of {all} removals within 2 % of the whole");
+        println!("{name}: {near} of {all} removals within 2% of the whole");
         assert!(near * 100 >= all * least, "{name}: {near} of {all}");
     }
 }

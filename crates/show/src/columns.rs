@@ -17,7 +17,7 @@
 macro_rules! columns {
     (|$row:ident| $(
         $origin:ident $(($($unit:tt)+))? $($detail:ident)?
-        $key:literal, $name:literal, $value:expr, $about:expr;
+        $key:literal, $name:expr, $value:expr, $about:expr;
     )*) => {
         [$($($crate::sheet::Column::$detail)?($crate::sheet::Column::$origin(
             $key, $name, $($crate::sheet::Unit::$($unit)+,)? $about,

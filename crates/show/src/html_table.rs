@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use crate::markup::escape;
 pub use crate::sheet::Origin;
 
+/// Letters of words that may be broken into lines, and keep some room.
+const LONG: usize = 20;
+
 /// A table, built row by row. Cells are text, which is escaped here.
 #[derive(Debug, Clone)]
 pub struct Table {
@@ -51,7 +54,10 @@ impl Table {
             } else {
                 escape(cell)
             };
-            let class = word(place, self.text_columns);
+            let class = match cell.chars().count() > LONG && place < self.text_columns {
+                true => " class=\"word long\"",
+                false => word(place, self.text_columns),
+            };
             let _ = match place {
                 0 => write!(self.html, "<th scope=\"row\"{class}>{text}</th>"),
                 _ => write!(self.html, "<td{class}>{text}</td>"),
@@ -75,7 +81,16 @@ fn word(place: usize, text_columns: usize) -> &'static str {
     }
 }
 
-/// `None` as a dash.
-pub fn known<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
-    value.map(text).unwrap_or_default()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_long_words_have_a_minimum_width() {
+        let mut table = Table::new("", 2, &[("result", None), ("verdict", None)]);
+        table.row(&["A".into(), "nic".into()]);
+        assert!(!table.clone().html().contains("long"));
+        table.row(&["A".into(), "x".repeat(LONG + 1)]);
+        assert!(table.html().contains("<td class=\"word long\">xxx"));
+    }
 }

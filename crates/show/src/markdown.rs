@@ -22,16 +22,16 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
     // Writing to a String cannot fail.
     let _ = writeln!(out, "{level} {}", line(&sheet.title));
     if !sheet.answer.is_empty() {
-        let _ = write!(out, "\n**{}**\n", line(&sheet.answer));
+        let _ = write!(out, "\n**{}**\n", prose(&sheet.answer));
     }
     for (how, what) in &sheet.failures {
-        let _ = write!(out, "\n**{}: {}**\n", line(how), line(what));
+        let _ = write!(out, "\n**{}: {}**\n", line(how), prose(what));
     }
     if !sheet.facts.is_empty() {
         out.push('\n');
     }
     for (word, figures) in &sheet.facts {
-        let _ = writeln!(out, "- {word}: {}", line(figures));
+        let _ = writeln!(out, "- {word}: {}", prose(figures));
     }
     for section in &sheet.sections {
         let shown = |part: &&Part<'_>| !matches!(part, Part::Bars(_) | Part::Chart(_));
@@ -43,7 +43,7 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
             out.push('\n');
             match part {
                 Part::Table(one) => table(one, out),
-                Part::Text(text) => out.push_str(&(line(text) + "\n")),
+                Part::Text(text) => out.push_str(&(prose(text) + "\n")),
                 Part::Command(command) => {
                     // As code no letter is markup.
                     for line in command.lines() {
@@ -55,7 +55,7 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
         }
     }
     for note in &sheet.notes {
-        let _ = write!(out, "\n> {}\n", line(note));
+        let _ = write!(out, "\n> {}\n", prose(note));
     }
 }
 
@@ -75,6 +75,22 @@ fn table(table: &Table, out: &mut String) {
         let cells: Vec<String> = cells.iter().map(|cell| line(cell)).collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
+}
+
+/// A sentence, escaped as by [`line`]; what is between backquotes is code, as on a page.
+fn prose(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut parts = text;
+    while let Some((before, rest)) = parts.split_once('`')
+        && let Some((code, after)) = rest.split_once('`')
+        && !code.trim().is_empty()
+    {
+        out.push_str(&line(before));
+        // In code a backslash would be shown.
+        out.push_str(&format!("`{}`", code.replace(char::is_control, " ")));
+        parts = after;
+    }
+    out + &line(parts)
 }
 
 /// Escapes text for use in a line or a cell: it cannot become markup.
@@ -104,6 +120,7 @@ mod tests {
             ..Sheet::default()
         };
         sheet.fact("Measured", "a|b\nc");
+        sheet.fact("Run", "*`reveille hold *`*, a ` alone");
         let table = Table::of("", COLUMNS, &STATES);
         sheet.section(
             Section::new("states", "States")
@@ -120,9 +137,10 @@ mod tests {
         sheet.subjects.push(one);
         assert_eq!(
             markdown(&sheet),
-            "## Wakes\n\n**C1 wakes in 2.5 µs.**\n\n- Measured: a\\|b c\n\n### States\n\n\
+            "## Wakes\n\n**C1 wakes in 2.5 µs.**\n\n- Measured: a\\|b c\n\
+             - Run: \\*`reveille hold *`\\*, a \\` alone\n\n### States\n\n\
              | state | exit, µs | median, µs | waits |\n| --- | --: | --: | --: |\n\
-             | C1 | 2 | 2.50 | 12345 |\n| C6, \"deep\" \\< | - | - | 1 |\n\n\
+             | C1 | 2 | 2.50 | 12,345 |\n| C6, \"deep\" \\< | - | - | 1 |\n\n\
              ### One\n\n**failed: sda**\n\n#### Path\n\nNone.\n"
         );
     }

@@ -84,10 +84,10 @@ pub fn size(text: &str) -> Result<u64, String> {
     bytes.ok_or_else(|| "not a size such as 512, 4KiB or 256MiB".into())
 }
 
-/// A share from 0 to 1: `5%`, `20 %`. With `bare`, a number without the sign is the share itself: `0.2`.
+/// A share from 0 to 1: `5%`, `20%`. With `bare`, a number without the sign is the share itself: `0.2`.
 ///
 /// # Errors
-/// No number, no sign, or beyond 0 to 100 %.
+/// No number, no sign, or beyond 0 to 100%.
 pub fn share(text: &str, bare: bool) -> Result<f64, String> {
     let text = text.trim();
     let percent = text.strip_suffix('%').map(str::trim);

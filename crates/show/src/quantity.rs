@@ -21,16 +21,29 @@ pub(crate) struct Scale {
     pub unit: &'static str,
 }
 
+/// The units of time, the longest first.
+pub(crate) const SCALES: [Scale; 4] = [
+    Scale { ns: 1e9, unit: "s" },
+    Scale {
+        ns: 1e6,
+        unit: "ms",
+    },
+    Scale {
+        ns: 1e3,
+        unit: "µs",
+    },
+    Scale {
+        ns: 1.0,
+        unit: "ns",
+    },
+];
+
 /// The unit that leaves one to three digits before the point.
 pub(crate) fn scale_of(ns: f64) -> Scale {
-    let (ns, unit) = match ns.abs() {
-        // 999.5 would be rounded to 1000, which is 1 of the next unit.
-        size if size < 999.5 => (1.0, "ns"),
-        size if size < 999.5e3 => (1e3, "µs"),
-        size if size < 999.5e6 => (1e6, "ms"),
-        _ => (1e9, "s"),
-    };
-    Scale { ns, unit }
+    let [.., least] = SCALES;
+    // 999.5 would be rounded to 1000, which is 1 of the next unit; in binary it may be a little less.
+    let fits = |scale: &Scale| ns.abs() >= 0.999_499_999_9 * scale.ns;
+    SCALES.into_iter().find(fits).unwrap_or(least)
 }
 
 /// Three significant digits, whole from 100 on; without trailing zeros of a fraction.
@@ -43,7 +56,7 @@ pub fn three_digits(value: f64) -> String {
     text.to_owned()
 }
 
-/// As [`three_digits`] with the zeros, for columns of numbers. Below 0.01 one significant digit.
+/// As [`three_digits`] with the zeros, for columns of numbers. Below 0.1 two significant digits.
 pub fn aligned(value: f64) -> String {
     let decimals = decimals(value);
     let text = format!("{value:.decimals$}");
@@ -84,17 +97,16 @@ pub fn interval(value: f64, half_width: f64) -> String {
     format!("{value:.decimals$} ±{half_width:.decimals$}")
 }
 
-/// Seconds with the unit that fits.
+/// Seconds, as [`duration`]; zero needs no unit.
 pub fn time(seconds: f64) -> String {
-    match seconds.abs() {
+    match seconds {
         0.0 => "0".into(),
-        f64::INFINITY => "ever".into(),
-        size if size < 999.5e-9 => format!("{} ns", digits(seconds * 1e9)),
-        size if size < 999.5e-6 => format!("{} µs", digits(seconds * 1e6)),
-        size if size < 0.9995 => format!("{} ms", digits(seconds * 1e3)),
-        _ => format!("{} s", digits(seconds)),
+        seconds => duration(seconds * 1e9),
     }
 }
+
+/// The least number that has two significant digits with two decimals.
+pub(crate) const LEGIBLE: f64 = 0.095;
 
 /// Decimals of [`aligned`].
 fn decimals(value: f64) -> usize {
@@ -102,8 +114,8 @@ fn decimals(value: f64) -> usize {
         0.0 => 0,
         size if size >= 99.95 => 0,
         size if size >= 9.995 => 1,
-        size if size >= 0.0095 => 2,
-        size => (-size.log10().floor()).min(9.0) as usize,
+        size if size >= LEGIBLE => 2,
+        size => (1.0 - size.log10().floor()).min(9.0) as usize,
     }
 }
 
@@ -154,17 +166,27 @@ pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{plural}", count(number))
 }
 
-/// A share (0 to 1) in per cent, with at least two significant digits.
+/// A share (0 to 1) in per cent, with three significant digits, as [`percent`].
 pub fn share(share: f64) -> String {
-    let percent = share * 100.0;
-    let text = match percent {
-        0.0 => "0".to_owned(),
-        size if size >= 10.0 => format!("{size:.1}"),
-        size if size >= 0.1 => format!("{size:.2}"),
-        // Two significant digits.
-        size => format!("{size:.0$}", (1.0 - size.log10().floor()) as usize),
+    format!("{}%", percent(share * 100.0))
+}
+
+/// Per cents with three significant digits, or more where fewer would make 100 of what is less.
+pub fn percent(percent: f64) -> String {
+    if percent == 0.0 || !percent.is_finite() {
+        return format!("{}", percent.abs());
+    }
+    // The exponent after rounding: 9.996 is 10.0.
+    let rounded = format!("{percent:.2e}");
+    let exponent = rounded
+        .split_once('e')
+        .map_or("0", |(_, exponent)| exponent);
+    let decimals = 2 - exponent.parse::<i32>().unwrap_or(0);
+    let decimals = match 100.0 - percent {
+        rest if rest > 0.0 && rest < 0.05 => 1 - rest.log10().floor() as i32,
+        _ => decimals,
     };
-    format!("{text}%")
+    format!("{percent:.0$}", decimals.max(0) as usize)
 }
 
 /// A p-value. Below a ten-thousandth the tests' approximations show only that it is less.
@@ -197,12 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn numbers_have_three_digits_and_small_ones_at_least_one() {
+    fn numbers_have_three_digits_and_small_ones_at_least_two() {
         for (value, trimmed, column) in [
             (0.0, "0", "0"),
             (-0.0, "0", "0"),
-            (0.000_4, "0.0004", "0.0004"),
-            (0.004, "0.004", "0.004"),
+            (0.000_4, "0.0004", "0.00040"),
+            (0.004, "0.004", "0.0040"),
+            (0.068_02, "0.068", "0.068"),
             (0.5, "0.5", "0.50"),
             (9.994, "9.99", "9.99"),
             (9.996, "10", "10.0"),
@@ -232,11 +255,11 @@ mod tests {
         for (value, text) in [
             (0.099_99, "0.10"),
             (0.100_1, "0.11"),
-            (0.07, "0.07"),
+            (0.07, "0.070"),
             (12.31, "12.4"),
             (100.0, "100"),
-            (0.000_03, "0.00003"),
-            (0.000_031, "0.00004"),
+            (0.000_03, "0.000030"),
+            (0.000_030_1, "0.000031"),
         ] {
             assert_eq!(aligned(up(value)), text);
         }
@@ -257,11 +280,28 @@ mod tests {
     }
 
     #[test]
-    fn a_small_share_keeps_its_digits() {
-        assert_eq!(share(0.0), "0%");
-        assert_eq!(share(0.5), "50.0%");
-        assert_eq!(share(0.001_234), "0.12%");
-        assert_eq!(share(0.000_012), "0.0012%");
+    fn a_share_has_three_digits_and_only_all_is_100() {
+        for (part, text) in [
+            (0.0, "0%"),
+            (0.5, "50.0%"),
+            (1.0, "100%"),
+            (1.234, "123%"),
+            (0.001_234, "0.123%"),
+            (0.000_012, "0.00120%"),
+            // Near powers of ten.
+            (0.099_996, "10.0%"),
+            (0.099_94, "9.99%"),
+            (0.000_999_96, "0.100%"),
+            (0.000_009_999_6, "0.00100%"),
+            // Only all is 100%.
+            (0.994, "99.4%"),
+            (0.998_6, "99.9%"),
+            (0.999_57, "99.957%"),
+            (0.999_999_8, "99.999980%"),
+            (-0.5, "-50.0%"),
+        ] {
+            assert_eq!(share(part), text);
+        }
     }
 
     #[test]
@@ -283,7 +323,6 @@ mod tests {
             (133e-6, "133 µs"),
             (0.038, "38 ms"),
             (0.65, "650 ms"),
-            (f64::INFINITY, "ever"),
             (999.4e-9, "999 ns"),
             (999.4e-6, "999 µs"),
             (0.9994, "999 ms"),

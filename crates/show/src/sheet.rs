@@ -1,4 +1,4 @@
-//! The output of a command, defined once for every medium: a terminal, a page, Markdown, CSV.
+//! The output of a command, defined once for every medium: a terminal, a page, Markdown.
 //!
 //! A capability defines its tables as [`Column`]s and its result as a [`Sheet`], in a file `show.rs`
 //! beside the result. [`crate::text`] writes a sheet for a terminal, [`crate::web`] as a page,
@@ -52,6 +52,8 @@ pub enum Unit {
     Kwh,
     /// 0 to 1, shown in per cent.
     Share,
+    /// Per cent.
+    Percent,
     /// Another unit; empty for a plain number.
     Of(&'static str),
 }
@@ -63,13 +65,15 @@ impl Unit {
             Self::Ns => Some(1.0),
             Self::Us | Self::UsAsMs => Some(1e3),
             Self::Seconds => Some(1e9),
-            Self::Words | Self::Count | Self::Kwh | Self::Share | Self::Of(_) => None,
+            Self::Words | Self::Count | Self::Kwh | Self::Share | Self::Percent | Self::Of(_) => {
+                None
+            }
         }
     }
 }
 
 impl fmt::Display for Unit {
-    /// The unit's name in JSON and CSV.
+    /// The unit's name in JSON.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Words => "text",
@@ -79,11 +83,18 @@ impl fmt::Display for Unit {
             Self::Seconds => "s",
             Self::Kwh => "kWh",
             Self::Share => "share",
+            Self::Percent => "%",
             Self::Of("") => "number",
             Self::Of(unit) => unit,
         })
     }
 }
+
+/// The name of the column of the driver's exit latency.
+pub const EXIT: &str = "exit";
+
+/// Its description.
+pub const EXIT_LATENCY: &str = "The driver's exit latency";
 
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -96,6 +107,8 @@ pub enum Value {
     Number(f64),
     /// A figure and half the width of its confidence interval, in the column's unit.
     Interval(f64, f64),
+    /// As [`Value::Interval`], of a difference: with its sign.
+    SignedInterval(f64, f64),
     /// A figure over rounds with its interval, in the column's unit: `80 [75, 90]`. A terminal shows the
     /// interval on request.
     Estimate(Estimate),
@@ -112,7 +125,9 @@ impl Value {
     /// The figure without its interval; `None` for words and what is unknown.
     pub(crate) fn number(&self) -> Option<f64> {
         match self {
-            Self::Number(number) | Self::Interval(number, _) => Some(*number),
+            Self::Number(number) | Self::Interval(number, _) | Self::SignedInterval(number, _) => {
+                Some(*number)
+            }
             Self::Estimate(one) | Self::Difference(one) => Some(one.estimate),
             Self::Text(_) | Self::Unknown => None,
         }
@@ -174,7 +189,7 @@ pub struct Column<R> {
 /// What a column is, whatever its rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heading {
-    /// The field in JSON, the head in CSV: `snake_case` with the unit at the end. A field of an object in
+    /// The field in JSON: `snake_case` with the unit at the end. A field of an object in
     /// the row stands behind a dot: `resume_us.median`.
     pub key: &'static str,
     /// For people.
@@ -366,24 +381,6 @@ impl Table {
         }
         self
     }
-
-    /// As CSV: the keys, then the figures in the columns' units.
-    pub fn csv(&self) -> String {
-        let field = |text: &str| match text.contains(['"', ',', '\n', '\r']) {
-            true => format!("\"{}\"", text.replace('"', "\"\"")),
-            false => text.to_owned(),
-        };
-        let cell = |value: &Value| match value {
-            Value::Text(text) => field(text),
-            other => other.number().map_or(String::new(), |one| one.to_string()),
-        };
-        let keys = self.headings.iter().map(|heading| heading.key.to_owned());
-        let mut csv = keys.collect::<Vec<_>>().join(",") + "\n";
-        for row in &self.rows {
-            csv += &(row.iter().map(cell).collect::<Vec<_>>().join(",") + "\n");
-        }
-        csv
-    }
 }
 
 /// A part of a section.
@@ -553,14 +550,6 @@ pub(crate) mod tests {
             waits: 1,
         },
     ];
-
-    #[test]
-    fn csv_has_keys_and_figures_in_their_units_and_leaves_the_unknown_empty() {
-        assert_eq!(
-            Table::of("States", COLUMNS, &STATES).csv(),
-            "state,exit_latency_us,median_ns,waits\nC1,2,2500,12345\n\"C6, \"\"deep\"\" <\",,,1\n"
-        );
-    }
 
     #[test]
     fn nan_is_unknown() {

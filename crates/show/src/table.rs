@@ -24,14 +24,6 @@ pub struct Table {
 
 impl Table {
     /// A table with these columns: name, unit, side.
-    pub fn new(headings: &[(&'static str, &'static str, Side)]) -> Self {
-        let owned = |(name, unit, side): &(&str, &str, Side)| {
-            ((*name).to_owned(), (*unit).to_owned(), *side)
-        };
-        Self::of(headings.iter().map(owned).collect())
-    }
-
-    /// As [`Table::new`], for columns known only at run time.
     pub fn of(headings: Vec<(String, String, Side)>) -> Self {
         Self {
             headings,
@@ -39,12 +31,7 @@ impl Table {
         }
     }
 
-    /// Adds a row.
-    pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.push(cells.into());
-    }
-
-    /// As [`Table::row`], for a number of cells known only at run time.
+    /// Adds a row, with a cell for each column.
     pub fn push(&mut self, cells: Vec<String>) {
         let columns = self.headings.len();
         assert_eq!(cells.len(), columns, "a row has a cell for each column");
@@ -138,11 +125,18 @@ impl Table {
 mod tests {
     use super::*;
 
+    fn of(headings: &[(&str, &str, Side)]) -> Table {
+        let owned = |(name, unit, side): &(&str, &str, Side)| {
+            ((*name).to_owned(), (*unit).to_owned(), *side)
+        };
+        Table::of(headings.iter().map(owned).collect())
+    }
+
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let mut table = Table::new(&[("state", "", Side::Left), ("exit", "µs", Side::Right)]);
-        table.row(["C1".into(), "2".into()]);
-        table.row(["default_idle".into(), "133".into()]);
+        let mut table = of(&[("state", "", Side::Left), ("exit", "µs", Side::Right)]);
+        table.push(vec!["C1".into(), "2".into()]);
+        table.push(vec!["default_idle".into(), "133".into()]);
         let mut text = Vec::new();
         table.write(&mut text).unwrap();
         assert_eq!(
@@ -153,13 +147,13 @@ mod tests {
 
     #[test]
     fn a_table_too_wide_for_its_lines_is_folded_and_repeats_the_names_of_rows() {
-        let mut table = Table::new(&[
+        let mut table = of(&[
             ("state", "", Side::Left),
             ("exit", "µs", Side::Right),
             ("median", "µs", Side::Right),
             ("max", "µs", Side::Right),
         ]);
-        table.row(["C1".into(), "2".into(), "3.5".into(), "12".into()]);
+        table.push(vec!["C1".into(), "2".into(), "3.5".into(), "12".into()]);
         let folded = |columns| {
             let mut text = Vec::new();
             table.write_folded(columns, 1, &mut text).unwrap();

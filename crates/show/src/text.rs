@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::quantity::{self, aligned, scale_of};
+use crate::quantity::{self, LEGIBLE, SCALES, Scale, aligned, scale_of};
 use crate::sheet::{Part, Section, Sheet, Table, Unit, Value};
 use crate::table::{self, Side};
 use crate::terminal::{BAD, STRONG};
@@ -228,13 +228,27 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                 Value::Unknown => "-".to_owned(),
                 Value::Text(text) if detail == Detail::Short && !is_last => cut(text, NAME),
                 Value::Text(text) => text.clone(),
+                small if is_too_small(heading.unit, small, factor) => {
+                    // It has a figure.
+                    alone(heading.unit, small).unwrap_or_default()
+                }
                 Value::Interval(number, half) => quantity::interval(number * factor, half * factor),
+                Value::SignedInterval(number, half) => {
+                    signed(*number, quantity::interval(number * factor, half * factor))
+                }
                 Value::Estimate(one) if detail == Detail::Short => aligned(one.estimate * factor),
                 Value::Estimate(one) => one.text(|number| aligned(number * factor)),
                 Value::Difference(one) => {
                     one.text(|number| signed(number, aligned(number * factor)))
                 }
+                Value::Number(number) if heading.unit == Unit::Count => {
+                    quantity::count(*number as u64)
+                }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
+                // Only all is 100 %.
+                Value::Number(number) if unit == "%" && is_nearly_all(number * factor) => {
+                    quantity::percent(number * factor)
+                }
                 Value::Number(number) => aligned(number * factor),
             });
         }
@@ -242,27 +256,55 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
     (headings, lines)
 }
 
-/// The factor of the column's numbers, and the resulting unit. The unit of times suits their median.
-fn in_one_unit(unit: Unit, mut numbers: Vec<f64>) -> (f64, &'static str) {
+/// The factor of the column's numbers, and the resulting unit. The unit of times suits their median, or
+/// their least one if that would lose digits and the largest one remains readable.
+fn in_one_unit(unit: Unit, numbers: Vec<f64>) -> (f64, &'static str) {
     match (unit, unit.as_time()) {
         (Unit::UsAsMs, _) => (1e-3, "ms"),
         (_, Some(ns)) => {
-            numbers.retain(|number| *number != 0.0);
-            numbers.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
-            match numbers.get(numbers.len() / 2) {
-                Some(middle) => {
-                    let scale = scale_of(middle * ns);
-                    (ns / scale.ns, scale.unit)
-                }
+            let times = numbers.iter().map(|number| (number * ns).abs());
+            let mut times: Vec<f64> = times.filter(|time| *time != 0.0).collect();
+            times.sort_by(f64::total_cmp);
+            let [least, .., largest] = times[..] else {
                 // Only zeros or unknown values: no unit.
-                None => (1.0, ""),
-            }
+                return times
+                    .first()
+                    .map_or((1.0, ""), |one| within(scale_of(*one), ns));
+            };
+            let median = scale_of(times[times.len() / 2]);
+            let fits = |scale: &Scale| {
+                scale.ns <= median.ns && least / scale.ns >= LEGIBLE && largest / scale.ns < 1e5
+            };
+            within(SCALES.into_iter().find(fits).unwrap_or(median), ns)
         }
         (Unit::Kwh, _) => (1e-3, "MWh"),
         (Unit::Share, _) => (100.0, "%"),
+        (Unit::Percent, _) => (1.0, "%"),
         (Unit::Of(unit), _) => (1.0, unit),
         _ => (1.0, ""),
     }
+}
+
+/// Whether per cents are less than 100, but three digits are not.
+fn is_nearly_all(percent: f64) -> bool {
+    (99.95..100.0).contains(&percent)
+}
+
+/// The factor from units of `ns` to this one, and its symbol.
+fn within(scale: Scale, ns: f64) -> (f64, &'static str) {
+    (ns / scale.ns, scale.unit)
+}
+
+/// Whether its column's unit leaves too few digits of a time.
+fn is_too_small(unit: Unit, value: &Value, factor: f64) -> bool {
+    let interval = match value {
+        Value::Estimate(one) | Value::Difference(one) => one.interval,
+        _ => None,
+    };
+    let (low, high) = interval.unwrap_or_default();
+    let size = [value.number().unwrap_or(0.0), low, high].map(f64::abs);
+    let size = size.into_iter().fold(0.0, f64::max);
+    unit != Unit::UsAsMs && unit.as_time().is_some() && size != 0.0 && size * factor < LEGIBLE
 }
 
 /// `+5` for 5.
@@ -277,13 +319,13 @@ fn signed(number: f64, text: String) -> String {
 pub fn alone(unit: Unit, value: &Value) -> Option<String> {
     let in_unit_of = |number: f64, text: &dyn Fn(f64) -> String| {
         let (factor, unit) = match unit.as_time() {
-            Some(ns) => {
-                let scale = scale_of(number * ns);
-                (ns / scale.ns, scale.unit)
-            }
+            Some(ns) => within(scale_of(number * ns), ns),
             None => in_one_unit(unit, Vec::new()),
         };
-        format!("{} {unit}", text(factor)).trim_end().to_owned()
+        match unit {
+            "%" => format!("{}%", text(factor)),
+            unit => format!("{} {unit}", text(factor)).trim_end().to_owned(),
+        }
     };
     Some(match (value, unit, unit.as_time()) {
         (Value::Unknown, ..) => return None,
@@ -291,6 +333,9 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
         (Value::Interval(number, half), ..) => in_unit_of(*number, &|factor| {
             quantity::interval(number * factor, half * factor)
         }),
+        (Value::SignedInterval(number, half), ..) => {
+            signed(*number, alone(unit, &Value::Interval(*number, *half))?)
+        }
         (Value::Estimate(one) | Value::Difference(one), ..) => {
             let (low, high) = one.interval.unwrap_or((one.estimate, one.estimate));
             let largest = [low, high, one.estimate].map(f64::abs).into_iter();
@@ -310,6 +355,7 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
         (Value::Number(number), _, Some(ns)) => quantity::duration(number * ns),
         (Value::Number(number), Unit::Count, _) => quantity::count(*number as u64),
         (Value::Number(number), Unit::Share, _) => quantity::share(*number),
+        (Value::Number(number), Unit::Percent, _) => quantity::share(number / 100.0),
         (Value::Number(number), Unit::Of(unit), _) => {
             format!("{} {unit}", quantity::three_digits(*number))
                 .trim_end()
@@ -450,9 +496,33 @@ mod tests {
     }
 
     #[test]
+    fn a_small_time_keeps_its_digits_beside_large_ones() {
+        const TIME: &[Column<f64>] = &[Column::measured("ns", "max", Unit::Ns, "", |ns| {
+            (*ns).into()
+        })];
+        let of = |times: &[f64]| {
+            let (headings, rows) = cells(&Table::of("", TIME, times), Detail::Short);
+            (headings[0].1.clone(), rows.concat().join(" "))
+        };
+        let as_text = |unit: &str, cells: &str| (unit.to_owned(), cells.to_owned());
+        // The budget is 50 µs: 0.07 ms would not show by how much this state exceeds it.
+        assert_eq!(
+            of(&[68_020.0, 1.3e6, 2.25e6]),
+            as_text("µs", "68.0 1300 2250")
+        );
+        assert_eq!(
+            of(&[680_020.0, 1.3e6, 2.25e6]),
+            as_text("ms", "0.68 1.30 2.25")
+        );
+        assert_eq!(of(&[200.0, 2e6, 20e6]), as_text("µs", "0.20 2000 20000"));
+        // Over too wide a span the small one has a unit of its own.
+        assert_eq!(of(&[9.8e6, 2e9, 300e9]), as_text("s", "9.8 ms 2.00 300"));
+    }
+
+    #[test]
     fn a_column_has_one_unit_that_fits_the_middle_of_its_figures() {
         assert_eq!(
-            in_one_unit(Unit::Ns, vec![0.0, 0.0, 2e6, 3e3, 7e6]),
+            in_one_unit(Unit::Ns, vec![0.0, 0.0, 2e6, 3e5, 7e6]),
             (1e-6, "ms")
         );
         assert_eq!(in_one_unit(Unit::UsAsMs, vec![2.0]), (1e-3, "ms"));
@@ -472,6 +542,15 @@ mod tests {
         assert_eq!(rows.concat(), ["40.00 ±0.40", "2000 ±20", "50.00 ±0.50"]);
         let figure = alone(Unit::Seconds, &Value::Interval(0.04, 0.002));
         assert_eq!(figure.unwrap(), "40.0 ±2.0 ms");
+        let above = alone(Unit::Seconds, &Value::SignedInterval(0.04, 0.002));
+        assert_eq!(above.unwrap(), "+40.0 ±2.0 ms");
+        for (unit, value) in [(Unit::Share, 0.123), (Unit::Percent, 12.3)] {
+            assert_eq!(alone(unit, &Value::Number(value)).unwrap(), "12.3%");
+            assert_eq!(
+                alone(unit, &Value::Interval(value, value / 10.0)).unwrap(),
+                "12.3 ±1.2%"
+            );
+        }
         assert_eq!(alone(Unit::Kwh, &Value::Number(2500.0)).unwrap(), "2.5 MWh");
     }
 

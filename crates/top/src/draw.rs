@@ -141,7 +141,7 @@ impl Picture<'_> {
             percent.map_or(UNKNOWN.to_owned(), |percent| format!("{percent:.2}"))
         };
         format!(
-            "top itself: {} % of one CPU (BPF {} %), {} wake-ups/s",
+            "top itself: {}% of one CPU (BPF {}%), {} wake-ups/s",
             share(own.cpu_percent),
             share(own.bpf_percent),
             numbers::rate(own.wakeups_per_s),

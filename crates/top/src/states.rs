@@ -114,7 +114,7 @@ pub fn title(unit: &Unit) -> Vec<String> {
         facts.push(bound_and_allowed(unit, bound));
     }
     if let Some(percent) = unit.leaving_percent {
-        facts.push(format!("{percent:.1} % of the time leaving idle"));
+        facts.push(format!("{percent:.1}% of the time leaving idle"));
     }
     let more = |(entries, wakeups): &(f64, f64)| *entries > MANY_MORE * wakeups;
     if let Some((entries, _)) = unit.idle_entries_per_s.zip(unit.wakeups_per_s).filter(more) {
@@ -150,7 +150,7 @@ pub fn title(unit: &Unit) -> Vec<String> {
         ));
     }
     if let Some(percent) = unit.left_out_percent {
-        facts.push(format!("{percent:.0} % of timer wake-ups without latency"));
+        facts.push(format!("{percent:.0}% of timer wake-ups without latency"));
     }
     if let Some(smi) = unit.smi_per_s {
         facts.push(format!("{} SMIs/s", numbers::rate(Some(smi))));

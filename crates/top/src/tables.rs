@@ -71,7 +71,7 @@ impl Tables {
         let own = snapshot.own;
         let percent = own.cpu_percent.map(|percent| format!("{percent:.2}"));
         format!(
-            "{}: {}; in {:.1} s; top itself {} % of one CPU, {} wake-ups/s",
+            "{}: {}; in {:.1} s; top itself {}% of one CPU, {} wake-ups/s",
             self.about.host.as_deref().unwrap_or("this machine"),
             driver_and_governor(snapshot.driver.as_deref(), snapshot.governor.as_deref()),
             snapshot.elapsed_s,

@@ -9,7 +9,7 @@ mod words;
 use reveille_figures::rounds::Summary;
 use reveille_show::chart::{colour, legend};
 use reveille_show::columns;
-use reveille_show::quantity::duration;
+use reveille_show::quantity::{count, duration};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
 use crate::observe::{Observed, Residency};
@@ -18,7 +18,7 @@ use crate::setting::{Named, Planned};
 use crate::verdict::Cost;
 
 const FOOT: &str = "Settings take turns in shuffled order, round by round. Differences are paired by \
-                    round; their 95 % intervals are those of the signed-rank test for medians, and \
+                    round; their 95% intervals are those of the signed-rank test for medians, and \
                     of a jackknife over rounds for the 99th percentile. Residency is what the kernel \
                     asked for, in shares of all CPUs' time; a polling CPU is awake. What the machine \
                     did includes the work of others on it.";
@@ -49,11 +49,11 @@ const FIGURES: &[Column<Setting>] = &columns!(|one|
         figure_of(one, |one| one.standard_deviation), "Standard deviation";
     estimated(Of("`workload.unit`")) "median_difference", "against as is [95%]",
         Value::difference(one.median_difference.as_ref()),
-        "Difference of the rounds' medians from those of `as is`, with its 95 % interval, which needs \
+        "Difference of the rounds' medians from those of `as is`, with its 95% interval, which needs \
          six rounds";
     estimated(Of("`workload.unit`")) detail "p99_difference", "p99 against as is [95%]",
         Value::difference(one.p99_difference.as_ref()),
-        "Difference of the 99th percentile from that of `as is`, with its 95 % interval";
+        "Difference of the 99th percentile from that of `as is`, with its 95% interval";
 );
 
 const MACHINE: &[Column<Setting>] = &columns!(|one|
@@ -62,12 +62,12 @@ const MACHINE: &[Column<Setting>] = &columns!(|one|
         "Power of the processor packages or the battery";
     estimated(Of("W")) detail "power_difference_w", "against as is [95%]",
         Value::difference(one.power_difference_w.as_ref()),
-        "Difference of the power from that of `as is`, with its 95 % interval";
-    measured(Of("%")) "observed.awake_percent", "awake", observed(one, |one| one.awake_percent),
+        "Difference of the power from that of `as is`, with its 95% interval";
+    measured(Percent) "observed.awake_percent", "awake", observed(one, |one| one.awake_percent),
         "Share of all CPUs' time without sleep; polling is being awake";
     estimated(Of("points")) detail "awake_difference_percent", "against as is [95%]",
         Value::difference(one.awake_difference_percent.as_ref()),
-        "Difference of the time awake from that of `as is`, with its 95 % interval";
+        "Difference of the time awake from that of `as is`, with its 95% interval";
     measured(Of("/s")) "observed.wakeups_per_s", "wake-ups", observed(one, |one| one.wakeups_per_s),
         "Uses of idle states other than polling, a second";
     measured(Of("/s")) "observed.interrupts_per_s", "interrupts",
@@ -82,7 +82,7 @@ const MACHINE: &[Column<Setting>] = &columns!(|one|
 
 const RESIDENCY: &[Column<Residency>] = &columns!(|one|
     words "state", "state", one.state.as_str(), "An idle state; tables have a column for each";
-    measured(Of("%")) "percent", "residency", one.percent,
+    measured(Percent) "percent", "residency", one.percent,
         "The state's share of all CPUs' time, by the kernel's request";
 );
 
@@ -163,7 +163,8 @@ fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
         "Rounds",
         format!(
             "{} in shuffled order, seed {}{settle}",
-            plan.rounds, plan.seed
+            count(plan.rounds.into()),
+            plan.seed
         ),
     );
     if let Some(pace) = &workload.pace {
@@ -171,7 +172,7 @@ fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
             "Requests",
             format!(
                 "{} a turn, {} apart on average, {} bytes, timeout {}",
-                pace.requests_per_round,
+                count(pace.requests_per_round.into()),
                 duration(pace.interval_ms * 1e6),
                 pace.size_bytes,
                 duration(pace.timeout_ms * 1e6)

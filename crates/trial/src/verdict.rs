@@ -75,7 +75,7 @@ const MARGIN_AWAKE: f64 = 0.01;
 /// to be no worse in the other of the two: the whole interval of the difference, paired by round, is
 /// below the margin. That a difference was not seen is not enough, for too few rounds never see one.
 /// With several settings each interval is widened so that the comparisons of one setting are wrong
-/// in 5 % of trials together (Bonferroni).
+/// in 5% of trials together (Bonferroni).
 ///
 /// Which others differ from the best one is a separate test, as the best one is chosen by the figures: see
 /// [`rounds::p_values`].
@@ -138,7 +138,7 @@ fn judge_by(settings: &[Rounds], cost: Option<Cost>, permutations: u32) -> Verdi
 }
 
 /// What each of the comparisons of one setting with all others may err by, so that all together err in
-/// 5 % of trials (Bonferroni).
+/// 5% of trials (Bonferroni).
 pub(crate) fn one_of_all(settings: usize) -> f64 {
     ERROR / (settings.max(2) - 1) as f64
 }
@@ -173,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// Ten rounds around a figure and a cost, with noise of ±1 %.
+    /// Ten rounds around a figure and a cost, with noise of ±1%.
     fn rounds(figure: f64, cost: Option<f64>, seed: u64) -> Rounds {
         so_many_rounds(10, figure, cost, seed)
     }
@@ -238,7 +238,7 @@ mod tests {
     fn a_difference_hidden_in_noise_is_not_equality() {
         let mut settings = [rounds(50.0, Some(10.0), 11), rounds(80.0, Some(10.0), 12)];
         assert_eq!(judge(&settings, Some(Cost::Power)).dominated.len(), 1);
-        // The quicker one may now cost 40 % more, or less: that it does not is unproven.
+        // The quicker one may now cost 40% more, or less: that it does not is unproven.
         for (place, cost) in settings[0].costs.iter_mut().enumerate() {
             *cost = Some(if place % 2 == 0 { 6.0 } else { 14.0 });
         }
@@ -267,7 +267,7 @@ mod tests {
                 |other: &Rounds| Compared::new(&best.figures, &other.figures, error, 0.0).less;
             by_the_older += u64::from(same.iter().any(is_less));
         }
-        // The limits of a share of 5 % in all but one of a thousand such tests, on either side.
+        // The limits of a share of 5% in all but one of a thousand such tests, on either side.
         let promised = Binomial::new(ERROR, TRIES).unwrap();
         let (least, most) = (promised.inverse_cdf(0.001), promised.inverse_cdf(0.999));
         assert!((least..=most).contains(&wrong), "{wrong} of {TRIES}");

@@ -9,15 +9,13 @@ use crate::cost::{self, End, Followed};
 use crate::path::{self, Path};
 use crate::{Error, Result};
 
-fn needs_bpf(what: &str) -> Error {
-    Error::Cannot(format!(
-        "{what} needs BPF, and this program was built without it; build it with clang and libbpf-dev"
-    ))
+fn needs_bpf() -> Error {
+    Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into())
 }
 
 /// [`Error::Cannot`].
 pub fn run_path(_: &Root, _: &path::Options<'_>, _: &AtomicBool, _: &Bar) -> Result<Path> {
-    Err(needs_bpf("following packets"))
+    Err(needs_bpf())
 }
 
 /// [`Error::Cannot`].
@@ -27,5 +25,5 @@ pub fn run_cost(
     _: &mut impl End,
     _: Option<&Bar>,
 ) -> Result<Followed> {
-    Err(needs_bpf("following wake-ups"))
+    Err(needs_bpf())
 }

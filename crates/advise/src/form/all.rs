@@ -20,11 +20,15 @@ pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> F
         Name::Systemd => service::systemd(question, setting, target),
         Name::Udev => service::udev(question, setting, target),
     };
-    let mind = match setting.leaves {
+    let caveat = match setting.leaves {
         Leaves::UpTo { .. } | Leaves::NoSleep => return form,
         Leaves::Unknown { .. } => setting.why_no_bound.clone(),
         Leaves::Everything => Some("nothing has to be set: every state keeps to the budget".into()),
     };
     let text = None;
-    Form { text, mind, ..form }
+    Form {
+        text,
+        caveat,
+        ..form
+    }
 }

@@ -4,14 +4,14 @@ use super::{Form, Name, line};
 use crate::{Leaves, Setting, Target};
 
 pub(super) fn form(setting: &Setting, target: &Target) -> Form {
-    let (text, mind) = match parameter(setting, target) {
-        Ok((text, mind)) => (Some(line(text)), mind),
+    let (text, caveat) = match parameter(setting, target) {
+        Ok((text, caveat)) => (Some(line(text)), caveat),
         Err(why) => (None, Some(why)),
     };
-    let mind = match (&setting.cpus, mind) {
-        (Some(_), Some(mind)) => Some(format!("{mind}. {FOR_ALL}")),
+    let caveat = match (&setting.cpus, caveat) {
+        (Some(_), Some(caveat)) => Some(format!("{caveat}. {FOR_ALL}")),
         (Some(_), None) => Some(FOR_ALL.to_owned()),
-        (None, mind) => mind,
+        (None, caveat) => caveat,
     };
     Form {
         name: Name::Kernel,
@@ -21,13 +21,13 @@ pub(super) fn form(setting: &Setting, target: &Target) -> Form {
             .to_owned(),
         file: None,
         text,
-        mind,
+        caveat,
     }
 }
 
 const FOR_ALL: &str = "It holds for all CPUs, those of another kind among them";
 
-/// The parameter and what to mind, or why there is none.
+/// The parameter and a caveat, or why there is none.
 fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<String>), String> {
     let Leaves::UpTo { state, index } = &setting.leaves else {
         return no_sleep(target);
@@ -83,11 +83,11 @@ fn halt_too(index: u32, numbers: &str) -> String {
 }
 
 fn no_sleep(target: &Target) -> Result<(String, Option<String>), String> {
-    let mind = "Idle CPUs then burn full power, take turbo from the busy ones, and slow their \
+    let caveat = "Idle CPUs then burn full power, take turbo from the busy ones, and slow their \
                 hyperthreads down";
     match target.is_x86() {
-        Some(true) => Ok(("idle=poll".to_owned(), Some(mind.to_owned()))),
-        Some(false) => Ok(("nohlt".to_owned(), Some(mind.to_owned()))),
+        Some(true) => Ok(("idle=poll".to_owned(), Some(caveat.to_owned()))),
+        Some(false) => Ok(("nohlt".to_owned(), Some(caveat.to_owned()))),
         None => {
             Err("architecture and idle driver are unknown; give the machine with --root".to_owned())
         }

@@ -42,7 +42,7 @@ pub(super) fn tuned(question: &Question, setting: &Setting) -> Form {
         ),
         file: Some(format!("/etc/tuned/profiles/{name}/tuned.conf")),
         text,
-        mind: setting.why_no_bound.clone(),
+        caveat: setting.why_no_bound.clone(),
     }
 }
 
@@ -56,7 +56,7 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
              Restart=on-failure\n\n[Install]\nWantedBy=multi-user.target\n"
         )
     });
-    let mind = match text {
+    let caveat = match text {
         Some(_) => "reveille has to be where systemd looks: /usr/local/bin or /usr/bin".to_owned(),
         None => "neither hold nor limit can express it".to_owned(),
     };
@@ -67,7 +67,7 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
         read: format!("by `systemctl daemon-reload` and `systemctl enable --now {name}`"),
         file: Some(format!("/etc/systemd/system/{name}.service")),
         text,
-        mind: Some(mind),
+        caveat: Some(caveat),
     }
 }
 
@@ -95,7 +95,7 @@ pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> F
             writes.join(", ")
         )
     });
-    let mind = match (&text, setting.bound) {
+    let caveat = match (&text, setting.bound) {
         (None, _) => Some("neither a bound nor the states' numbers are known".to_owned()),
         (Some(_), Some(bound)) if bound.us == 0 => {
             Some("In that file n/a stands for no latency at all; a 0 would be no bound".to_owned())
@@ -114,7 +114,7 @@ pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> F
             .to_owned(),
         file: Some("/etc/udev/rules.d/60-reveille.rules".to_owned()),
         text,
-        mind,
+        caveat,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use reveille_figures::tail::Tail;
-use reveille_show::quantity::nanoseconds;
+use reveille_show::quantity::{count as thousands, nanoseconds};
 
 use crate::{Demand, Finding, SourceEvidence, Standing, StateAdvice};
 
@@ -29,7 +29,10 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
     } = evidence;
     let so_far = match count {
         0 => format!("not measured ({source})"),
-        _ => format!("not shown: {exceeded} of {count} wakes are over the budget ({source})"),
+        _ => {
+            let (exceeded, count) = (thousands(*exceeded), thousands(*count));
+            format!("not shown: {exceeded} of {count} wakes are over the budget ({source})")
+        }
     };
     Some(match (needed, demand) {
         (None, _) => format!(
@@ -37,13 +40,17 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
              datapoints is enough. Measure longer to know."
         ),
         (Some(needed), Demand::Percentile(percentile)) => match exceeded {
-            0 => format!("{so_far}; {percentile} takes {needed} with none over the budget."),
+            0 => {
+                let needed = thousands(needed);
+                format!("{so_far}; {percentile} takes {needed} with none over the budget.")
+            }
             _ => {
-                let needed = about(needed);
+                let needed = thousands(about(needed));
                 format!("{so_far}; {percentile} takes about {needed} with no larger share over it.")
             }
         },
         (Some(needed), Demand::Maximum) => {
+            let needed = thousands(needed);
             format!("{so_far}; a maximum of fewer than {needed} means little.")
         }
     })
@@ -63,7 +70,7 @@ fn beyond_the_data(evidence: &SourceEvidence) -> Option<String> {
     Some(match evidence.tail.as_ref()? {
         Tail::Estimated(tail) => format!(
             "an estimate beyond the data ({source}): 1 wake in {} takes longer than {} [{}, {}].",
-            tail.exceeded_by_one_in,
+            thousands(tail.exceeded_by_one_in),
             nanoseconds(tail.quantile_ns),
             nanoseconds(tail.quantile_low_ns),
             nanoseconds(tail.quantile_high_ns)

@@ -3,14 +3,14 @@
 use reveille_kernel::cpulist::named;
 use reveille_kernel::limits::{self, LimitedState};
 use reveille_show::columns;
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table};
 
 use crate::hold::{self, Effect, HeldState, Through};
 
 const HELD: &[Column<HeldState>] = &columns!(|state|
     words "index", "#", state.index.to_string(), "N of cpuidle's `stateN`";
     words "name", "state", state.name.as_str(), "The idle state";
-    driver(Us) "exit_latency_us", "exit", state.exit_latency_us, "The driver's exit latency";
+    driver(Us) "exit_latency_us", EXIT, state.exit_latency_us, EXIT_LATENCY;
     measured(Ns) "measured_ns", "measured", state.measured_ns,
         "The percentile of the measured wake latencies; only with `--result`";
     measured(Count) "datapoints", "datapoints", state.datapoints,
@@ -31,7 +31,7 @@ fn effect(effect: Effect) -> Option<&'static str> {
 const LIMITED: &[Column<LimitedState>] = &columns!(|state|
     words "index", "#", state.index.to_string(), "N of cpuidle's `stateN`";
     words "name", "state", state.name.as_str(), "The idle state";
-    driver(Us) "exit_latency_us", "exit", state.exit_latency_us, "The driver's exit latency";
+    driver(Us) "exit_latency_us", EXIT, state.exit_latency_us, EXIT_LATENCY;
     words "was_disabled", "was", on(state.was_disabled), "On or off before the limit";
     words "disabled", "limited", on(state.disabled), "On or off under the limit";
 );

@@ -15,7 +15,7 @@ const ROWS: &[Column<Row>] = &columns!(|row|
     driver(Us) "driver_exit_latency_us", "exit: was", row.driver_exit_latency_us,
         "The driver's own exit latency";
     estimated(Us) "exit_latency_us", "now", row.exit_latency_us, "The exit latency to set";
-    driver(Us) "driver_target_residency_us", "residency: was", row.driver_target_residency_us,
+    driver(Us) "driver_target_residency_us", "target: was", row.driver_target_residency_us,
         "The driver's own target residency";
     estimated(Us) "target_residency_us", "now", row.target_residency_us, "The target residency to set";
 );

@@ -40,13 +40,13 @@ pub fn forms(answer: &Answer<'_>) -> Section<'static> {
 
 fn with_form<'a>(section: Section<'a>, form: &Form) -> Section<'a> {
     let (name, does) = (form.name.as_str(), &form.does);
-    let mind = form.mind.as_deref().unwrap_or_default();
+    let caveat = form.caveat.as_deref().unwrap_or_default();
     let Some(text) = &form.text else {
-        return section.text(format!("{name}: {does}. Not here: {mind}."));
+        return section.text(format!("{name}: {does}. Not here: {caveat}."));
     };
     let mut words = format!("{name}: {does}. Read {}.", form.read);
-    if !mind.is_empty() {
-        words += &format!(" {}.", mind.trim_end_matches('.'));
+    if !caveat.is_empty() {
+        words += &format!(" {}.", caveat.trim_end_matches('.'));
     }
     if let Some(file) = &form.file {
         words += &format!(" {file}:");

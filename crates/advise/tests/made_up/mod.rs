@@ -7,7 +7,7 @@ use reveille_results::columns::{Column, Values};
 use reveille_results::{Columns, Description, Loaded, NULL};
 use serde_json::json;
 
-/// A question at a percentile, with 95 % confidence.
+/// A question at a percentile, with 95% confidence.
 pub fn question(budget_us: u32, percentile: &str) -> Question {
     Question {
         budget_us,

@@ -342,9 +342,9 @@ impl Work for Accelerator<'_> {
             Policy::NoSleep => Ok(PolicySetting::as_is("the control thread polls")),
             Policy::Poll => Err(Error::Cannot("`no sleep` polls already here".into())),
             Policy::Anticipate => {
-                let connect = self.connect.ok_or_else(|| {
-                    Error::Cannot("this program was built without the applications' library".into())
-                })?;
+                let connect = self
+                    .connect
+                    .ok_or_else(|| Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into()))?;
                 drop(connect.connect()?);
                 Ok(PolicySetting::as_is(&connect.how()))
             }

@@ -138,5 +138,5 @@ fn serve(budget: f64) -> Result<Serving> {
 
 #[cfg(not(feature = "bpf"))]
 fn serve(_: f64) -> Result<Serving> {
-    Err(Error::Cannot("this program was built without BPF".into()))
+    Err(Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into()))
 }

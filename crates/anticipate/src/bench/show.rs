@@ -14,7 +14,7 @@ use super::comparison::{Change, Gain, PolicyUsed, Row};
 use super::result::Bench;
 
 const FOOT: &str = "Policies took turns in shuffled order, round by round. A figure is the median over \
-                    rounds of each round's figure, with the sign test's interval of at least 95 %; \
+                    rounds of each round's figure, with the sign test's interval of at least 95%; \
                     shares and differences are by round, too. Time awake is that of the CPU on which \
                     the workload waits, its own work and that of others included: what neither \
                     cpuidle nor the scheduler counts as sleep.";
@@ -39,14 +39,14 @@ const FIGURES: &[Column<At<Row>>] = &columns!(|at|
     measured(Ns) "max_ns", "max", at.one.max_ns, "Maximum latency of all rounds";
     measured(Of("/s")) "per_s", "rate", estimate(&at.one.per_s), "Waits per second";
     measured(Ns) "run_ns", "run", estimate(&at.one.run_ns), "Time to the end of the series";
-    measured(Of("%")) "awake_percent", "awake", estimate(&at.one.awake_percent),
+    measured(Percent) "awake_percent", "awake", estimate(&at.one.awake_percent),
         "Time awake of the CPU on which the workload waits, its own work included";
-    measured(Of("%")) detail "others_awake_percent", "others awake",
+    measured(Percent) detail "others_awake_percent", "others awake",
         estimate(&at.one.others_awake_percent),
         "Mean time awake of the other CPUs, whatever keeps them awake";
-    measured(Of("%")) detail "assisted_percent", "assisted", estimate(&at.one.assisted_percent),
+    measured(Percent) detail "assisted_percent", "assisted", estimate(&at.one.assisted_percent),
         "Waits for which the engine scheduled a CPU to be awake, by the engine's own account";
-    measured(Of("%")) detail "kept_awake_percent", "kept awake", estimate(&at.one.kept_awake_percent),
+    measured(Percent) detail "kept_awake_percent", "kept awake", estimate(&at.one.kept_awake_percent),
         "Time that the engine kept CPUs awake, by its own account: of one CPU's time";
     measured(Of("W")) "power_w", "power", estimate(&at.one.power_w), "Power of the processor packages";
 );
@@ -57,15 +57,15 @@ const GAINS: &[Column<At<Gain>>] = &columns!(|at|
     words "policy", "policy", at.one.policy.name(), "The policy";
     estimated(Ns) "median.lost_ns", "cost p50", estimate(&at.one.median.lost_ns),
         "Cost of sleep: the median latency as is less that without sleep";
-    estimated(Of("%")) "median.percent", "regained", difference(&at.one.median.percent),
+    estimated(Percent) "median.percent", "regained", difference(&at.one.median.percent),
         "Share of that cost that the policy regains; unknown if sleep is not shown to cost anything";
     estimated(Ns) "p99.lost_ns", "cost p99", estimate(&at.one.p99.lost_ns),
         "Cost of sleep at the 99th percentile";
-    estimated(Of("%")) "p99.percent", "regained p99", difference(&at.one.p99.percent),
+    estimated(Percent) "p99.percent", "regained p99", difference(&at.one.p99.percent),
         "Share of that cost that the policy regains";
-    estimated(Of("%")) "awake_percent", "awake", difference(&at.one.awake_percent),
+    estimated(Percent) "awake_percent", "awake", difference(&at.one.awake_percent),
         "Time awake beyond as is, as a share of that of no sleep";
-    estimated(Of("%")) detail "power_percent", "power", difference(&at.one.power_percent),
+    estimated(Percent) detail "power_percent", "power", difference(&at.one.power_percent),
         "Power beyond as is, as a share of that of no sleep";
 );
 
@@ -73,13 +73,13 @@ const CHANGES: &[Column<At<Row>>] = &columns!(|at|
     words "point", "idle", at.point.as_str(),
         "The idle time after each I/O, or the series; in the JSON its place in `points`";
     words "policy", "policy", at.one.policy.name(), "The policy";
-    estimated(Of("%")) "change.median_percent", "median", change(at, |one| &one.median_percent),
+    estimated(Percent) "change.median_percent", "median", change(at, |one| &one.median_percent),
         "Difference of the median latency from as is";
-    estimated(Of("%")) "change.p99_percent", "p99", change(at, |one| &one.p99_percent),
+    estimated(Percent) "change.p99_percent", "p99", change(at, |one| &one.p99_percent),
         "Difference of the 99th percentile from as is";
-    estimated(Of("%")) "change.per_s_percent", "rate", change(at, |one| &one.per_s_percent),
+    estimated(Percent) "change.per_s_percent", "rate", change(at, |one| &one.per_s_percent),
         "Difference of the waits per second from as is";
-    estimated(Of("%")) "change.run_percent", "run", change(at, |one| &one.run_percent),
+    estimated(Percent) "change.run_percent", "run", change(at, |one| &one.run_percent),
         "Difference of the time to the end of the series from as is";
     estimated(Of("points")) "change.awake_points", "awake", change(at, |one| &one.awake_points),
         "Difference of the time awake from as is, percentage points";
@@ -138,7 +138,7 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     sheet.section(Section::new("figures", "Figures").table(figures.known()));
     let gains = bench.gains.iter().map(|gain| at(bench, gain.point, gain));
     let gains = table(bench, "Cost of sleep, and what is regained", GAINS, gains);
-    let heading = "Cost of sleep (as is less no sleep), and the share that is regained [95 %]";
+    let heading = "Cost of sleep (as is less no sleep), and the share that is regained [95%]";
     sheet.section(Section::new("gains", heading).titled().table(gains.known()));
     let compared = rows(bench, |row| row.change.is_some());
     let changes = table(bench, "Differences from as is", CHANGES, compared);
@@ -148,7 +148,7 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
         false => changes.first(0),
     };
     let changes = changes.known();
-    let heading = "Differences from as is [95 %]";
+    let heading = "Differences from as is [95%]";
     sheet.section(Section::new("changes", heading).titled().table(changes));
     let policies = Table::of("Policies", POLICIES, &bench.policies).first(0);
     sheet.section(Section::new("policies", "Policies").table(policies));

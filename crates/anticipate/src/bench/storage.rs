@@ -310,9 +310,9 @@ impl Work for Storage<'_> {
                 ))),
             },
             Policy::Anticipate => {
-                let assist = self.assist.ok_or_else(|| {
-                    Error::Cannot("this program was built without the engine".into())
-                })?;
+                let assist = self
+                    .assist
+                    .ok_or_else(|| Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into()))?;
                 drop(assist.begin(&self.pattern.target.device)?);
                 Ok(PolicySetting::as_is(&assist.how()))
             }

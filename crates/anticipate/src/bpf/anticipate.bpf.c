@@ -431,7 +431,7 @@ static __always_inline __u32 sleep_of(unsigned long long ns)
 	return sleep < SLEEPS ? sleep : SLEEPS - 1;
 }
 
-/* Moves an estimate of a 90 % quantile by what was seen. */
+/* Moves an estimate of a 90% quantile by what was seen. */
 static __always_inline void learn_late(unsigned int *late, unsigned long long seen)
 {
 	unsigned int step = *late / 32 + 20;

@@ -18,7 +18,7 @@
 /* Classes of lengths of sleep: powers of two of a µs. */
 #define SLEEPS 20
 
-/* Latencies: 32 buckets for each power of two, up to 2^36 ns; a bucket is at most 3.1 % wide. */
+/* Latencies: 32 buckets for each power of two, up to 2^36 ns; a bucket is at most 3.1% wide. */
 #define LATENCIES 1056
 /* Errors of the prediction, in % of what was: the last for 100 and more. */
 #define ERRORS 101

@@ -61,7 +61,7 @@
 #define MODEL_LEAST_SPREAD (MODEL_WHOLE / 256)
 /* Above this a change is not distinguishable from noise. */
 #define MODEL_MOST_SPREAD (2 * MODEL_WHOLE)
-/* The quantiles of 5 % and 90 % where the noise is normal, in sixteenths of the spread. */
+/* The quantiles of 5% and 90% where the noise is normal, in sixteenths of the spread. */
 #define MODEL_NORMAL_EARLY 39
 #define MODEL_NORMAL_LATE 30
 /* In spreads. Where the noise is normal, the spread is 0.67 standard deviations, and this is
@@ -117,8 +117,8 @@ struct model {
 
 struct prediction {
 	__u64 ns;	/* from issue to completion, 1 to 2^34 */
-	__u64 early_ns; /* the 5 % quantile; not above ns */
-	__u64 late_ns;	/* the 90 % quantile; not below ns, at most 2^34 */
+	__u64 early_ns; /* the 5% quantile; not above ns */
+	__u64 late_ns;	/* the 90% quantile; not below ns, at most 2^34 */
 };
 
 /* The line's value for a size. */

@@ -90,7 +90,7 @@ pub struct Assistance {
 const ENOUGH_FOR_P90: u64 = 100;
 const ENOUGH_FOR_P99: u64 = 1000;
 
-/// Latencies, µs; from buckets that are 3 % wide.
+/// Latencies, µs; from buckets that are 3% wide.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Latency {
     pub count: u64,
@@ -102,7 +102,7 @@ pub struct Latency {
     pub median_error_us: f64,
 }
 
-/// The difference of the medians, those assisted less those left alone; an interval of 95 %.
+/// The difference of the medians, those assisted less those left alone; an interval of 95%.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Gain {
     pub median_us: f64,

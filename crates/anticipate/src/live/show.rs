@@ -27,9 +27,9 @@ const OPERATIONS: &[Column<OperationStatistics>] = &columns!(|one|
         "Of those assisted: complete before the CPU went to sleep at all";
     measured(Count) detail "assistance.two_cpus", "two CPUs", one.assistance.two_cpus,
         "Of those assisted: another CPU takes the interrupt, and was scheduled to be awake, too";
-    measured(Of("%")) "error_median_percent", "error", one.error_median_percent,
+    measured(Percent) "error_median_percent", "error", one.error_median_percent,
         "Median error of the prediction, of what the request took";
-    measured(Of("%")) "error_p90_percent", "p90", one.error_p90_percent,
+    measured(Percent) "error_p90_percent", "p90", one.error_p90_percent,
         "90th percentile of that error; unknown below 100 predictions";
     measured(Us) "left_alone.median_us", "wait alone", one.left_alone.map(|latency| latency.median_us),
         "Median time from issue until the waiting task runs, of requests left alone at random";
@@ -37,12 +37,12 @@ const OPERATIONS: &[Column<OperationStatistics>] = &columns!(|one|
         "The same of requests that were assisted";
     estimated(Us) "gain.median_us", "difference",
         one.gain.map_or(Value::Unknown, |gain| interval(&gain)),
-        "Difference of the medians, with its 95 % interval: below zero, assisted requests are faster";
+        "Difference of the medians, with its 95% interval: below zero, assisted requests are faster";
 );
 
 const CPUS: &[Column<Cpu>] = &columns!(|one|
     words "cpu", "CPU", one.cpu.to_string(), "The CPU's number";
-    measured(Of("%")) "awake_percent", "awake", one.awake_percent,
+    measured(Percent) "awake_percent", "awake", one.awake_percent,
         "Time that the engine kept the CPU awake, of the time that it has run";
     measured(Count) "spells", "times", one.spells,
         "Times that the CPU was kept ready, awake or in naps";
@@ -176,7 +176,7 @@ fn served(applications: &Applications, sheet: &mut Sheet<'_>) {
         "Applications",
         format!(
             "{} connected, {} accepted",
-            applications.connected,
+            count(applications.connected as u64),
             counted(applications.accepted, "request")
         ),
     );
@@ -201,7 +201,7 @@ fn counts<'a>(
 ) {
     let occurred = counts.into_iter().filter(|(_, count)| *count > 0);
     let words: Vec<String> = occurred
-        .map(|(what, count)| format!("{count} {what}"))
+        .map(|(what, times)| format!("{} {what}", count(times)))
         .collect();
     if !words.is_empty() {
         sheet.fact(word, words.join(", "));
@@ -324,7 +324,7 @@ mod tests {
         let known = text(&snapshot(Some(POWER)));
         let awake = "20 ms over all CPUs, about 0.05 J, at 2.5 W [2.25, 2.75] more";
         assert!(known.contains(awake), "{known}");
-        assert_eq!(account(&known), "10 0.03", "{known}");
+        assert_eq!(account(&known), "10 0.025", "{known}");
         let unknown = text(&snapshot(None));
         assert!(
             unknown.contains("Awake       20 ms over all CPUs\n"),

@@ -113,7 +113,7 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// 5 % within the effect of steps, and 90 %.
+/// 5% within the effect of steps, and 90%.
 fn assert_covers(predicted: &Predicted, first: usize) {
     let (early, late) = predicted.coverage(first);
     assert!((0.01..=0.12).contains(&early), "before early_ns: {early}");

@@ -96,10 +96,7 @@ pub struct Args {
 
 #[cfg(not(feature = "bpf"))]
 pub fn run(_: &Args) -> anyhow::Result<ExitCode> {
-    Err(Failure::cannot(
-        "this reveille was built without BPF, which anticipatory wake-up needs; build it with clang and \
-         libbpf-dev",
-    ))
+    Err(Failure::cannot(reveille_kernel::BUILT_WITHOUT_BPF))
 }
 
 #[cfg(feature = "bpf")]

@@ -24,7 +24,7 @@ impl Load {
     pub fn busy(&self) -> Option<String> {
         let cpus = self.idle.keys();
         let most = cpus.map(|cpu| self.idle_percent(*cpu)).fold(0.0, f64::max);
-        (most < 50.0).then(|| format!("the idlest CPU was idle for {most:.0} % of the time"))
+        (most < 50.0).then(|| format!("the idlest CPU was idle for {most:.0}% of the time"))
     }
 
     /// The CPU's idle share of the time since.

@@ -426,7 +426,7 @@ impl Figures {
                 .iter()
                 .for_each(|why| println!("  the first: {why}"));
             bound(
-                &format!("{who}: 99 % of connections, ms"),
+                &format!("{who}: 99% of connections, ms"),
                 account.quantile_ms(0.99),
                 CONNECT_MS,
                 long,
@@ -485,7 +485,7 @@ impl Figures {
         let caused = threads.agents as f64 + fired;
         println!(
             "wake-ups a second: {:.1} caused ({:.1} of the CPUs' threads, {:.1} by timers), {:.1} \
-             charged; the server's thread {:.1}, {:.2} % of a CPU in all",
+             charged; the server's thread {:.1}, {:.2}% of a CPU in all",
             caused / seconds,
             threads.agents as f64 / seconds,
             fired / seconds,

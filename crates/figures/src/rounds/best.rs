@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn the_best_among_equals_is_distinguished_in_at_most_the_stated_share_of_trials() {
-        // Three standard errors of 5 % of 400 are 3.3 points. The lower limit excludes a test that
+        // Three standard errors of 5% of 400 are 3.3 points. The lower limit excludes a test that
         // never finds anything.
         for (rounds, settings) in [(10, 5), (10, 12), (6, 3), (20, 4)] {
             let same = vec![(0.0, 3.0); settings];

@@ -2,7 +2,7 @@
 //!
 //! The round is the unit: I/Os within a round share the state of the machine, so their number shows
 //! little about the precision of a figure. The interval is that of the sign test: from the k-th
-//! smallest to the k-th largest of n rounds, with the largest k for which P(B(n, 1/2) < k) ≤ 2.5 %. It
+//! smallest to the k-th largest of n rounds, with the largest k for which P(B(n, 1/2) < k) ≤ 2.5%. It
 //! assumes only independent rounds (Conover, "Practical Nonparametric Statistics", 3rd edition, section
 //! 3.2), and needs 6 of them.
 

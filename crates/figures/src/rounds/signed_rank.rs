@@ -150,7 +150,7 @@ mod tests {
                 low <= effect && effect <= high
             };
             let held = (0..TRIES).filter(holds).count() as f64 / f64::from(TRIES);
-            // At least 95 % by its construction; 1.4 points are three standard errors.
+            // At least 95% by its construction; 1.4 points are three standard errors.
             assert!(held >= 0.936, "{count} rounds: {held}");
         }
     }
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_smaller_error_needs_more_rounds() {
-        // 2 in 2^n: 3.1 % with six rounds, 0.8 % with eight, 0.1 % with eleven.
+        // 2 in 2^n: 3.1% with six rounds, 0.8% with eight, 0.1% with eleven.
         let needed = [0.05, 0.025, 0.01, 0.001].map(rounds_needed);
         assert_eq!(needed, [6, 7, 8, 11]);
         assert_eq!(rounds_needed(0.0), 64);

@@ -4,7 +4,7 @@
 use super::pareto::{Pareto, excess_per_scale, maximum};
 use crate::interval::boundary;
 
-/// Half the 95 % point of the chi-squared distribution with one degree of freedom, 3.841.
+/// Half the 95% point of the chi-squared distribution with one degree of freedom, 3.841.
 const HALF_CHI_SQUARED: f64 = 1.920_729;
 
 /// A quantile this many times the estimate is not a useful bound.
@@ -16,7 +16,7 @@ const HALVINGS: u32 = 24;
 /// The shapes tried.
 const SHAPES: (f64, f64) = (-0.5, 2.0);
 
-/// The 95 % interval of the excess that one in `rarer` exceeds; `None` without a useful upper end.
+/// The 95% interval of the excess that one in `rarer` exceeds; `None` without a useful upper end.
 pub(super) fn interval(excesses: &[f64], fit: Pareto, rarer: f64) -> Option<(f64, f64)> {
     let best = fit.quantile(rarer);
     let likely = fit.likelihood(excesses) - HALF_CHI_SQUARED;
@@ -80,7 +80,7 @@ mod tests {
             let (low, high) = interval(&excesses, fit, rarer).unwrap();
             assert!(low < fit.quantile(rarer) && fit.quantile(rarer) < high);
             for end in [low, high] {
-                // 1.96^2 / 2, where 1.96 is exceeded on either side with 5 % together.
+                // 1.96^2 / 2, where 1.96 is exceeded on either side with 5% together.
                 let below = below_best(&excesses, fit, end, rarer);
                 assert!(
                     (below - 1.959_964_f64.powi(2) / 2.0).abs() < 1e-3,

@@ -46,7 +46,7 @@ fn samples_without_a_difference_rarely_differ_significantly() {
         called += u64::from(comparison.p_value < 0.05);
         left_out += u64::from(comparison.p99.unwrap().is_significant());
     }
-    // 5 % and its own scatter over 300 runs.
+    // 5% and its own scatter over 300 runs.
     assert!((3..=27).contains(&called), "{called} of {RUNS}");
     assert!(left_out <= 27, "{left_out} of {RUNS}");
 }
@@ -104,7 +104,7 @@ fn the_difference_of_p99s_needs_a_p99_of_both() {
 fn samples_that_do_not_vary_are_compared_without_a_division_by_zero() {
     let comparison = compare(&mut [5; 20], &mut [5; 30]).unwrap();
     assert_eq!((comparison.b_slower, comparison.p_value), (0.5, 1.0));
-    // 20 pairs that all tie: 1 - 0.025^(1/20) = 16.84 % may not, half of it on either side.
+    // 20 pairs that all tie: 1 - 0.025^(1/20) = 16.84% may not, half of it on either side.
     is_near(comparison.b_slower_low, 0.415_789);
     is_near(comparison.b_slower_high, 0.584_211);
     let comparison = compare(&mut [5; 20], &mut [6; 30]).unwrap();
@@ -169,7 +169,7 @@ fn of_shifted(shift: f64, count: usize, runs: u64) -> (f64, f64) {
 #[test]
 fn ten_against_ten_keep_their_error_rates_with_and_without_overlap() {
     const RUNS: u64 = 2000;
-    // 1.5 points are three standard errors of a share of 5 %.
+    // 1.5 points are three standard errors of a share of 5%.
     let (held, refused) = of_shifted(0.0, 10, RUNS);
     assert!((0.935..=0.97).contains(&held), "{held}");
     assert!((0.03..=0.07).contains(&refused), "{refused}");

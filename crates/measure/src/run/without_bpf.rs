@@ -6,11 +6,10 @@ use crate::{Error, Result};
 /// # Errors
 /// Always.
 pub fn try_bpf(_cpu: u32) -> Result<()> {
-    Err(Error::Cannot(
-        "this program was built without BPF (clang or libbpf's headers were missing): install them \
-         and build again; --probe user works without BPF"
-            .into(),
-    ))
+    Err(Error::Cannot(format!(
+        "{}; --probe user works without BPF",
+        reveille_kernel::BUILT_WITHOUT_BPF
+    )))
 }
 
 impl Run<'_> {

@@ -91,13 +91,13 @@ pub fn gather(test: &str, options: &Options, least: usize) -> Option<(Vec<Datapo
     }
     assert!(
         idle_percent < ENOUGH,
-        "{} datapoints of a CPU that was idle for {idle_percent:.0} % of the time: {:?} {:?}",
+        "{} datapoints of a CPU that was idle for {idle_percent:.0}% of the time: {:?} {:?}",
         datapoints.len(),
         outcome.counts,
         outcome.notes
     );
     println!(
-        "skipped: {test}: {} datapoints only, CPU {} was idle for {idle_percent:.0} % of the time",
+        "skipped: {test}: {} datapoints only, CPU {} was idle for {idle_percent:.0}% of the time",
         datapoints.len(),
         options.cpu
     );

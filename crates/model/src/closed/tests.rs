@@ -358,7 +358,7 @@ fn comes_to(policy: &Policy, expected: [f64; 9]) {
     }
 }
 
-/// 20 % active, 80 % idle: 20 W + 48 W.
+/// 20% active, 80% idle: 20 W + 48 W.
 const AWAKE: [f64; 9] = [0.0125, 0.0025, 68.0, 0.2, 0.8, 0.0, 0.0, 0.0, 1.0];
 
 #[test]

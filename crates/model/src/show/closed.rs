@@ -119,7 +119,7 @@ pub fn run<'a>(run: &Run<'_>) -> Sheet<'a> {
     sheet.fact(
         "Load",
         format!(
-            "{} %: {} requests a second to one server",
+            "{}%: {} requests a second to one server",
             digits(point.utilisation * 100.0),
             digits(point.rate_per_s)
         ),
@@ -173,7 +173,7 @@ fn year(
         overhead => format!(", with {overhead} W for each watt of a server"),
     };
     let heading = format!(
-        "In a year, {} servers at {} % load{overhead}",
+        "In a year, {} servers at {}% load{overhead}",
         farm.servers,
         digits(parameters.utilisation() * 100.0)
     );
@@ -288,7 +288,7 @@ fn relative(sweep: &Sweep) -> Table {
         .fold(table, |table, point| {
             let heading = Heading {
                 key: "relative",
-                name: Cow::Owned(format!("{} %", digits(point.utilisation * 100.0))),
+                name: Cow::Owned(format!("{}%", digits(point.utilisation * 100.0))),
                 unit: Unit::Of(""),
                 origin: Some(Origin::Estimated),
                 about: "",

@@ -20,6 +20,10 @@ fn value(estimate: &Estimate) -> Value {
     }
 }
 
+fn above(estimate: &Estimate) -> Value {
+    Value::SignedInterval(estimate.value, estimate.half_width.unwrap_or(0.0))
+}
+
 fn percentile(row: &Figures<'_>, place: usize) -> Option<Value> {
     let percentile = row.1?.response_percentiles.get(place)?;
     percentile.response.as_ref().map(value)
@@ -79,10 +83,10 @@ fn power<'a>() -> [Column<Figures<'a>>; 9] {
 const ABOVE: &[Column<Row>] = &columns!(|row|
     words "policy", "policy", row.policy.as_str(), POLICY;
     estimated(Seconds) "above_first.response_mean_s.value", "time",
-        row.above_first.as_ref().map(|above| value(&above.response_mean_s)),
+        row.above_first.as_ref().map(|of| above(&of.response_mean_s)),
         "Mean response time above that of the first policy, on the same requests";
     estimated(Of("W")) "above_first.power_mean_w.value", "power",
-        row.above_first.as_ref().map(|above| value(&above.power_mean_w)),
+        row.above_first.as_ref().map(|of| above(&of.power_mean_w)),
         "Mean power above that of the first policy";
 );
 
@@ -107,7 +111,7 @@ pub fn percentiles<'a>(rows: &[SimulatedPolicy]) -> Section<'a> {
     let section = Section::new("simulated", "Simulated response times").titled();
     let section = match rows.iter().find_map(|(_, simulated)| *simulated) {
         Some(one) => section.text(format!(
-            "{} for each policy; ± is the {} % interval.",
+            "{} for each policy; ± is the {}% interval.",
             counted(one.requests, "request"),
             digits(one.confidence * 100.0)
         )),
@@ -203,7 +207,7 @@ fn runs(one: &Simulated) -> String {
     };
     let s = if one.replications == 1 { "" } else { "s" };
     let interval = match one.response_mean.half_width {
-        Some(_) => format!("± is the {} % interval", digits(one.confidence * 100.0)),
+        Some(_) => format!("± is the {}% interval", digits(one.confidence * 100.0)),
         None => "one run gives no interval".to_owned(),
     };
     format!(

@@ -27,11 +27,11 @@ fn verbs(figure: Figure) -> (&'static str, &'static str) {
     }
 }
 
-/// `nap 50 ms draws less than DVFS below 35.0 % load.`
+/// `nap 50 ms draws less than DVFS below 35.0% load.`
 fn crossed(crossings: &Crossings, first: &str, second: &str) -> String {
     let (lower, same) = verbs(crossings.figure);
     let loads = crossings.crossings.iter();
-    let percent = loads.map(|crossing| format!("{} %", digits(crossing.utilisation * 100.0)));
+    let percent = loads.map(|crossing| format!("{}%", digits(crossing.utilisation * 100.0)));
     let percent: Vec<String> = percent.collect();
     let is_lower = match (crossings.first_is_lower_at_first, percent.as_slice()) {
         (None, _) => return format!("{first} {same} {second} at every load."),
@@ -57,7 +57,7 @@ fn crossed(crossings: &Crossings, first: &str, second: &str) -> String {
 /// The largest transition time at which napping has the lower figure.
 pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -> String {
     let (lower, _) = verbs(figure);
-    let load = format!("At {} % load", digits(utilisation * 100.0));
+    let load = format!("At {}% load", digits(utilisation * 100.0));
     match found {
         Largest::Never => {
             format!("{load} napping never {lower} {other}, even without any transition.")
@@ -76,7 +76,7 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
 
 /// The best timeout for a budget.
 pub fn best_timeout(best: &BestTimeout, name: &str, utilisation: f64, budget: f64) -> String {
-    let load = format!("At {} % load", digits(utilisation * 100.0));
+    let load = format!("At {}% load", digits(utilisation * 100.0));
     let come_to = format!(
         "{} W and a mean response time of {}",
         digits(best.outcome.power_mean),
@@ -124,7 +124,7 @@ pub fn described(policy: &Policy) -> String {
                 Law::Measured(_) => "as measured",
             };
             format!(
-                "frequency {rule}, floor {}; of active power {} % follow {law}, of idle power {} %",
+                "frequency {rule}, floor {}; of active power {}% follow {law}, of idle power {}%",
                 digits(dvfs.floor),
                 digits(dvfs.processor_share * 100.0),
                 digits(dvfs.idle_share * 100.0)
@@ -197,22 +197,22 @@ mod tests {
             (
                 vec![0.353],
                 Some(true),
-                "A draws less than B below 35.3 % load.",
+                "A draws less than B below 35.3% load.",
             ),
             (
                 vec![0.353],
                 Some(false),
-                "A draws less than B above 35.3 % load.",
+                "A draws less than B above 35.3% load.",
             ),
             (
                 vec![0.1, 0.9],
                 Some(false),
-                "A draws less than B from 10 % to 90 % load.",
+                "A draws less than B from 10% to 90% load.",
             ),
             (
                 vec![0.1, 0.5],
                 Some(true),
-                "A draws less than B below 10 % and above 50 % load.",
+                "A draws less than B below 10% and above 50% load.",
             ),
         ] {
             assert_eq!(said(&at, is_lower), sentence);
@@ -241,7 +241,7 @@ mod tests {
         };
         assert_eq!(
             super::pair(&pair),
-            "nap draws less than DVFS below 35 % load; it answers faster than DVFS at every load."
+            "nap draws less than DVFS below 35% load; it answers faster than DVFS at every load."
         );
     }
 
@@ -286,18 +286,18 @@ mod tests {
             (
                 Figure::Power,
                 Largest::Never,
-                "At 12.5 % load napping never draws less than DVFS, even without any transition.",
+                "At 12.5% load napping never draws less than DVFS, even without any transition.",
             ),
             (
                 Figure::Response,
                 Largest::Any,
-                "At 12.5 % load napping answers faster than DVFS whatever the transition takes (looked at: \
+                "At 12.5% load napping answers faster than DVFS whatever the transition takes (looked at: \
                  up to an hour).",
             ),
             (
                 Figure::Power,
                 found,
-                "At 12.5 % load napping draws less than DVFS if suspend and resume take less than 100 ms \
+                "At 12.5% load napping draws less than DVFS if suspend and resume take less than 100 ms \
                  together (40 ms and 60 ms).",
             ),
         ] {
@@ -319,19 +319,19 @@ mod tests {
             (
                 Why::AtOnceFits,
                 0.0,
-                "At 30 % load nap needs no timeout for a budget of 90 ms: sleeping at once gives 61.2 W \
+                "At 30% load nap needs no timeout for a budget of 90 ms: sleeping at once gives 61.2 W \
                  and a mean response time of 85 ms.",
             ),
             (
                 Why::BudgetBinds,
                 0.0025,
-                "At 30 % load nap saves most within a budget of 90 ms with a timeout of 2.5 ms: 61.2 W \
+                "At 30% load nap saves most within a budget of 90 ms with a timeout of 2.5 ms: 61.2 W \
                  and a mean response time of 85 ms.",
             ),
             (
                 Why::SleepingSavesNothing,
                 f64::INFINITY,
-                "At 30 % load nap saves nothing by sleeping: its transitions draw more than its naps \
+                "At 30% load nap saves nothing by sleeping: its transitions draw more than its naps \
                  save. Without sleep: 61.2 W and a mean response time of 85 ms.",
             ),
         ] {
@@ -366,22 +366,22 @@ mod tests {
             (
                 Rule::Fixed(0.6),
                 Law::Cubic,
-                "always 0.6, floor 0.4; of active power 33 % follow f³",
+                "always 0.6, floor 0.4; of active power 33% follow f³",
             ),
             (
                 Rule::BusyShare(0.8),
                 law,
-                "load / 0.8, floor 0.4; of active power 33 % follow as measured",
+                "load / 0.8, floor 0.4; of active power 33% follow as measured",
             ),
             (
                 Rule::Slowdown(1.5),
                 Law::Cubic,
-                "response at most 1.5 times, floor 0.4; of active power 33 % follow f³",
+                "response at most 1.5 times, floor 0.4; of active power 33% follow f³",
             ),
             (
                 Rule::Linear,
                 Law::Cubic,
-                "floor + (1 − floor) · load, floor 0.4; of active power 33 % follow f³",
+                "floor + (1 − floor) · load, floor 0.4; of active power 33% follow f³",
             ),
         ] {
             let dvfs = Policy::Dvfs(Dvfs {
@@ -391,7 +391,7 @@ mod tests {
                 law,
                 rule,
             });
-            let sentence = format!("frequency {sentence}, of idle power 20 %");
+            let sentence = format!("frequency {sentence}, of idle power 20%");
             assert_eq!(described(&dvfs), sentence);
         }
         let state = |name: &str, exit_latency, power| CState {

@@ -299,7 +299,7 @@ mod tests {
             let variance = counts.iter().map(|n| (n - mean) * (n - mean)).sum::<f64>() / 1999.0;
             let of = mean / 100.0 / arrivals.rate();
             assert!((of - 1.0).abs() < 0.02, "{arrivals:?}: {mean}");
-            // The variance of 2000 counts is known to 3 % (standard error).
+            // The variance of 2000 counts is known to 3% (standard error).
             let dispersion = variance / mean / arrivals.dispersion();
             assert!(
                 (0.85..1.15).contains(&dispersion),

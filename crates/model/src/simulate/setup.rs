@@ -36,7 +36,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// One server; ten replications of 100 000 requests, with intervals of 95 %.
+    /// One server; ten replications of 100 000 requests, with intervals of 95%.
     pub fn new(policy: Policy, arrivals: Arrivals, service: Service, power: Power) -> Self {
         Self {
             servers: 1,

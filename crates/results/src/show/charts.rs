@@ -57,7 +57,7 @@ const TIME: Over = Over {
 pub const OVERVIEW: &str = "Shades count datapoints per cell. Datapoints beyond the 99.9th percentile of \
     their state are dots in the state's colour (of fewer than 1000 datapoints, the greatest): point at \
     one, tap it, or focus a chart and use the arrow keys to read all its fields. Dotted ends of curves, \
-    with a bar for the 95 % interval, are estimates of the tail.";
+    with a bar for the 95% interval, are estimates of the tail.";
 
 /// All states together.
 pub fn overview(views: &Views<'_>) -> String {

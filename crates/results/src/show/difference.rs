@@ -1,5 +1,6 @@
 //! Several results: what differs from the first, and whether that may be chance.
 
+use reveille_figures::rounds::Estimate;
 use reveille_show::quantity::{nanoseconds, p_value, share};
 use reveille_show::sheet::{Column, Section, Table, Value};
 
@@ -11,32 +12,30 @@ use reveille_show::columns;
 const COLUMNS: &[Column<StateComparison>] = &columns!(|one|
     words "state", "state", one.state.as_str(), "The requested idle state";
     words "source", "source", one.source.as_str(), "What woke the CPU";
-    measured(Ns) "comparison.median.difference_ns", "median", one.comparison.median.difference_ns,
-        "Difference of the medians";
-    estimated(Ns) "comparison.median.low_ns", "95% from", one.comparison.median.low_ns,
-        "Lower end of its 95 % interval";
-    estimated(Ns) "comparison.median.high_ns", "to", one.comparison.median.high_ns,
-        "Upper end of its 95 % interval";
-    measured(Ns) "comparison.p99.difference_ns", "p99", p99(one, |p99| p99.difference_ns),
-        "Difference of the 99th percentiles";
-    estimated(Ns) "comparison.p99.low_ns", "95% from", p99(one, |p99| p99.low_ns),
-        "Lower end of its 95 % interval";
-    estimated(Ns) "comparison.p99.high_ns", "to", p99(one, |p99| p99.high_ns),
-        "Upper end of its 95 % interval";
+    measured(Ns) "comparison.median.difference_ns", "median", signed(Some(&one.comparison.median)),
+        "Difference of the medians, with its 95% interval";
+    measured(Ns) "comparison.p99.difference_ns", "p99", signed(one.comparison.p99.as_ref()),
+        "Difference of the 99th percentiles, with its 95% interval";
     estimated(Share) "comparison.b_slower", "slower", one.comparison.b_slower,
         "Share of pairs of wakes in which the second result's takes longer";
     estimated(Share) "comparison.b_slower_low", "95% from", one.comparison.b_slower_low,
-        "Lower end of its 95 % interval";
+        "Lower end of its 95% interval";
     estimated(Share) "comparison.b_slower_high", "to", one.comparison.b_slower_high,
-        "Upper end of its 95 % interval";
+        "Upper end of its 95% interval";
     estimated(Of("")) "comparison.p_value", "p-value", p_value(one.comparison.p_value),
         "By Brunner and Munzel's test";
     estimated(Of("")) "adjusted_p_value", "adjusted", p_value(one.adjusted_p_value),
         "The p-value adjusted for the number of states (Holm)";
 );
 
-fn p99(one: &StateComparison, figure: fn(&Difference) -> i64) -> Value {
-    one.comparison.p99.as_ref().map(figure).into()
+fn signed(difference: Option<&Difference>) -> Value {
+    difference.map_or(Value::Unknown, |one| {
+        Value::Difference(Estimate {
+            estimate: one.difference_ns as f64,
+            interval: Some((one.low_ns as f64, one.high_ns as f64)),
+            rounds: 0,
+        })
+    })
 }
 
 /// The first result against each of the others; empty where there is one only.
@@ -52,7 +51,7 @@ pub fn differences(views: &Views<'_>) -> Section<'static> {
         "Latencies are skewed, so no normal distribution is supposed: the test is Brunner and \
          Munzel's (does a wake of the one result take longer than one of the other more often than \
          not?), its p-value is adjusted for the number of states (Holm), and the differences of \
-         quantiles have 95 % intervals from order statistics.",
+         quantiles have 95% intervals from order statistics.",
     );
     let keys = views.keys();
     others.iter().fold(section, |section, other| {
@@ -87,7 +86,13 @@ fn difference<'a>(
         section = section.text(words(state, name_a, name_b));
     }
     let caption = format!("Wake latency of {name_b} minus that of {name_a}");
-    section.table(Table::of(caption, COLUMNS, &comparisons.states).whole())
+    let mut table = Table::of(caption, COLUMNS, &comparisons.states).whole();
+    for heading in &mut table.headings {
+        if heading.key == "comparison.b_slower" {
+            heading.name = format!("{name_b} slower than {name_a}").into();
+        }
+    }
+    section.table(table)
 }
 
 /// The difference of one state in a sentence.

@@ -1,5 +1,7 @@
 //! Datapoints by requested state and source. Sources are not mixed: what each includes differs.
 
+use reveille_figures::quantile::P99_9;
+
 use crate::columns::NO_NAME;
 use crate::statistics::UNKNOWN;
 use crate::{Columns, NULL};
@@ -139,12 +141,9 @@ impl Groups {
 /// The latency above which a group's datapoints are drawn singly.
 fn singly_above(group: &Group) -> i64 {
     let count = group.latencies.len();
-    // The inverse of the empirical distribution, in whole numbers: the least datapoint that has at
-    // least 99.9 % of them at or below it.
-    let rank = (count * 999).div_ceil(1000).max(1);
     match count < 1000 {
         true => group.latencies[count - 1] - 1,
-        false => group.latencies[rank - 1],
+        false => group.latencies[P99_9.rank(count) - 1],
     }
 }
 
@@ -180,7 +179,7 @@ mod tests {
     fn exactly_the_datapoints_beyond_p99_9_are_outliers() {
         let columns = columns_of("C1", "timer", (1..=20_500).rev());
         let groups = Groups::of(&columns).unwrap();
-        // 99.9 % of 20 500 is 20 479.5: the 20 480th is p99.9, and 20 lie beyond it.
+        // 99.9% of 20 500 is 20 479.5: the 20 480th is p99.9, and 20 lie beyond it.
         assert_eq!(groups.groups[0].outliers, (0..20).collect::<Vec<u32>>());
     }
 

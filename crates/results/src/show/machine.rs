@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use reveille_kernel::IdleState;
 use reveille_show::columns;
 use reveille_show::quantity::{count, duration, nanoseconds, share};
-use reveille_show::sheet::{Column, Heading, Section, Table, Unit};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Unit};
 
 use super::verdicts::by_probe;
 use super::view::Views;
@@ -27,12 +27,12 @@ const PROPERTY: &[Column<Property>] = &columns!(|one|
 pub const STATES: &[Column<IdleState>] = &columns!(|state|
     words "name", "state", state.name.as_str(), "The idle state";
     words "description", "description", state.description.clone(), "The driver's description";
-    driver(Us) "exit_latency_us", "exit latency", state.exit_latency_us,
-        "The driver's exit latency";
-    driver(Us) "target_residency_us", "target residency", state.target_residency_us,
+    driver(Us) "exit_latency_us", EXIT, state.exit_latency_us,
+        EXIT_LATENCY;
+    driver(Us) "target_residency_us", "target", state.target_residency_us,
         "The driver's target residency";
-    words "disabled", "enabled", state.disabled.map(|disabled| if disabled { "no" } else { "yes" }),
-        "Was it enabled when the run started?";
+    words "disabled", "now", state.disabled.map(|disabled| if disabled { "off" } else { "on" }),
+        "Was it on when the run started?";
 );
 
 /// The floor of the method: the same event on a CPU where nothing sleeps.
@@ -44,7 +44,7 @@ pub const FLOOR: &[Column<Floor>] = &columns!(|floor|
     measured(Ns) "median_ns", "median", floor.median_ns, "Median latency";
     measured(Ns) "p90_ns", "p90", floor.p90_ns, "90th percentile";
     measured(Ns) "p99_ns", "p99", floor.p99_ns, "99th percentile";
-    measured(Ns) "max_ns", "max", floor.max_ns, "The longest latency";
+    measured(Ns) "max_ns", "max", floor.max_ns, "Maximum latency";
 );
 
 const COSTS: &[Column<(String, Cost)>] = &columns!(|one|

@@ -2,7 +2,7 @@
 
 use reveille_figures::tail::{Estimate, Tail};
 use reveille_show::quantity::{count, p_value};
-use reveille_show::sheet::{Column, Heading, Section, Table, Value};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Value};
 
 use crate::statistics::StateStatistics;
 use crate::verdict::{Exceedance, Verdict};
@@ -21,6 +21,10 @@ pub struct Row {
 impl Row {
     fn exceedance(&self, figure: fn(&Exceedance) -> f64) -> Value {
         self.of.exceedance.as_ref().map(figure).into()
+    }
+
+    fn exceeded(&self) -> Option<u64> {
+        self.of.exceedance.as_ref().map(|one| one.exceeded)
     }
 
     fn verdict(&self) -> String {
@@ -46,11 +50,11 @@ const KEYS: [Column<Row>; 3] = columns!(|row|
 );
 
 const LATENCY: &[Column<Row>] = &columns!(|row|
-    driver(Us) "driver_exit_latency_us", "exit latency", row.of.driver_exit_latency_us,
-        "The driver's exit latency";
+    driver(Us) "driver_exit_latency_us", EXIT, row.of.driver_exit_latency_us,
+        EXIT_LATENCY;
     measured(Count) "wake_latency.count", "count", row.of.wake_latency.count, "Datapoints";
     measured(Ns) detail "wake_latency.min_ns", "min", row.of.wake_latency.min_ns,
-        "The shortest wake latency";
+        "Minimum wake latency";
     measured(Ns) "wake_latency.median_ns", "median", row.of.wake_latency.median_ns,
         "Median wake latency";
     measured(Ns) "median_above_floor_ns", "above floor", row.of.median_above_floor_ns,
@@ -63,7 +67,7 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
     measured(Ns) detail "wake_latency.p99_99_ns", "p99.99", row.of.wake_latency.p99_99_ns,
         "99.99th percentile";
     measured(Ns) "wake_latency.max_ns", "max", row.of.wake_latency.max_ns,
-        "The longest wake latency";
+        "Maximum wake latency";
     measured(Ns) detail "wake_latency.mean_ns", "mean", row.of.wake_latency.mean_ns,
         "Mean wake latency";
     measured(Ns) detail "wake_latency.standard_deviation_ns", "sd",
@@ -71,10 +75,12 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
         "Standard deviation of the wake latency";
     measured(Share) "exceedance.share", "beyond", row.exceedance(|one| one.share),
         "Share of wakes that took longer than the driver's exit latency";
+    measured(Count) detail "exceedance.exceeded", "wakes beyond", row.exceeded(),
+        "Wakes that took longer than the driver's exit latency";
     estimated(Share) detail "exceedance.low", "95% from", row.exceedance(|one| one.low),
-        "Lower end of its 95 % interval";
+        "Lower end of its 95% interval";
     estimated(Share) detail "exceedance.high", "to", row.exceedance(|one| one.high),
-        "Upper end of its 95 % interval";
+        "Upper end of its 95% interval";
 );
 
 /// First on a page; last on a terminal, which may be too narrow for it.
@@ -90,9 +96,9 @@ const TAIL: &[Column<Row>] = &columns!(|row|
         "The latency that few wakes exceed, by a fit to the tail";
     estimated(Ns) "tail.estimated.quantile_low_ns", "95% from",
         row.tail(|tail| tail.quantile_low_ns),
-        "Lower end of its 95 % interval";
+        "Lower end of its 95% interval";
     estimated(Ns) "tail.estimated.quantile_high_ns", "to", row.tail(|tail| tail.quantile_high_ns),
-        "Upper end of its 95 % interval";
+        "Upper end of its 95% interval";
     estimated(Of("")) detail "tail.estimated.shape", "shape ξ", row.tail(|tail| tail.shape),
         "Shape of the generalised Pareto distribution";
     estimated(Of("")) detail "tail.estimated.fit_p_value", "fit's p-value",
@@ -160,6 +166,7 @@ pub fn distribution(rows: &[Row]) -> Table {
         "driver_exit_latency_us",
         "median_above_floor_ns",
         "exceedance.share",
+        "exceedance.exceeded",
         "exceedance.low",
         "exceedance.high",
     ])

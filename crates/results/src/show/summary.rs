@@ -1,7 +1,7 @@
 //! What a run found, from its description alone.
 
 use reveille_kernel::driver_and_governor;
-use reveille_show::quantity::{counted, duration, nanoseconds, share};
+use reveille_show::quantity::{count, counted, duration, nanoseconds, share};
 use reveille_show::sheet::{Section, Sheet};
 
 use crate::Description;
@@ -80,7 +80,11 @@ fn floors(description: &Description, sheet: &mut Sheet<'_>) {
 
 fn counts(description: &Description, sheet: &mut Sheet<'_>) {
     let counts = &description.counts;
-    let mut kept = format!("{} of {} launched", counts.kept, counts.launched);
+    let mut kept = format!(
+        "{} of {} launched",
+        count(counts.kept),
+        count(counts.launched)
+    );
     if let Some(possible) = counts.possible.filter(|possible| *possible > 0) {
         kept += &format!(
             " in {}, {} of what the launch distances allow",
@@ -91,17 +95,19 @@ fn counts(description: &Description, sheet: &mut Sheet<'_>) {
     sheet.fact("Kept", kept);
     let dropped = counts.dropped.iter();
     let dropped: Vec<_> = dropped
-        .map(|(reason, count)| format!("{reason} {count}"))
+        .map(|(reason, dropped)| format!("{reason} {}", count(*dropped)))
         .collect();
     if !dropped.is_empty() {
         sheet.fact("Dropped", dropped.join(", "));
     }
     if description.probe != Probe::Foreign {
-        let periods = format!("datapoints are of {} idle periods", counts.idle_periods);
+        let periods = count(counts.idle_periods);
+        let periods = format!("datapoints are of {periods} idle periods");
         sheet.fact(
             "Checked",
             match counts.cpuidle_entries {
                 Some(entries) => {
+                    let entries = count(entries);
                     format!("{periods}, and cpuidle counts {entries} idle entries meanwhile")
                 }
                 None => format!("{periods}; cpuidle has no counts to compare with"),

@@ -25,7 +25,7 @@ pub enum Quantity {
     Duration,
     /// 0 to 100.
     Percent,
-    /// A share from 0 to 1, as `10 %`.
+    /// A share from 0 to 1, as `10%`.
     Share,
     /// A share from 0 to 1, as `1 in 10`.
     OneIn,

@@ -1,5 +1,6 @@
 //! What the sheets of `trial` and `anticipate bench` have in common.
 
+use reveille_kernel::driver_and_governor;
 use reveille_results::kept::About;
 use reveille_show::sheet::Sheet;
 
@@ -18,15 +19,9 @@ pub fn sheet<'a>(title: &str, what: &str, about: &About) -> Sheet<'a> {
     };
     let unknown = || "unknown".to_owned();
     sheet.fact("Machine", machine.cpu_model.clone().unwrap_or_else(unknown));
-    let under = machine.hypervisor.iter();
-    let under: String = under.map(|name| format!(", under {name}")).collect();
-    sheet.fact(
-        "Kernel",
-        machine.kernel.clone().unwrap_or_else(unknown) + &under,
-    );
-    let driver = about.driver.as_deref().unwrap_or("none");
-    let governor = about.governor.as_deref().unwrap_or("none");
-    sheet.fact("Idle", format!("driver {driver}, governor {governor}"));
+    sheet.fact("Kernel", machine.kernel_words());
+    let [driver, governor] = [&about.driver, &about.governor].map(Option::as_deref);
+    sheet.fact("Idle", driver_and_governor(driver, governor));
     if let Some(early) = about.ended.early() {
         sheet.fact("Ended", early);
     }

@@ -45,7 +45,7 @@ impl Distribution {
         self.bins.iter().map(|bin| bin.count).sum()
     }
 
-    /// A quantile, ns, interpolated within its bin (a bin is at most 12.5 % wide). `None` if fewer
+    /// A quantile, ns, interpolated within its bin (a bin is at most 12.5% wide). `None` if fewer
     /// than ten waits lie beyond it.
     pub fn quantile_ns(&self, share: f64) -> Option<u64> {
         const BEYOND: f64 = 10.0;

@@ -8,7 +8,7 @@
 //! saved = sum over forbidden states of leaving  -  N × mean(left)
 //! ```
 //!
-//! The 95 % interval is normal, for a run whose waits are drawn again from the same distributions:
+//! The 95% interval is normal, for a run whose waits are drawn again from the same distributions:
 //! its variance is the sum of n × s² over the forbidden states, plus N × s² + N² × s²/n for the
 //! remaining state (its N waits, and its mean from n waits only). Other effects of a setting, such
 //! as on the frequency or the governor's choice, are not included.
@@ -19,7 +19,7 @@ use super::result::{Forbidding, Replacement, StateCost};
 /// A mean is trusted from so many waits on.
 pub(super) const ENOUGH: u64 = 30;
 
-/// Normal quantile of a two-sided 95 % interval.
+/// Normal quantile of a two-sided 95% interval.
 const Z: f64 = 1.959_964;
 
 /// Every depth that forbids a state with a loss, down to no sleep.

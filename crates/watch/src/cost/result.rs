@@ -216,7 +216,7 @@ pub struct Forbidding {
     pub forbidden: Vec<String>,
     /// The estimate, ns, of all wake-ups together.
     pub saved_ns: u64,
-    /// The 95 % interval; not below zero, and not above what was lost.
+    /// The 95% interval; not below zero, and not above what was lost.
     pub saved_low_ns: u64,
     /// The upper end of that interval, ns.
     pub saved_high_ns: u64,

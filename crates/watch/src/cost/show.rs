@@ -8,7 +8,7 @@ use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::columns;
 use reveille_show::quantity::{counted, duration, share};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
 
 use super::result::{
     Cost, CpuCost, Ended, Forbidding, InterruptCost, PairCost, Replacement, StateCost,
@@ -31,8 +31,8 @@ const FOOT: &str = "Waits are summed over threads, which may wait at the same ti
 const STATES: &[Column<StateCost>] = &columns!(|state|
     words "state", "CPU was", state.state.as_str(),
         "State of the CPU when the wait began: an idle state, `awake`, or `busy` with another task";
-    driver(Us) "driver_exit_latency_us", "exit", state.driver_exit_latency_us,
-        "The driver's exit latency";
+    driver(Us) "driver_exit_latency_us", EXIT, state.driver_exit_latency_us,
+        EXIT_LATENCY;
     measured(Ns) "mean_stay_ns", "stay", state.mean_stay_ns,
         "Mean stay in the state, from its entry to the event that ended it";
     measured(Count) "waits", "waits", state.waits,
@@ -49,8 +49,8 @@ const STATES: &[Column<StateCost>] = &columns!(|state|
         "90th percentile of the time to leave the state";
     measured(Ns) "p99_leaving_ns", "p99", state.p99_leaving_ns,
         "99th percentile of the time to leave the state";
-    measured(Ns) "longest_leaving_ns", "longest", sleeps(state, state.waited.longest_leaving_ns),
-        "Longest single time to leave the state";
+    measured(Ns) "longest_leaving_ns", "max", sleeps(state, state.waited.longest_leaving_ns),
+        "Maximum time to leave the state";
     measured(Ns) "scheduling_ns", "sched", state.waited.scheduling_ns,
         "Time in interrupt and scheduler on a CPU that was awake by then, over all waits";
     measured(Ns) "queueing_ns", "queue", state.waited.queueing_ns,
@@ -82,8 +82,8 @@ const PAIRS: &[Column<PairCost>] = &columns!(|pair|
         "Time in interrupt and scheduler, over all wake-ups of this pair";
     measured(Ns) "queueing_ns", "queue", pair.waited.queueing_ns,
         "Time behind other tasks, over all wake-ups of this pair";
-    measured(Ns) detail "longest_leaving_ns", "longest", pair.waited.longest_leaving_ns,
-        "Longest single time to leave an idle state";
+    measured(Ns) detail "longest_leaving_ns", "max", pair.waited.longest_leaving_ns,
+        "Maximum time to leave an idle state";
 );
 
 const INTERRUPTS: &[Column<InterruptCost>] = &columns!(|one|
@@ -93,8 +93,8 @@ const INTERRUPTS: &[Column<InterruptCost>] = &columns!(|one|
         "Of these, those that met a CPU in an idle state other than polling";
     measured(Ns) "leaving_ns", "lost", one.waited.leaving_ns,
         "Time CPUs took to leave idle states, over these wake-ups";
-    measured(Ns) "longest_leaving_ns", "longest", one.waited.longest_leaving_ns,
-        "Longest single time to leave an idle state";
+    measured(Ns) "longest_leaving_ns", "max", one.waited.longest_leaving_ns,
+        "Maximum time to leave an idle state";
 );
 
 const CPUS: &[Column<CpuCost>] = &columns!(|cpu|
@@ -104,8 +104,8 @@ const CPUS: &[Column<CpuCost>] = &columns!(|cpu|
         "Of these, those that met it in an idle state other than polling";
     measured(Ns) "leaving_ns", "lost", cpu.waited.leaving_ns,
         "Time this CPU took to leave idle states, over all waits";
-    measured(Ns) "longest_leaving_ns", "longest", cpu.waited.longest_leaving_ns,
-        "Longest single time to leave an idle state";
+    measured(Ns) "longest_leaving_ns", "max", cpu.waited.longest_leaving_ns,
+        "Maximum time to leave an idle state";
     measured(Ns) detail "scheduling_ns", "sched", cpu.waited.scheduling_ns,
         "Time in interrupt and scheduler, over all waits";
     measured(Ns) detail "queueing_ns", "queue", cpu.waited.queueing_ns,
@@ -127,8 +127,8 @@ const FORBIDDING: &[Column<Forbidding>] = &columns!(|one|
     words "replaced_by", "replacement", replacement(one.replaced_by),
         "What replaces each wait for a CPU in a forbidden state";
     estimated(Ns) "saved_ns", "would save", one.saved_ns, "Time saved, over all waits";
-    estimated(Ns) "saved_low_ns", "95% from", one.saved_low_ns, "Lower end of its 95 % interval";
-    estimated(Ns) "saved_high_ns", "to", one.saved_high_ns, "Upper end of its 95 % interval";
+    estimated(Ns) "saved_low_ns", "95% from", one.saved_low_ns, "Lower end of its 95% interval";
+    estimated(Ns) "saved_high_ns", "to", one.saved_high_ns, "Upper end of its 95% interval";
 );
 
 /// The columns of every table, by the list of its rows in `cost.json`.

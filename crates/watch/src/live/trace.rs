@@ -28,6 +28,6 @@ pub type Started = (Option<Box<dyn Trace>>, Option<Symbols>);
 
 #[cfg(not(feature = "bpf"))]
 pub fn start(_: &reveille_kernel::Root, _: &Idle, notes: &mut Vec<String>) -> Started {
-    notes.push("this program was built without BPF".to_owned());
+    notes.push(reveille_kernel::BUILT_WITHOUT_BPF.to_owned());
     (None, None)
 }

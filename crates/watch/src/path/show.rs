@@ -34,7 +34,7 @@ const STAGES: &[Column<Figures>] = &columns!(|row|
     measured(Ns) "p99_ns", "p99", row.of.p99_ns, "99th percentile; needs 1000 packets";
     measured(Ns) "max_ns", "max", row.of.max_ns, "Maximum";
     measured(Ns) "mean_ns", "mean", row.of.mean_ns, "Mean";
-    measured(Ns) detail "standard_deviation_ns", "deviation", row.of.standard_deviation_ns,
+    measured(Ns) detail "standard_deviation_ns", "sd", row.of.standard_deviation_ns,
         "Standard deviation; needs two packets";
 );
 

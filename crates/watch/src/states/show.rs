@@ -6,7 +6,7 @@ use reveille_kernel::groups::ShareOf;
 use reveille_kernel::{IdleState, cpulist};
 use reveille_show::columns;
 use reveille_show::quantity::counted;
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
 
 use super::{GroupStates, StateUse, States};
 
@@ -15,20 +15,20 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
     words "name", "name", one.state.name.as_str(), "The driver's name of the state";
     words detail "description", "description", one.state.description.clone(),
         "The driver's description";
-    driver(Us) "exit_latency_us", "exit", one.state.exit_latency_us, "The driver's exit latency";
+    driver(Us) "exit_latency_us", EXIT, one.state.exit_latency_us, EXIT_LATENCY;
     driver(Us) "target_residency_us", "target", one.state.target_residency_us,
         "The driver's target residency";
     words "enabled_by_default", "dflt", on(one.state.enabled_by_default), "Is it on by default?";
     words "disabled", "now", on(one.state.disabled.map(|disabled| !disabled)), "Is it on now?";
     measured(Count) "usage", "uses", one.state.usage, "Entries since boot";
     measured(Us) "time_us", "time", one.state.time_us, "Time in it since boot";
-    measured(Of("%")) "time_share_percent", "share", one.time_share_percent,
+    measured(Percent) "time_share_percent", "share", one.time_share_percent,
         "Of the CPUs' time since boot; of all idle time where the uptime is unknown";
-    measured(Of("%")) detail "rejected", "rejected", rejected(&one.state),
+    measured(Percent) detail "rejected", "rejected", rejected(&one.state),
         "Requests that hardware or firmware rejected, of all requests; a count in the JSON";
-    measured(Of("%")) "above", "above", percent(one.state.above, one.state.usage),
+    measured(Percent) "above", "above", percent(one.state.above, one.state.usage),
         "Uses for which a shallower state would have been right, of all uses; a count in the JSON";
-    measured(Of("%")) "below", "below", percent(one.state.below, one.state.usage),
+    measured(Percent) "below", "below", percent(one.state.below, one.state.usage),
         "Uses for which a deeper state would have been right, of all uses; a count in the JSON";
 );
 

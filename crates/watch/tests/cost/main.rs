@@ -295,7 +295,7 @@ fn totals_are_within_5_percent_of_the_threads_own_clocks() {
     if tried.is_empty() {
         println!(
             "skipped: totals_are_within_5_percent: CPUs 0 and 1 were too busy to sleep, or a \
-             hypervisor took them ({most_stolen:.1} % of their time)"
+             hypervisor took them ({most_stolen:.1}% of their time)"
         );
         return;
     }

@@ -41,9 +41,9 @@ impl Idling {
         let (cpu, percent) = (self.cpu, self.percent());
         assert!(
             percent < ENOUGH,
-            "{looked_for}, though CPU {cpu} was idle for {percent:.0} % of the time"
+            "{looked_for}, though CPU {cpu} was idle for {percent:.0}% of the time"
         );
-        format!("{looked_for}: CPU {cpu} was idle for {percent:.0} % of the time")
+        format!("{looked_for}: CPU {cpu} was idle for {percent:.0}% of the time")
     }
 }
 

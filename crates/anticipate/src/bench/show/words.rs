@@ -148,9 +148,9 @@ fn at_p99(p99: &Regained) -> String {
     }
 }
 
-/// `80 [75, 90] %`.
+/// `80 [75, 90]%`.
 fn percent(figure: &Estimate) -> String {
-    alone(Unit::Of("%"), &figure.into()).unwrap_or_default()
+    alone(Unit::Percent, &figure.into()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -216,8 +216,8 @@ mod tests {
         assert_eq!(
             answer(&real),
             "At 1 ms between reads: 55.3 µs at the median as is, 41.3 µs without sleep, 44.1 µs with \
-             anticipatory wake-up, which regains 80 [80, 80] % of the difference (at p99 80 [80, 80] %), \
-             for 10 [10, 10] % of the time awake that no sleep costs."
+             anticipatory wake-up, which regains 80 [80, 80]% of the difference (at p99 80 [80, 80]%), \
+             for 10 [10, 10]% of the time awake that no sleep costs."
         );
         assert_eq!(notes(&real), ["shallowest was left out: there is but one."]);
         let few = answer(&bench(&REAL, 20));

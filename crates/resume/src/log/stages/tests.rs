@@ -108,7 +108,7 @@ fn a_leap_of_the_clock_removes_no_silence() {
     assert!(gaps.iter().all(|gap| gap.end - gap.start == GAP_US));
 }
 
-/// The clock continues in sleep if it shows at least 98 % of the time that the kernel states.
+/// The clock continues in sleep if it shows at least 98% of the time that the kernel states.
 #[test]
 fn a_clock_that_shows_the_time_asleep_continues_in_sleep() {
     let apart = |asleep: Us, at: Us| {
@@ -197,7 +197,7 @@ fn messages_after_the_clock_leaped_are_set_back_with_it() {
             10_140_000,
         )
     );
-    // 98 % of it are the 3 s before the first message; but the sleep does not start before the last
+    // 98% of it are the 3 s before the first message; but the sleep does not start before the last
     // one.
     let (apart, up, ..) = slept(3_061_224);
     assert_eq!((apart, up), (Some(3_061_224), Some(10 * SECOND)));
