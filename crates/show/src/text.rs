@@ -245,7 +245,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                     quantity::count(*number as u64)
                 }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
-                // Only all is 100 %.
+                // Only all is 100%.
                 Value::Number(number) if unit == "%" && is_nearly_all(number * factor) => {
                     quantity::percent(number * factor)
                 }
