@@ -18,12 +18,13 @@ fn skeleton() {
     let out =
         PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("wake.skel.rs");
     println!("cargo:rerun-if-changed=src/bpf");
+    println!("cargo:rerun-if-changed=../kernel/src/bpf");
     // Debian keeps <asm/types.h> per architecture, and clang does not look there for BPF.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
     let asm = format!("-I/usr/include/{arch}-linux-gnu");
     if let Err(error) = SkeletonBuilder::new()
         .source(SOURCE)
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &asm])
+        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &asm, "-I../kernel/src/bpf"])
         .build_and_generate(&out)
     {
         panic!(

@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use reveille_expect::protocol::{Answer, Request};
 
-// What is read is just what would be said: no bytes are two messages, no message has two forms.
+// Decoded messages encode to the same bytes: no bytes are two messages, no message has two encodings.
 fuzz_target!(|bytes: &[u8]| {
     let request = Request::decode(bytes);
     let answer = Answer::decode(bytes);

@@ -8,8 +8,8 @@ use reveille_show::web::page;
 use reveille_trial::{result, show};
 use reveille_watch::{cost, path};
 
-// What `cost`, `path`, `trial`, `anticipate bench` and `resume analyze` keep: refused in a line, or a page. Each
-// reader is given each file, since the name is all that tells them apart.
+// What `cost`, `path`, `trial`, `anticipate bench` and `resume analyze` keep: refused in a line, or a page. Every
+// reader gets every file, because only the name distinguishes them.
 fuzz_target!(|bytes: &[u8]| {
     for made in [
         bench::result::parse(bytes).map(|one| page(&bench::show::sheet(&one))),

@@ -5,7 +5,7 @@ use reveille_kernel::capabilities::Credentials;
 use reveille_kernel::interrupts::{self, Interrupts};
 use reveille_kernel::{boot, cpulist};
 
-// What the kernel says in text, or a recorded machine in its place.
+// The kernel's text files, or a recorded machine in their place.
 fuzz_target!(|text: &str| {
     if let Some(cpus) = cpulist::parse(text) {
         assert_eq!(cpulist::parse(&cpulist::format(&cpus)), Some(cpus));

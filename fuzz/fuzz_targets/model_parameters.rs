@@ -3,7 +3,7 @@
 use libfuzzer_sys::fuzz_target;
 use reveille_model::parameters::Parameters;
 
-// Parameters of models: refused in one line, or of use at their own load.
+// Parameters of models: refused in one line, or usable at their own load.
 fuzz_target!(|text: &str| {
     match Parameters::parse(text) {
         Ok(parameters) => {

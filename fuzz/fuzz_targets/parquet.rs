@@ -4,8 +4,8 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(
     init: {
-        // libFuzzer's own hook ends the process. A panic of the parquet crate that the reader makes
-        // an error of is none of ours.
+        // libFuzzer's own hook ends the process. A panic of the parquet crate that the reader turns
+        // into an error is not a fault of ours.
         let end = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             if !reveille_results::panic_becomes_an_error() {

@@ -5,7 +5,7 @@ use reveille_resume::power::Meter;
 use reveille_resume::power::align::{Subject, align};
 use reveille_resume::times::Times;
 
-/// A cycle by a log that tells all of it, and its wall clock.
+/// A cycle from a complete log, with its wall clock.
 fn subject(number: usize, at: Option<&str>) -> Subject {
     let start = number as i64 * 100_000_000;
     Subject {
@@ -26,7 +26,7 @@ fn subject(number: usize, at: Option<&str>) -> Subject {
     }
 }
 
-// A power meter's file: refused in a line, or samples in their order, which are then laid beside
+// A power meter's file: refused in a line, or samples in order, which are then aligned with
 // cycles by each of the clocks that a log may have.
 fuzz_target!(|bytes: &[u8]| {
     let meter = match Meter::parse(bytes) {

@@ -7,7 +7,7 @@ use reveille_results::show::{self, Input, Options, Views};
 use reveille_results::{Description, Loaded, read};
 use reveille_show::{page::is_page, web};
 
-/// Without statistics: they are made from the datapoints.
+/// Without statistics: they are calculated from the datapoints.
 static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| {
     let text = include_bytes!("../seeds/description/small.json");
     let mut description = read::read_description(text).expect("the seed is one");
@@ -15,7 +15,7 @@ static DESCRIPTION: LazyLock<Description> = LazyLock::new(|| {
     description
 });
 
-// Whatever datapoints are read, a page is made of them: statistics, verdicts and charts of any
+// Any datapoints make a page: statistics, verdicts and charts of any
 // numbers.
 fuzz_target!(|bytes: &[u8]| {
     let Ok(columns) = read::read_csv(bytes) else {

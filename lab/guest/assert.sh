@@ -25,9 +25,9 @@ at_least() {
   [ "$2" -ge "$3" ] 2>/dev/null || fail "$1 is '$2', expected $3 or more"
 }
 
-# says WHERE PATTERN TEXT: the text has a line that matches the basic regular expression.
-says() {
-  printf '%s\n' "$3" | grep -q -- "$2" || fail "$1 does not say '$2' but: $3"
+# contains WHERE PATTERN TEXT: the text has a line that matches the basic regular expression.
+contains() {
+  printf '%s\n' "$3" | grep -q -- "$2" || fail "$1 does not contain '$2' but: $3"
 }
 
 # run STATUS COMMAND...: the command ends with that exit status; $output has its output.
@@ -48,7 +48,7 @@ complains() {
   run "$status" "$@"
   lines=$(printf '%s\n' "$output" | grep -vc -e '^$' -e '^  \[possible values' -e "try '--help'")
   equal "the number of lines that \`$*\` prints ($output)" "$lines" 1
-  says "\`$*\`" "$wanted" "$output"
+  contains "\`$*\`" "$wanted" "$output"
   equal "the machine after \`$*\`" "$(settings)" "$before"
 }
 
@@ -170,8 +170,8 @@ has_or_gathers() {
   ends 130
 }
 
-# said PATTERN: waits until the background command prints that.
-said() {
+# prints PATTERN: waits until the background command prints that.
+prints() {
   wait_for 120 grep -q -- "$1" /tmp/begun
 }
 

@@ -380,7 +380,8 @@ mod tests {
 
     #[test]
     fn exceedances_ask_for_more_datapoints_and_too_many_for_none() {
-        // 4 in 10 000 seen, 10 allowed: P(X <= 4 | 10) = 2.9% passes; 6 in 10 000: 13% does not.
+        // 4 in 10 000 observed, 10 allowed: P(X <= 4 | 10) = 2.9% passes; 6 in 10 000: 13% does
+        // not.
         assert_eq!(find(4, 10_000, 0.001, 0.05), Finding::Within);
         let Finding::NotShown { needed: Some(more) } = find(6, 10_000, 0.001, 0.05) else {
             panic!("6 in 10 000 show nothing yet");
@@ -392,11 +393,11 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_of_the_percentile_and_the_test_of_the_share_say_the_same() {
+    fn percentile_bound_and_share_test_agree() {
         let percentile: Percentile = "99".parse().unwrap();
         let sorted: Vec<i64> = (1..=1000).collect();
         let high = percentile_high(&sorted, percentile, 0.05).unwrap();
-        // P(Bin(1000, 1%) <= 4) = 2.9%, <= 5: 6.6%: four may be left out.
+        // P(Bin(1000, 1%) <= 4) = 2.9%, <= 5: 6.6%: four values may be omitted.
         assert_eq!(high, 996);
         for budget in [995, 996] {
             let exceeded = sorted.iter().filter(|&&latency| latency > budget).count() as u64;
@@ -440,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_told_where_ten_datapoints_lie_beyond_it() {
+    fn a_percentile_needs_ten_datapoints_beyond_it() {
         let of = |count: i64, percentile: &str| {
             let sorted: Vec<i64> = (1..=count).collect();
             judge("timer", &sorted, &asked(percentile)).percentile_ns
@@ -452,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn the_median_is_the_smallest_value_that_half_of_the_sample_does_not_exceed() {
+    fn the_median_is_the_smallest_value_not_exceeded_by_half_of_the_sample() {
         assert_eq!(middle(&[]), None);
         assert_eq!(middle(&[4]), Some(4));
         assert_eq!(middle(&[4, 9]), Some(4));
@@ -461,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_as_long_as_the_budget_keeps_to_it() {
+    fn a_wake_equal_to_the_budget_is_within_it() {
         let of = |latency: i64| judge("timer", &[latency; 3000], &asked("99.9"));
         assert_eq!((of(50_000).exceeded, of(50_001).exceeded), (0, 3000));
         assert_eq!(of(50_000).finding, Finding::Within);
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_without_a_datapoint_shows_nothing() {
+    fn an_empty_sample_proves_nothing() {
         let evidence = judge("timer", &[], &asked("99.9"));
         assert_eq!(
             (
@@ -491,8 +492,8 @@ mod tests {
     }
 
     #[test]
-    fn datapoints_needed_are_the_first_number_that_shows_it() {
-        // With the share that was seen, no count before shows it, and this one does.
+    fn datapoints_needed_is_the_smallest_sufficient_count() {
+        // With the observed share no smaller count suffices, and this one does.
         for (exceeded, count, beyond) in [
             (6, 10_000, 0.001),
             (1, 3000, 0.001),
@@ -511,15 +512,15 @@ mod tests {
             let first = (count + 1..=more).find(|&all| shows(all));
             assert_eq!(first, Some(more), "{exceeded} of {count}");
         }
-        // The share that was seen is the share that is allowed.
+        // The observed share equals the allowed share.
         assert_eq!(needed(10, 10_000, 0.001, 0.05), None);
         assert!(needed(9, 10_000, 0.001, 0.05).is_some());
-        // So near to it that no day would be long enough.
+        // The share is so close to the limit that a day would be too short.
         assert_eq!(needed(999_999, 1_000_000_000, 0.001, 0.05), None);
     }
 
     #[test]
-    fn the_first_number_above_is_found_up_to_the_largest_that_is_asked_for() {
+    fn the_search_includes_its_upper_limit() {
         let first = |number, from: u64| first_above(number, |tried| tried >= from);
         assert_eq!(
             (first(5, 6), first(5, 9), first(0, 1)),

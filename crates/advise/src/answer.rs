@@ -90,7 +90,7 @@ impl<'a> Answer<'a> {
         }
         let state = &self.advice.ended_by_want()?.state;
         Some(format!(
-            "{state} and deeper states are forbidden for want of datapoints; run without --form to see \
+            "{state} and deeper states are forbidden: too few datapoints; run without --form to see \
              how many are needed"
         ))
     }

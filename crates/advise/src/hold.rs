@@ -432,11 +432,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_request_is_the_bound_unless_the_measured_figures_say_otherwise() {
+    fn the_request_is_the_bound_unless_measured_latencies_differ() {
         // C6 is slower than its figure of 133 µs: for a bound of 200 µs the request is lower.
         let slow = [(0, true), (2, true), (10, true), (133, false)];
         assert_eq!(request_for(200, &slow), 10);
-        // It is quicker: a bound of 100 µs may ask for more.
+        // It is quicker: a bound of 100 µs allows a higher request.
         let quick = [(0, true), (2, true), (10, true), (133, true)];
         assert_eq!(request_for(100, &quick), 133);
         // The figures agree with the table: no note.
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_below_a_slow_one_is_not_reached() {
+    fn a_state_below_a_slow_one_is_unreachable() {
         assert_eq!(request_for(50, &[(0, true), (2, false), (10, true)]), 0);
         // No request separates two states with one figure.
         assert_eq!(
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_states_is_asked_for_the_bound() {
+    fn without_states_the_request_is_the_bound() {
         assert_eq!(request_for(50, &[]), 50);
     }
 }

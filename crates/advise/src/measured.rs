@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_table_depth_is_read_from_the_names() {
+    fn without_a_table_names_give_the_depth() {
         let mut names = ["C10", "C6", "C1E", "POLL", "C7s", "C1", "C3"];
         names.sort_by_key(|name| depth_in_name(name));
         assert_eq!(names, ["POLL", "C1", "C1E", "C3", "C6", "C7s", "C10"]);

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rank_does_not_hang_on_a_binary_fraction() {
+    fn the_rank_is_exact_for_decimal_percentiles() {
         let percentile: Percentile = "99.9".parse().unwrap();
         assert_eq!(percentile.rank(1000), 999);
         assert_eq!(percentile.rank(1001), 1000);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentage_has_six_decimals_at_most_and_is_told_as_it_was_given() {
+    fn a_percentage_has_at_most_six_decimals_and_is_printed_as_given() {
         let percentile: Percentile = "99.999999".parse().unwrap();
         assert_eq!(percentile.beyond(), 1e-8);
         let confidence: Confidence = "97.5".parse().unwrap();

@@ -146,7 +146,7 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
     if target.ignores_states_and_bounds() && quickest.is_some() {
         return Err("the governor haltpoll honours no bound but 0".to_owned());
     }
-    let whole = |us: u64| u32::try_from(us).map_err(|_| format!("{us} µs is no bound"));
+    let whole = |us: u64| u32::try_from(us).map_err(|_| format!("{us} µs is not a bound"));
     Ok(Bound {
         us: whole(us)?,
         up_to_us: match quickest {

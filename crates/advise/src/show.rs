@@ -5,7 +5,6 @@ mod held;
 mod rewritten;
 mod setting;
 
-use reveille_results::description::Ended;
 use reveille_results::show::{by_probe, subject};
 use reveille_show::columns;
 use reveille_show::quantity::up;
@@ -35,7 +34,7 @@ const COLUMNS: &[Column<Row>] = &columns!(|row|
     words "state", "state", row.state.state.as_str(), "The idle state";
     words "standing", "verdict", standing(&row.state),
         "`allowed`; `within` the budget, but deeper than a state that is not; `exceeds` it; `not \
-         shown`, for want of datapoints; `off` when it was measured; `no sleep` for a state that polls";
+         shown`, with too few datapoints; `off` when it was measured; `no sleep` for a state that polls";
     words "source", "source", row.figure(|one| one.source.clone()), "What woke the CPU";
     driver(Us) "driver_exit_latency_us", EXIT, row.state.driver_exit_latency_us,
         EXIT_LATENCY;
@@ -121,10 +120,8 @@ fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
     };
     let probe = by_probe(answer.description);
     sheet.fact("Measured", format!("{probe}; woken by: {sources}"));
-    match &answer.description.ended {
-        Ended::Completed => {}
-        Ended::Interrupted => sheet.fact("Ended", "early, interrupted"),
-        Ended::Disturbed(why) => sheet.fact("Ended", format!("early: {why}")),
+    if let Some(early) = answer.description.ended.early() {
+        sheet.fact("Ended", early);
     }
     setting::facts(answer, sheet);
 }

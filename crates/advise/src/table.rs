@@ -30,7 +30,7 @@ const TARGET_RESIDENCY_MAX_US: u64 = 100_000;
 /// The kernel keeps this many bytes of the parameter's value (256 with the end of the string).
 const BYTES_MAX: usize = 255;
 
-/// What becomes of the driver's target residencies.
+/// How the driver's target residencies are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Residency {
@@ -268,7 +268,7 @@ fn fit(
     let us = wanted_us.clamp(*taken.start(), *taken.end());
     if us > wanted_us {
         changes.push(format!(
-            "{what} lifted from {wanted_us} to {us} µs, as the kernel wants it"
+            "{what} raised from {wanted_us} to {us} µs; the kernel requires it"
         ));
     } else if us < wanted_us {
         changes.push(format!(

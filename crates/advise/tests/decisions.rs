@@ -1,4 +1,5 @@
-//! Which states are allowed, and what that is in the driver's figures: cases to check by hand.
+//! Which states are allowed, and the resulting setting in the driver's figures: cases to check by
+//! hand.
 
 mod made_up;
 
@@ -11,7 +12,7 @@ use reveille_kernel::{CoreKind, Cpu, Identity, Idle};
 use reveille_results::columns::{Column, Values};
 use reveille_results::{Columns, Loaded, NULL};
 
-/// Names of the allowed and of the forbidden states.
+/// Names of the allowed and the forbidden states.
 fn decided(advice: &Advice) -> (Vec<&str>, Vec<&str>) {
     let allowed = advice.allowed().map(|one| one.state.as_str());
     let forbidden = advice.forbidden().map(|one| one.state.as_str());
@@ -26,8 +27,8 @@ fn up_to(state: &str, index: u32) -> Leaves {
 }
 
 #[test]
-fn the_bound_to_hold_is_the_drivers_and_not_the_budget() {
-    // Measured, C1E takes 30 µs and C6 60 µs; the driver says 10 and 133.
+fn the_bound_comes_from_the_driver_table_and_not_the_budget() {
+    // Measured: C1E takes 30 µs and C6 60 µs; the driver's table: 10 and 133.
     let loaded = loaded(&[
         ("C1", "timer", vec![3000; 3000]),
         ("C1E", "timer", vec![30_000; 3000]),
@@ -40,7 +41,7 @@ fn the_bound_to_hold_is_the_drivers_and_not_the_budget() {
     let bound = setting.bound.unwrap();
     assert_eq!((bound.us, bound.up_to_us), (10, Some(132)));
 
-    // A budget of 20 µs held as it is would leave C1E, and one of 70 µs would forbid C6.
+    // A request of the unchanged budget, 20 µs, would allow C1E, and one of 70 µs would forbid C6.
     let advice = Advice::of(&loaded, &sklep0(), question(20, "99.9")).unwrap();
     let setting = Setting::of(&advice, &sklep0());
     assert_eq!(setting.bound.unwrap().us, 2);
@@ -52,7 +53,7 @@ fn the_bound_to_hold_is_the_drivers_and_not_the_budget() {
 }
 
 #[test]
-fn a_state_has_to_pass_by_every_source() {
+fn a_state_must_pass_for_every_source() {
     let quick = || vec![3000; 3000];
     let loaded = loaded(&[
         ("C1", "timer", quick()),
@@ -62,7 +63,7 @@ fn a_state_has_to_pass_by_every_source() {
     let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
     assert_eq!(advice.sources, ["remote", "timer"]);
     assert_eq!(advice.states[1].standing, Standing::Exceeds);
-    // C1E was not measured by the other source, and that shows nothing.
+    // The other source did not measure C1E, which proves nothing.
     let evidence = &advice.states[2].evidence;
     assert_eq!(
         (evidence[0].source.as_str(), evidence[0].count),
@@ -73,7 +74,7 @@ fn a_state_has_to_pass_by_every_source() {
 }
 
 #[test]
-fn the_setting_ends_before_the_first_state_that_fails_and_deeper_ones_stand_alone() {
+fn the_setting_ends_before_the_first_failing_state_and_deeper_ones_are_judged_alone() {
     let loaded = loaded(&[
         ("C1", "timer", vec![3000; 3000]),
         ("C1E", "timer", sample(3000, 30, 90_000)),
@@ -87,7 +88,7 @@ fn the_setting_ends_before_the_first_state_that_fails_and_deeper_ones_stand_alon
 }
 
 #[test]
-fn a_state_that_is_off_is_no_obstacle_and_one_that_was_never_entered_is() {
+fn a_disabled_state_does_not_block_deeper_ones_and_an_unentered_one_does() {
     let mut machine = target(
         "intel_idle",
         vec![
@@ -118,8 +119,8 @@ fn a_state_that_is_off_is_no_obstacle_and_one_that_was_never_entered_is() {
 }
 
 #[test]
-fn a_budget_of_zero_is_no_sleep_at_all_whatever_was_measured() {
-    // Overheads are subtracted, so that a latency may be below zero.
+fn a_budget_of_zero_forbids_all_idle_states() {
+    // Overheads are subtracted, so a latency may be negative.
     let loaded = loaded(&[("C1", "timer", vec![-5; 3000])]);
     let advice = Advice::of(&loaded, &sklep0(), question(0, "99.9")).unwrap();
     let setting = Setting::of(&advice, &sklep0());
@@ -128,7 +129,7 @@ fn a_budget_of_zero_is_no_sleep_at_all_whatever_was_measured() {
 }
 
 #[test]
-fn where_the_table_does_not_part_the_states_no_bound_is_invented() {
+fn states_of_equal_table_latency_get_no_bound_between_them() {
     let machine = target(
         "intel_idle",
         vec![state(1, "C1", 20, 20), state(2, "C6", 20, 600)],
@@ -145,7 +146,7 @@ fn where_the_table_does_not_part_the_states_no_bound_is_invented() {
 }
 
 #[test]
-fn the_maximum_is_judged_by_what_was_seen_and_an_estimate_stands_beside_it() {
+fn the_maximum_is_judged_by_observed_latencies_and_an_estimate_is_added() {
     let asked = Question {
         demand: Demand::Maximum,
         ..question(50, "99.9")
@@ -163,7 +164,7 @@ fn the_maximum_is_judged_by_what_was_seen_and_an_estimate_stands_beside_it() {
 }
 
 #[test]
-fn without_a_driver_and_without_its_table_no_bound_is_told() {
+fn without_a_driver_or_its_table_no_bound_is_given() {
     let quick = || loaded(&[("default_idle", "timer", vec![90_000; 3000])]);
     let mut result = quick();
     result.description.driver = None;
@@ -172,7 +173,7 @@ fn without_a_driver_and_without_its_table_no_bound_is_told() {
     let why = Setting::of(&advice, &machine).why_no_bound.unwrap();
     assert!(why.contains("without an idle driver"), "{why}");
 
-    // Of another tool's result it is not even known.
+    // The polling of another tool's result is unknown.
     result.description.probe = reveille_results::description::Probe::Foreign;
     let machine = Target::new(&result.description, None);
     let why = Setting::of(&advice, &machine).why_no_bound.unwrap();
@@ -180,7 +181,7 @@ fn without_a_driver_and_without_its_table_no_bound_is_told() {
 }
 
 #[test]
-fn a_result_without_a_table_is_judged_in_the_order_of_the_names() {
+fn a_result_without_a_table_is_judged_in_name_order() {
     let loaded = loaded(&[
         ("C6", "unknown", vec![90_000; 3000]),
         ("C1E", "unknown", vec![3000; 3000]),
@@ -199,7 +200,7 @@ fn a_result_without_a_table_is_judged_in_the_order_of_the_names() {
 }
 
 #[test]
-fn a_latency_that_the_result_lacks_is_an_error_and_so_is_an_empty_result() {
+fn a_missing_latency_column_and_an_empty_result_are_errors() {
     let asked = Question {
         latency: Latency::Interrupt,
         ..question(50, "99.9")
@@ -212,7 +213,7 @@ fn a_latency_that_the_result_lacks_is_an_error_and_so_is_an_empty_result() {
 }
 
 #[test]
-fn what_is_forbidden_is_told_as_its_share_of_the_idle_time_and_unknown_where_it_is() {
+fn forbidden_idle_time_is_a_share_and_may_be_unknown() {
     let result = loaded(&[("C1", "timer", vec![3000; 3000])]);
     let mut machine = sklep0();
     machine.states[3].time_us = Some(6000);
@@ -223,7 +224,7 @@ fn what_is_forbidden_is_told_as_its_share_of_the_idle_time_and_unknown_where_it_
     machine.states[1].time_us = None;
     let cost = Cost::of(&result, &machine, &advice);
     assert_eq!(cost.forbidden_time_percent, None);
-    // Of no idle time at all there is no share.
+    // There is no share of zero idle time.
     for state in &mut machine.states {
         state.time_us = Some(0);
     }
@@ -231,7 +232,7 @@ fn what_is_forbidden_is_told_as_its_share_of_the_idle_time_and_unknown_where_it_
     assert_eq!(cost.forbidden_time_percent, None);
 }
 
-/// Rows with a state, a latency and a frequency; the table of names has one more, `C9`.
+/// Rows with a state, a latency and a frequency; the table of names has an additional one, `C9`.
 fn with_frequencies(rows: &[(&str, i64, i64)]) -> Loaded {
     let names = ["C1", "C9", "C1E", "C6", "unknown"];
     let code = |name: &str| names.iter().position(|known| *known == name).unwrap() as u8;
@@ -271,7 +272,7 @@ fn with_frequencies(rows: &[(&str, i64, i64)]) -> Loaded {
 }
 
 #[test]
-fn frequencies_are_those_of_each_states_wakes_and_what_counts_nowhere_is_told() {
+fn frequencies_count_each_states_wakes_and_report_the_uncounted() {
     let loaded = with_frequencies(&[
         ("C1", 3000, 1_200_000),
         ("C1E", 3000, 3_000_000),
@@ -285,18 +286,18 @@ fn frequencies_are_those_of_each_states_wakes_and_what_counts_nowhere_is_told() 
         ("unknown", 3000, NULL),
     ]);
     let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
-    // By the timer one of an unknown state, remotely two.
+    // One of an unknown state by the timer, two remotely.
     assert_eq!((advice.of_unknown_state, advice.without_latency), (3, 2));
     let cost = Cost::of(&loaded, &sklep0(), &advice);
-    let told = cost.frequency.iter();
-    let told: Vec<_> = told
+    let counted = cost.frequency.iter();
+    let counted: Vec<_> = counted
         .map(|one| (one.state.as_str(), one.count, one.median_khz))
         .collect();
-    assert_eq!(told, [("C1", 3, 1_000_000), ("C1E", 2, 2_000_000)]);
+    assert_eq!(counted, [("C1", 3, 1_000_000), ("C1E", 2, 2_000_000)]);
 }
 
 #[test]
-fn something_is_to_be_set_where_a_state_is_forbidden() {
+fn a_forbidden_state_needs_a_setting() {
     for (c1, c6, to_be_set) in [
         (3000, 3000, false),
         (3000, 90_000, true),
@@ -314,7 +315,7 @@ fn something_is_to_be_set_where_a_state_is_forbidden() {
 }
 
 #[test]
-fn an_advice_holds_for_the_cpus_of_the_measured_ones_kind() {
+fn advice_applies_to_cpus_of_the_measured_kind() {
     let of = |kinds: [Option<CoreKind>; 3], measured| {
         let cpu = |(number, kind)| Cpu {
             number,
@@ -354,7 +355,7 @@ fn an_advice_holds_for_the_cpus_of_the_measured_ones_kind() {
 }
 
 #[test]
-fn where_the_shallowest_state_is_not_shown_nothing_is_said_and_nothing_set() {
+fn an_unproven_shallowest_state_gets_no_verdict_and_no_setting() {
     let of_c6_only = [("C6", "timer", vec![3000; 3000])];
     let too_few = [
         ("C1", "timer", vec![3000; 500]),
@@ -373,7 +374,8 @@ fn where_the_shallowest_state_is_not_shown_nothing_is_said_and_nothing_set() {
             assert!(form.caveat.unwrap().contains("too few datapoints of C1"));
         }
     }
-    // What is shown is said: C1 may stay although C1E is not known, and a budget of 0 is answered.
+    // Proven verdicts are reported: C1 is allowed although C1E is unknown, and a budget of 0 has an
+    // answer.
     let c1 = loaded(&[("C1", "timer", vec![3000; 3000])]);
     let advice = Advice::of(&c1, &sklep0(), question(50, "99.9")).unwrap();
     assert_eq!(Setting::of(&advice, &sklep0()).leaves, up_to("C1", 1));
@@ -383,7 +385,7 @@ fn where_the_shallowest_state_is_not_shown_nothing_is_said_and_nothing_set() {
 }
 
 #[test]
-fn a_governor_that_honours_no_bound_is_given_none() {
+fn a_governor_that_ignores_bounds_gets_none() {
     let mut machine = sklep0();
     machine.governor = Some("haltpoll".to_owned());
     let loaded = loaded(&[
@@ -394,14 +396,14 @@ fn a_governor_that_honours_no_bound_is_given_none() {
     let setting = Setting::of(&advice, &machine);
     assert_eq!((&setting.leaves, setting.bound), (&up_to("C1", 1), None));
     assert!(setting.why_no_bound.unwrap().contains("haltpoll"));
-    // A bound of 0 it honours.
+    // It honours a bound of 0.
     let advice = Advice::of(&loaded, &machine, question(1, "99.9")).unwrap();
     let bound = Setting::of(&advice, &machine).bound.unwrap();
     assert_eq!(bound.us, 0);
 }
 
 #[test]
-fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
+fn empty_sources_are_listed_only_for_enabled_sleep_states() {
     let mut machine = sklep0();
     machine.states[2].disabled = Some(true);
     let loaded = loaded(&[
@@ -427,7 +429,7 @@ fn sources_that_saw_nothing_stand_only_with_states_that_sleep_and_are_on() {
 }
 
 #[test]
-fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
+fn table_and_datapoints_identify_another_machine() {
     let cpu = |number: u32, states: &[&str]| reveille_kernel::Cpu {
         number,
         online: true,
@@ -454,7 +456,7 @@ fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
         ("unknown", "timer", vec![1000; 3]),
     ]);
     loaded.description.settings.cpu = Some(1);
-    // Without a table: those that the datapoints name.
+    // Without a table: the states that the datapoints name.
     assert_eq!(
         why_other_machine(&loaded, &idle(&["POLL", "C1", "C6"])),
         None
@@ -466,7 +468,7 @@ fn a_machine_of_why_other_machine_is_told_by_the_table_or_by_the_datapoints() {
     );
     let none = why_other_machine(&loaded, &idle(&[])).unwrap();
     assert!(none.contains("states (none) than"), "{none}");
-    // C9 is in the table of names, and no datapoint is of it.
+    // C9 is in the table of names, but no datapoint has it.
     let mut unused = with_frequencies(&[("C6", 3000, NULL)]);
     unused.description.settings.cpu = Some(1);
     assert_eq!(why_other_machine(&unused, &idle(&["POLL", "C6"])), None);

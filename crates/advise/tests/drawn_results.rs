@@ -1,5 +1,5 @@
-//! Results drawn from distributions whose percentiles are known: advice may not allow what exceeds
-//! the budget more often than its confidence says, and has to allow what keeps well within it.
+//! Results drawn from distributions with known percentiles: advice may not allow states above the
+//! budget more often than its confidence permits, and has to allow states well within it.
 
 mod made_up;
 
@@ -11,11 +11,12 @@ use statrs::function::erf::erfc;
 const RESULTS: u64 = 1000;
 const DATAPOINTS: usize = 1000;
 
-/// What is asked in these tests: one wake in a hundred may exceed 50 µs.
+/// The question of these tests: one wake in a hundred may exceed 50 µs.
 const BEYOND: f64 = 0.01;
 const BUDGET_NS: f64 = 50_000.0;
 
-/// Wrong advice that 5% allow in 1000 results, and four standard deviations of it more.
+/// The 5% of wrong advice in 1000 results that the confidence permits, plus four standard
+/// deviations.
 const WRONG_MAX: u64 = 50 + 4 * 7;
 
 /// A distribution of latencies, ns.
@@ -30,7 +31,8 @@ enum Latencies {
         slow_share: f64,
         spread: f64,
     },
-    /// Exponential, read from a clock with steps of 10 µs that rounds up: the budget is one of them.
+    /// Exponential, read from a clock with steps of 10 µs that rounds up: the budget is a multiple
+    /// of the step.
     Stepped {
         mean: f64,
     },
@@ -80,7 +82,7 @@ impl Latencies {
         }
     }
 
-    /// The exponential of which that share is beyond the budget.
+    /// The exponential distribution with that share above the budget.
     fn exponential(truth: f64) -> Self {
         Self::Exponential {
             mean: -BUDGET_NS / truth.ln(),
@@ -127,11 +129,11 @@ fn allowed(machine: &[(&str, &str, Latencies)], question: Question) -> (Vec<u64>
     (counts, wrong)
 }
 
-/// A little more than the share that is allowed: where being wrong is likeliest.
+/// Slightly more than the allowed share: errors are likeliest there.
 const JUST_UNSAFE: f64 = 1.0001 * BEYOND;
 
 #[test]
-fn a_state_just_beyond_the_budget_is_allowed_no_more_often_than_the_confidence_says() {
+fn a_state_just_above_the_budget_is_allowed_no_more_often_than_the_confidence_permits() {
     let mixture = Latencies::Mixture {
         short: 8_000.0,
         slow: 60_000.0,
@@ -147,13 +149,14 @@ fn a_state_just_beyond_the_budget_is_allowed_no_more_often_than_the_confidence_s
     ] {
         let (_, wrong) = allowed(&[("C6", "timer", unsafe_one)], question(50, "99"));
         assert!(wrong <= WRONG_MAX, "{wrong} of {RESULTS}");
-        // The test is exact, not just timid: its risk is used up but for the steps of a count.
+        // The test is exact, not just conservative: it uses its whole error rate except for the
+        // steps of a count.
         assert!(wrong >= 10, "{wrong} of {RESULTS}");
     }
 }
 
 #[test]
-fn many_unsafe_states_and_sources_make_the_whole_advice_no_less_sure() {
+fn confidence_holds_over_many_unsafe_states_and_sources() {
     let just_unsafe = || Latencies::exponential(JUST_UNSAFE);
     let machine = [
         ("C1", "timer", Latencies::exponential(BEYOND / 10.0)),
@@ -166,7 +169,7 @@ fn many_unsafe_states_and_sources_make_the_whole_advice_no_less_sure() {
     assert!(wrong <= WRONG_MAX, "{wrong} of {RESULTS}");
     assert!(counts[0] >= 980, "{counts:?}");
 
-    // Unsafe by one source only: the other one must not talk it in.
+    // Unsafe by one source only: the other one must not make it allowed.
     let machine = [
         ("C1", "remote", just_unsafe()),
         ("C1", "timer", Latencies::exponential(BEYOND / 10.0)),
@@ -198,7 +201,7 @@ fn states_well_within_the_budget_are_allowed() {
 }
 
 #[test]
-fn what_is_far_beyond_the_budget_is_said_to_exceed_it() {
+fn a_state_far_above_the_budget_exceeds_it() {
     let mut random = Rng::with_seed(3);
     let slow = Latencies::exponential(0.5);
     let sample = (0..DATAPOINTS).map(|_| slow.draw(&mut random)).collect();

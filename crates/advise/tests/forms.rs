@@ -1,4 +1,4 @@
-//! The forms of a setting, to the letter, and as the tools that read them see them.
+//! The forms of a setting: their exact text, and their interpretation by the tools that read them.
 
 mod made_up;
 
@@ -10,7 +10,7 @@ use reveille_advise::form::{self, Name};
 use reveille_advise::{Advice, Coverage, Form, Setting, Target};
 use reveille_kernel::{Identity, Idle, Root};
 
-/// A form of the setting that leaves these states and forbids all deeper ones.
+/// A form of the setting that allows these states and forbids all deeper ones.
 fn form_of(name: Name, machine: &Target, left: &[&str]) -> Form {
     let samples: Vec<(&str, &str, Vec<i64>)> = machine
         .states
@@ -32,7 +32,7 @@ fn text_of(name: Name, machine: &Target, left: &[&str]) -> String {
 }
 
 #[test]
-fn each_form_says_the_same_setting() {
+fn all_forms_express_the_same_setting() {
     let machine = sklep0();
     let text = |name| text_of(name, &machine, &["C1", "C1E"]);
     assert_eq!(text(Name::Hold), "reveille hold --latency 10us\n");
@@ -73,7 +73,7 @@ fn each_form_says_the_same_setting() {
 }
 
 #[test]
-fn all_forms_are_there_in_their_order_and_by_their_names() {
+fn all_forms_exist_in_order_and_by_name() {
     let machine = sklep0();
     let result = loaded(&[("C1", "timer", vec![3000; 3000])]);
     let advice = Advice::of(&result, &machine, question(50, "99.9")).unwrap();
@@ -90,14 +90,14 @@ fn all_forms_are_there_in_their_order_and_by_their_names() {
 }
 
 #[test]
-fn no_sleep_by_a_bound_has_nothing_to_mind_where_a_driver_heeds_it() {
+fn no_sleep_by_a_bound_has_no_caveat_if_the_driver_honours_it() {
     let hold = form_of(Name::Hold, &sklep0(), &[]);
     assert_eq!(hold.text.unwrap(), "reveille hold --latency 0\n");
     assert_eq!(hold.caveat, None);
 }
 
 #[test]
-fn the_kernels_number_says_what_to_mind() {
+fn the_kernel_parameter_has_its_caveats() {
     let number = "The number is that of the folder cpuidle/stateN, POLL being 0. On CPUs of which \
                   intel_idle leaves out an entry of its own table (C1 or C1E on hybrid ones) it may \
                   leave one state fewer, never one more. 0 would not stop sleep: acpi_idle would \
@@ -109,12 +109,12 @@ fn the_kernels_number_says_what_to_mind() {
 }
 
 #[test]
-fn the_kernel_has_no_parameter_where_no_driver_takes_one() {
+fn the_kernel_form_is_empty_if_no_driver_takes_a_parameter() {
     let mut machine = target(
         "cpuidle_other",
         vec![state(1, "A", 1, 2), state(2, "B", 30, 60)],
     );
-    // On x86 even the first state is not what is left without cpuidle.
+    // On x86 even the first state is not the one that remains without cpuidle.
     machine.states[1].index = 0;
     let why = |machine: &Target| {
         let form = form_of(Name::Kernel, machine, &["A"]);
@@ -134,7 +134,7 @@ fn the_kernel_has_no_parameter_where_no_driver_takes_one() {
 }
 
 #[test]
-fn udev_disables_states_where_a_governor_looks_and_one_is_left() {
+fn udev_disables_states_if_the_governor_honours_that_and_one_remains() {
     let text = |machine: &Target, left: &[&str]| {
         let form = form_of(Name::Udev, machine, left);
         let why = "neither a bound nor the states' numbers are known";
@@ -145,14 +145,14 @@ fn udev_disables_states_where_a_governor_looks_and_one_is_left() {
     };
     let states = || vec![state(1, "C1", 20, 20), state(2, "C6", 20, 600)];
     let disable = |index: u32| format!("ATTR{{cpuidle/state{index}/disable}}=\"1\"");
-    // No bound parts the two.
+    // No bound separates the two.
     let mut machine = target("intel_idle", states());
     assert_eq!(text(&machine, &["C1"]), Some(disable(2)));
     machine.states.remove(0);
     assert_eq!(text(&machine, &["C1"]), Some(disable(2)));
     machine.governor = Some("haltpoll".to_owned());
     assert_eq!(text(&machine, &["C1"]), None);
-    // No driver: no bound either. No sleep at all needs a state that is left.
+    // No driver: no bound either. No sleep at all needs a remaining state.
     let mut machine = target("none", vec![state(1, "default_idle", 1, 1)]);
     machine.driver = None;
     assert_eq!(text(&machine, &[]), Some(disable(1)));
@@ -161,22 +161,22 @@ fn udev_disables_states_where_a_governor_looks_and_one_is_left() {
 }
 
 #[test]
-fn no_sleep_at_all_is_said_as_each_reader_takes_it() {
+fn no_sleep_has_a_text_in_each_form() {
     let machine = sklep0();
     let text = |name| text_of(name, &machine, &[]);
     assert_eq!(text(Name::Hold), "reveille hold --latency 0\n");
     assert_eq!(text(Name::Limit), "reveille limit --deepest POLL\n");
-    // intel_idle.max_cstate=0 would hand over to acpi_idle, which sleeps.
+    // intel_idle.max_cstate=0 would switch to acpi_idle, which sleeps.
     assert_eq!(text(Name::Kernel), "idle=poll\n");
     assert!(text(Name::Tuned).contains("force_latency=0\n"));
-    // A 0 there would be no bound.
+    // A 0 there would not be a bound.
     assert!(text(Name::Udev).contains("pm_qos_resume_latency_us}=\"n/a\""));
     let mind = form_of(Name::Udev, &machine, &[]).caveat.unwrap();
     assert!(mind.contains("a 0 would be no bound"), "{mind}");
 }
 
 #[test]
-fn where_every_state_may_stay_no_form_has_a_text() {
+fn if_all_states_are_allowed_no_form_has_a_text() {
     for name in Name::ALL {
         let form = form_of(name, &sklep0(), &["C1", "C1E", "C6"]);
         assert_eq!(form.text, None);
@@ -185,7 +185,7 @@ fn where_every_state_may_stay_no_form_has_a_text() {
 }
 
 #[test]
-fn the_kernels_parameter_is_the_drivers() {
+fn the_kernel_parameter_depends_on_the_driver() {
     let acpi = target(
         "acpi_idle",
         vec![state(1, "C1", 1, 2), state(2, "C3", 30, 60)],
@@ -194,7 +194,7 @@ fn the_kernels_parameter_is_the_drivers() {
         text_of(Name::Kernel, &acpi, &["C1"]),
         "processor.max_cstate=1\n"
     );
-    // acpi_idle compares the number in the name, and one state of the firmware's may be missing.
+    // acpi_idle compares the number in the name, and one of the firmware's states may be missing.
     let gap = target(
         "acpi_idle",
         vec![state(1, "C2", 1, 2), state(2, "C3", 30, 60)],
@@ -220,7 +220,7 @@ fn the_kernels_parameter_is_the_drivers() {
 }
 
 #[test]
-fn where_no_bound_says_it_states_are_disabled_by_name_and_number() {
+fn states_that_no_bound_separates_are_disabled_by_name_and_number() {
     let machine = target(
         "intel_idle",
         vec![state(1, "C1", 20, 20), state(2, "C6", 20, 600)],
@@ -240,7 +240,7 @@ fn where_no_bound_says_it_states_are_disabled_by_name_and_number() {
 }
 
 #[test]
-fn a_governor_that_does_not_look_at_disabled_states_gets_no_line_that_disables_them() {
+fn a_governor_that_ignores_disabled_states_gets_no_disabling_line() {
     let mut machine = target("haltpoll", vec![state(1, "haltpoll idle", 1, 1)]);
     machine.governor = Some("haltpoll".to_owned());
     let limit = form_of(Name::Limit, &machine, &[]);
@@ -266,7 +266,7 @@ fn without_a_driver_threads_keep_the_cpus_awake() {
 }
 
 #[test]
-fn a_name_with_a_blank_is_quoted() {
+fn a_name_with_a_space_is_quoted() {
     let machine = target(
         "haltpoll",
         vec![state(1, "haltpoll idle", 1, 1), state(2, "deeper", 30, 60)],
@@ -296,9 +296,11 @@ fn on_a_hybrid_machine_only_the_measured_kind_is_set() {
 }
 
 #[test]
-fn a_recorded_hybrid_machine_tells_its_kinds_and_its_table() {
+fn a_recorded_hybrid_machine_has_both_kinds_and_the_right_table() {
     let Some((_folder, root)) = recorded("rpl0") else {
-        println!("skipped: a_recorded_hybrid_machine_tells_its_kinds_and_its_table: no recordings");
+        println!(
+            "skipped: a_recorded_hybrid_machine_has_both_kinds_and_the_right_table: no recordings"
+        );
         return;
     };
     let (identity, idle) = (Identity::read(&root), Idle::read(&root).unwrap());
@@ -328,17 +330,17 @@ fn a_recorded_hybrid_machine_tells_its_kinds_and_its_table() {
 }
 
 #[test]
-fn on_recorded_machines_every_depth_has_a_bound_that_leaves_just_that() {
+fn on_recorded_machines_a_bound_selects_every_depth() {
     for name in ["cfl-u", "dnv0", "rpl0"] {
         let Some((_folder, root)) = recorded(name) else {
-            println!("skipped: on_recorded_machines_every_depth_has_a_bound: no recordings");
+            println!("skipped: on_recorded_machines_a_bound_selects_every_depth: no recordings");
             return;
         };
         let (identity, idle) = (Identity::read(&root), Idle::read(&root).unwrap());
         let mut description = made_up::description();
         description.driver = None;
         let machine = Target::new(&description, Some((&identity, &idle)));
-        // Those that are on: a state that was off has no datapoints.
+        // The enabled states: a disabled one has no datapoints.
         let states: Vec<&str> = machine
             .states
             .iter()
@@ -369,7 +371,7 @@ fn on_recorded_machines_every_depth_has_a_bound_that_leaves_just_that() {
     }
 }
 
-/// A recorded machine, laid out anew; `None` where the recordings are not at hand.
+/// A recorded machine, extracted anew; `None` if the recordings are unavailable.
 fn recorded(name: &str) -> Option<(tempfile::TempDir, Root)> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
     let folder = tempfile::tempdir().unwrap();
@@ -381,18 +383,18 @@ fn recorded(name: &str) -> Option<(tempfile::TempDir, Root)> {
 }
 
 #[test]
-fn systemd_takes_the_unit() {
+fn systemd_accepts_the_unit() {
     let folder = tempfile::tempdir().unwrap();
     let unit = folder.path().join("reveille-50us.service");
     let text = text_of(Name::Systemd, &sklep0(), &["C1"]);
-    // A program that is there: what is checked is the rest.
+    // An existing program: the test is about the rest.
     std::fs::write(&unit, text.replace("=reveille ", "=/bin/true ")).unwrap();
     let verify = Command::new("systemd-analyze")
         .arg("verify")
         .arg(&unit)
         .output();
     let Ok(output) = verify else {
-        println!("skipped: systemd_takes_the_unit: there is no systemd-analyze");
+        println!("skipped: systemd_accepts_the_unit: there is no systemd-analyze");
         return;
     };
     let said = String::from_utf8_lossy(&output.stderr);
@@ -400,7 +402,7 @@ fn systemd_takes_the_unit() {
 }
 
 #[test]
-fn udev_takes_the_rule() {
+fn udev_accepts_the_rule() {
     let folder = tempfile::tempdir().unwrap();
     let rules = folder.path().join("60-reveille.rules");
     for left in [&["C1"][..], &[]] {
@@ -410,7 +412,7 @@ fn udev_takes_the_rule() {
             let said = String::from_utf8_lossy(&output.stderr);
             !said.contains("Unknown command verb")
         }) else {
-            println!("skipped: udev_takes_the_rule: there is no udevadm that verifies rules");
+            println!("skipped: udev_accepts_the_rule: there is no udevadm that verifies rules");
             return;
         };
         let said = String::from_utf8_lossy(&output.stderr);

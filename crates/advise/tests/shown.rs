@@ -1,4 +1,4 @@
-//! Advice as a reader gets it.
+//! Advice as shown to a reader.
 
 mod made_up;
 
@@ -9,7 +9,7 @@ use reveille_results::Loaded;
 use reveille_show::sheet::not_in_json;
 use reveille_show::text::{self, Detail};
 
-/// 3000 wakes out of each; C6 is over 50 µs, and one wake out of POLL.
+/// 3000 wakes from each state; C6 is above 50 µs, and so is one wake from POLL.
 fn measured() -> Loaded {
     loaded(&[
         ("POLL", "timer", vec![900; 3000]),
@@ -37,7 +37,7 @@ fn every_column_is_a_field_of_the_json() {
 }
 
 #[test]
-fn each_source_of_a_state_has_a_row_and_one_source_no_column() {
+fn a_state_has_a_row_per_source_and_a_single_source_has_no_column() {
     let shown = |loaded: &Loaded| {
         let target = sklep0();
         let answer = Answer::of(loaded, &target, question(50, "99.9")).unwrap();

@@ -1,4 +1,4 @@
-//! The driver's table anew: cases to check by hand.
+//! The recalculated driver table: cases to check by hand.
 
 mod made_up;
 
@@ -28,7 +28,7 @@ fn result(c1: i64, c1e: i64, c6: i64) -> Loaded {
 }
 
 #[test]
-fn latencies_are_rounded_up_and_residencies_kept_or_scaled() {
+fn latencies_are_rounded_up_and_residencies_are_kept_or_scaled() {
     let result = result(1001, 12_000, 199_001);
     let kept = table(&result, &sklep0(), Residency::Keep).unwrap();
     assert_eq!(
@@ -45,7 +45,7 @@ fn latencies_are_rounded_up_and_residencies_kept_or_scaled() {
 }
 
 #[test]
-fn a_row_without_enough_datapoints_stays_and_says_what_it_lacks() {
+fn a_row_with_too_few_datapoints_is_kept_and_names_the_shortfall() {
     let result = loaded(&[
         ("C1", "timer", vec![1000; 2994]),
         ("C1E", "timer", vec![12_000; 3000]),
@@ -64,8 +64,8 @@ fn a_row_without_enough_datapoints_stays_and_says_what_it_lacks() {
 }
 
 #[test]
-fn what_the_kernel_would_refuse_is_lifted_and_said() {
-    // C1E quicker than C1; C7s and C8 share a target residency in the driver's own table.
+fn values_that_the_kernel_would_reject_are_raised_with_a_note() {
+    // C1E is quicker than C1; C7s and C8 share a target residency in the driver's own table.
     let machine = target(
         "intel_idle",
         vec![
@@ -92,7 +92,7 @@ fn what_the_kernel_would_refuse_is_lifted_and_said() {
 }
 
 #[test]
-fn a_latency_beyond_what_the_kernel_takes_is_cut_and_two_of_them_are_an_error() {
+fn a_latency_above_the_kernels_limit_is_capped_and_two_of_them_are_an_error() {
     let cut = table(&result(1000, 12_000, 9_000_000), &sklep0(), Residency::Keep).unwrap();
     assert_eq!(
         cut.parameter,
@@ -105,13 +105,13 @@ fn a_latency_beyond_what_the_kernel_takes_is_cut_and_two_of_them_are_an_error() 
         Residency::Keep,
     );
     assert!(matches!(none, Err(Error::CannotBeWritten(_))));
-    // A wake that took no time at all still has a latency of 1 µs in the table.
+    // A wake of zero duration still has a latency of 1 µs in the table.
     let quick = table(&result(-3, 12_000, 20_000), &sklep0(), Residency::Keep).unwrap();
     assert_eq!(quick.rows[0].exit_latency_us, 1);
 }
 
 #[test]
-fn another_driver_and_a_missing_table_are_errors() {
+fn a_different_driver_and_a_missing_table_are_errors() {
     let result = result(1000, 12_000, 20_000);
     let acpi = Target {
         driver: Some("acpi_idle".to_owned()),
@@ -132,7 +132,7 @@ fn another_driver_and_a_missing_table_are_errors() {
 }
 
 #[test]
-fn a_bound_on_the_new_table_leaves_what_advice_for_that_bound_allows() {
+fn a_bound_under_the_new_table_leaves_the_states_that_advice_allows() {
     use reveille_advise::{Advice, Setting};
     let mut random = fastrand::Rng::with_seed(11);
     let mut exponential = |mean: f64| -> Vec<i64> {
@@ -163,11 +163,11 @@ fn a_bound_on_the_new_table_leaves_what_advice_for_that_bound_allows() {
 }
 
 #[test]
-fn a_residency_is_scaled_only_by_a_latency_that_was_measured() {
+fn only_a_measured_latency_scales_a_residency() {
     let machine = target(
         "intel_idle",
         vec![
-            // Some drivers give a state no latency at all.
+            // Some drivers give a state no latency.
             state(1, "C1", 0, 7),
             state(2, "C1E", 2, 20),
             state(3, "C6", 133, 600),
@@ -182,7 +182,7 @@ fn a_residency_is_scaled_only_by_a_latency_that_was_measured() {
 }
 
 #[test]
-fn a_table_warns_of_what_it_is_not_and_of_its_length() {
+fn a_table_warns_about_its_limits_and_its_length() {
     let with = |name: &str, measured: usize, driver: Option<&str>| {
         let machine = Target {
             driver: driver.map(str::to_owned),

@@ -96,7 +96,7 @@ mod tests {
 
     use super::*;
 
-    /// A package that takes these watts while the CPU is asleep, and while it is awake, by turns.
+    /// A package that draws these watts with the CPU asleep and awake, alternately.
     fn measured(watts: &mut dyn FnMut(bool) -> f64) -> Result<AwakePower> {
         let folder = tempfile::tempdir().unwrap();
         let zone = folder.path().join("sys/class/powercap/intel-rapl:0");
@@ -108,7 +108,7 @@ mod tests {
         let mut total_uj = 0.0;
         by_turns(&packages, &mut |awake| {
             total_uj += watts(awake) * TURN.as_secs_f64() * 1e6;
-            // The counter wraps around after 2 J.
+            // The counter wraps after 2 J.
             let counter = total_uj as u64 % 2_000_001;
             fs::write(zone.join("energy_uj"), counter.to_string()).unwrap();
             Ok(TURN)
@@ -116,8 +116,8 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_one_cpu_more_adds_and_not_the_packages_power() {
-        // The machine warms up: each turn takes 0.1 W more than the one before.
+    fn the_power_is_the_difference_of_one_more_awake_cpu() {
+        // The machine warms up: each turn draws 0.1 W more than the previous one.
         let mut turns = 0;
         let power = measured(&mut |awake| {
             turns += 1;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_other_work_hides_is_not_told() {
+    fn power_hidden_by_other_work_is_unknown() {
         let mut turns = 0;
         let noise = measured(&mut |_| {
             turns += 1;
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_counters_says_so() {
+    fn a_machine_without_counters_reports_that() {
         let folder = tempfile::tempdir().unwrap();
         let none = AwakePower::measure(&Root::at(folder.path()));
         assert!(matches!(none, Err(Error::Cannot(why)) if why.contains("RAPL")));

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_vary_has_no_correlation() {
+    fn constant_values_have_no_correlation() {
         let learnt = Learnt {
             seen_var_sectors: 16 * 256,
             seen_var_ns: 10_000,
@@ -130,8 +130,8 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_followed_as_far_as_it_is_known() {
-        // 100 µs at 64 sectors, 500 ns a sector more, sizes vary by 32 sectors.
+    fn the_line_is_followed_within_the_observed_range() {
+        // 100 µs at 64 sectors, 500 ns per further sector; sizes vary by 32 sectors.
         let learnt = Learnt {
             age: 100,
             informed: 64,
@@ -152,7 +152,7 @@ mod tests {
             ..learnt
         };
         assert_eq!(expected(&young, 128), None);
-        // Sizes that hardly differed do not predict much larger ones.
+        // Sizes that hardly varied do not predict much larger ones.
         let narrow = Learnt {
             var: 1,
             cov: 500,

@@ -198,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_first_lead_is_of_the_deepest_state_that_fits_the_sleep() {
+    fn the_first_lead_is_that_of_the_deepest_state_that_fits_the_sleep() {
         let folder = tempfile::tempdir().unwrap();
         let system = folder.path().join("sys/devices/system/cpu");
         for (index, (name, latency, residency)) in

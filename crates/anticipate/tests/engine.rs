@@ -1,5 +1,5 @@
-//! The engine in the running kernel, on direct reads of a file. It needs root, BPF and a file on a
-//! disk that takes direct reads; without, each test says that it was skipped and why.
+//! The engine in the running kernel, with direct reads of a file. It needs root, BPF and a file on
+//! a disk that supports direct reads; otherwise each test reports that it was skipped and why.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -24,10 +24,10 @@ use reveille_kernel::{Root, cpulist, load};
 #[path = "../../kernel/tests/pid_namespace/mod.rs"]
 mod pid_namespace;
 
-/// Two engines at a time would each see the other's requests.
+/// Two engines at a time would see each other's requests.
 static ALONE: Mutex<()> = Mutex::new(());
 
-/// What is waited for comes within this, on a machine however busy.
+/// The longest wait for an expected event, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A file on a disk, read past the page cache.
@@ -49,7 +49,7 @@ fn last_cpu() -> u32 {
     *cpulist::parse(&online).unwrap().last().unwrap()
 }
 
-/// `None`, with a word, where nothing can be anticipated.
+/// `None`, with a message, if anticipation is unavailable.
 fn reads(test: &str) -> Option<(MutexGuard<'static, ()>, Reads)> {
     let guard = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let skip = |why: &str| {
@@ -69,7 +69,7 @@ fn reads(test: &str) -> Option<(MutexGuard<'static, ()>, Reads)> {
         return skip("no direct reads here");
     };
     let Some(device) = disk_of(&path) else {
-        return skip("the file is on no disk of which /sys tells");
+        return skip("/sys has no disk with the file");
     };
     let settings = Settings {
         devices: vec![device.clone()],
@@ -110,7 +110,7 @@ impl Reads {
     fn read_one(&self, number: u64) {
         let mut page = Page([0; 4096]);
         let offset = number * 7919 % (SIZE / 4096) * 4096;
-        // SAFETY: the buffer is as long as is asked for, and aligned as direct reads want it.
+        // SAFETY: the buffer has the requested length and the alignment for direct reads.
         let read = unsafe {
             libc::pread(
                 self.file.as_raw_fd(),
@@ -122,7 +122,8 @@ impl Reads {
         assert_eq!((read, page.0[0]), (4096, 7));
     }
 
-    /// Reads, with pauses in which a CPU can sleep, until the engine says what is wanted.
+    /// Reads, with pauses in which a CPU can sleep, until the engine's statistics meet the
+    /// condition.
     fn until(
         &self,
         engine: &Engine,
@@ -194,8 +195,8 @@ fn every_request_is_accounted_for() {
         "{seen:?}"
     );
     assert!(outcomes.learning >= 4, "{seen:?}");
-    // Of those assisted one in four is followed. A wait is lost where the waiter goes on on another
-    // CPU: here, once in a while.
+    // One in four assisted requests is followed. A wait is lost if the waiter continues on another
+    // CPU, which happens occasionally here.
     for (latency, requests, least) in [
         (&seen.assisted, outcomes.assisted, 1),
         (&seen.left_alone, outcomes.control, outcomes.control / 2),
@@ -217,7 +218,7 @@ fn every_request_is_accounted_for() {
     );
 }
 
-/// In a container a process has another number than the kernel's own.
+/// In a container a process has another ID than in the initial namespace.
 #[test]
 fn every_request_is_accounted_for_in_a_pid_namespace_too() {
     let Some((_alone, reads)) = reads("in a PID namespace") else {
@@ -228,8 +229,8 @@ fn every_request_is_accounted_for_in_a_pid_namespace_too() {
 }
 
 #[test]
-fn time_awake_is_told_in_joules_where_the_power_is_known() {
-    let Some((_alone, reads)) = reads("time_awake_is_told_in_joules_where_the_power_is_known")
+fn time_awake_is_reported_in_joules_if_the_power_is_known() {
+    let Some((_alone, reads)) = reads("time_awake_is_reported_in_joules_if_the_power_is_known")
     else {
         return;
     };
@@ -245,7 +246,7 @@ fn time_awake_is_told_in_joules_where_the_power_is_known() {
         });
         let engine = engine.unwrap();
         reads.until(&engine, |seen| seen.assistance.assisted >= 100);
-        // Nothing more is done while it is read.
+        // No further work while the statistics are read.
         engine.run(false);
         let statistics = engine.statistics().unwrap();
         let charged = statistics
@@ -263,7 +264,7 @@ fn time_awake_is_told_in_joules_where_the_power_is_known() {
         assert_eq!(statistics.awake_s, all_s);
         if all_s == 0.0 {
             println!(
-                "skipped: time_awake_is_told_in_joules_where_the_power_is_known: busy CPUs were \
+                "skipped: time_awake_is_reported_in_joules_if_the_power_is_known: busy CPUs were \
                  not kept awake"
             );
         }
@@ -271,8 +272,8 @@ fn time_awake_is_told_in_joules_where_the_power_is_known() {
 }
 
 #[test]
-fn the_budget_is_kept() {
-    let Some((_alone, reads)) = reads("the_budget_is_kept") else {
+fn the_engine_stays_within_its_budget() {
+    let Some((_alone, reads)) = reads("the_engine_stays_within_its_budget") else {
         return;
     };
     let settings = Settings {
@@ -290,10 +291,12 @@ fn the_budget_is_kept() {
         .iter()
         .all(|one| one.assistance.over_budget == 0)
     {
-        return println!("skipped: the_budget_is_kept: busy CPUs needed none of it");
+        return println!(
+            "skipped: the_engine_stays_within_its_budget: busy CPUs needed none of it"
+        );
     }
-    // What accrues in a tenth of a second may be spent at once, and a loop may be held up at its end
-    // by an interrupt or the hypervisor.
+    // The budget of a tenth of a second may be spent at once, and an interrupt or the hypervisor
+    // may delay the end of a loop.
     let each_s = 0.002 * (engine.elapsed().as_secs_f64() + 0.1) + 0.005;
     assert!(awake_s <= each_s * cpus, "{awake_s} s: {statistics:?}");
     for cpu in &statistics.cpus {
@@ -302,26 +305,26 @@ fn the_budget_is_kept() {
 }
 
 #[test]
-fn requests_of_others_are_left_alone() {
-    let Some((_alone, reads)) = reads("requests_of_others_are_left_alone") else {
+fn other_processes_requests_are_ignored() {
+    let Some((_alone, reads)) = reads("other_processes_requests_are_ignored") else {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
     let child = in_another_process(|| (0..200).for_each(|number| reads.read_one(number)));
     let mut status = 0;
-    // SAFETY: waits for the child that was just made, into a local.
+    // SAFETY: waits for the child created above, into a local variable.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     assert_eq!(status, 0);
     let seen = seen(&engine).expect("the model learns from all requests of the disk");
     assert_eq!(seen.requests, 0, "{seen:?}");
-    // But for those that complete while another CPU learns, and those whose end is missed.
+    // Except for those that complete while another CPU learns, and those with a missed completion.
     let learnt = seen.models.iter().map(|model| model.count).sum::<u64>();
     assert!(learnt >= 180, "{learnt} of 200");
 }
 
 #[test]
-fn applications_are_served_by_the_same_plans() {
-    let Some((_alone, reads)) = reads("applications_are_served_by_the_same_plans") else {
+fn applications_get_the_same_plans() {
+    let Some((_alone, reads)) = reads("applications_get_the_same_plans") else {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
@@ -358,7 +361,7 @@ fn pin(cpu: u32) {
     sched_setaffinity(Pid::from_raw(0), &only).unwrap();
 }
 
-/// Does not let the CPU sleep until it is dropped.
+/// Keeps the CPU awake until dropped.
 struct Load {
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -388,7 +391,7 @@ impl Drop for Load {
     }
 }
 
-/// A CPU that can go offline, and is online again when this is dropped; `None`, with a reason, where
+/// A CPU that can go offline, and is online again when this is dropped; `None`, with a reason, if
 /// there is none.
 struct Unplugged(u32);
 
@@ -421,15 +424,15 @@ fn set_online(cpu: u32, value: &str) -> std::io::Result<()> {
     std::fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), value)
 }
 
-/// For how long the CPU has been idle since boot.
+/// The CPU's idle time since boot.
 fn idle(cpu: u32) -> Duration {
     // Ticks of a hundredth of a second.
     Duration::from_millis(10 * load::idle_ticks(&Root::default()).unwrap()[&cpu])
 }
 
-/// Announces windows until the CPU was kept awake in some. Panics where it idles for seconds and is
-/// not, or where windows have no place although those of before are over. False where it was not
-/// idle for so long, for others use it.
+/// Announces windows until the CPU was kept awake in some of them. Panics if it idles for seconds
+/// without being kept awake, or if windows are refused although the earlier ones are over. False if
+/// other load kept it from idling for so long.
 fn is_kept_awake(engine: &Engine, cpu: u32, patience: Duration) -> bool {
     let announcer = engine.announcer();
     let spells = || engine.statistics().unwrap().cpus[cpu as usize].spells;
@@ -455,8 +458,8 @@ fn is_kept_awake(engine: &Engine, cpu: u32, patience: Duration) -> bool {
 }
 
 #[test]
-fn windows_that_end_while_their_cpu_is_busy_do_not_jam_its_plan() {
-    let test = "windows_that_end_while_their_cpu_is_busy_do_not_jam_its_plan";
+fn windows_that_end_on_a_busy_cpu_do_not_block_its_plan() {
+    let test = "windows_that_end_on_a_busy_cpu_do_not_block_its_plan";
     let Some((_alone, reads)) = reads(test) else {
         return;
     };
@@ -465,7 +468,7 @@ fn windows_that_end_while_their_cpu_is_busy_do_not_jam_its_plan() {
     let announcer = engine.announcer();
     let load = Load::on(cpu);
     std::thread::sleep(Duration::from_millis(100));
-    // As many as there can be, of as many users as it takes.
+    // The maximum number, from as many users as necessary.
     let soon_ns = now_ns() + 300_000_000;
     let announce = |number: u32| {
         let at_ns = soon_ns + u64::from(number) * 30_000_000;
@@ -480,11 +483,11 @@ fn windows_that_end_while_their_cpu_is_busy_do_not_jam_its_plan() {
     }
 }
 
-/// The same, again and again: in `ROUNDS` of them (20 unless set) windows are announced and cancelled
+/// The same, repeatedly: in `ROUNDS` of them (20 unless set) windows are announced and cancelled
 /// while the CPU is busy and reads, and sometimes goes offline; then it is idle.
 #[test]
-fn however_busy_it_was_an_idle_cpu_is_served() {
-    let test = "however_busy_it_was_an_idle_cpu_is_served";
+fn an_idle_cpu_is_served_after_it_was_busy() {
+    let test = "an_idle_cpu_is_served_after_it_was_busy";
     let Some((_alone, reads)) = reads(test) else {
         return;
     };
@@ -556,11 +559,11 @@ fn a_user_has_a_few_windows_of_a_cpu_and_requests_have_the_rest() {
         tickets.extend((0..OF_USER).map(|_| expect(user).unwrap()));
         assert_eq!(expect(user), Err(Unplanned::User));
     }
-    // Root has what is left.
+    // Root has the remaining places.
     tickets.extend((tickets.len()..ANNOUNCED).map(|_| expect(0).unwrap()));
     assert_eq!(expect(0), Err(Unplanned::Full));
     assert_eq!(expect(3), Err(Unplanned::Full));
-    // What is cancelled is free again; what was cancelled before is no other one's.
+    // A cancelled window's place is free again; an earlier cancellation affects no other window.
     announcer.cancel(tickets[0]);
     expect(3).unwrap();
     announcer.cancel(tickets[0]);
@@ -574,8 +577,8 @@ fn a_user_has_a_few_windows_of_a_cpu_and_requests_have_the_rest() {
 }
 
 #[test]
-fn an_offline_cpu_is_refused_and_served_again_when_it_is_back() {
-    let test = "an_offline_cpu_is_refused_and_served_again_when_it_is_back";
+fn an_offline_cpu_is_refused_and_served_again_once_online() {
+    let test = "an_offline_cpu_is_refused_and_served_again_once_online";
     let (Some((_alone, reads)), Some(cpu)) = (reads(test), Unplugged::can(test)) else {
         return;
     };
@@ -588,7 +591,7 @@ fn an_offline_cpu_is_refused_and_served_again_when_it_is_back() {
     refused(&engine);
     drop(gone);
     let served = is_kept_awake(&engine, cpu, PATIENCE);
-    // And with windows open.
+    // Also with open windows.
     for user in 0..2 {
         for _ in 0..OF_USER {
             let _ = engine
@@ -612,8 +615,8 @@ fn resident() -> u64 {
 }
 
 #[test]
-fn announcements_for_a_busy_cpu_take_no_memory() {
-    let Some((_alone, reads)) = reads("announcements_for_a_busy_cpu_take_no_memory") else {
+fn announcements_for_a_busy_cpu_use_no_memory() {
+    let Some((_alone, reads)) = reads("announcements_for_a_busy_cpu_use_no_memory") else {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
@@ -633,14 +636,15 @@ fn announcements_for_a_busy_cpu_take_no_memory() {
     assert!(more < 4 << 20, "{more} bytes more");
 }
 
-/// A program does not run inside of itself: a completion that interrupts another one's is missed.
+/// A program does not run inside itself: a completion that interrupts another one's program is
+/// missed.
 #[test]
-fn requests_whose_end_was_missed_are_forgotten() {
-    let Some((_alone, reads)) = reads("requests_whose_end_was_missed_are_forgotten") else {
+fn requests_with_a_missed_completion_are_forgotten() {
+    let Some((_alone, reads)) = reads("requests_with_a_missed_completion_are_forgotten") else {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
-    // The engine's own tables: those that were made last.
+    // The engine's own tables: the most recently created ones.
     let table = |name: &str| {
         let tables = libbpf_rs::query::MapInfoIter::default();
         let of_name = tables.filter(|table| table.name.to_str() == Some(name));
@@ -648,7 +652,8 @@ fn requests_whose_end_was_missed_are_forgotten() {
         libbpf_rs::MapHandle::from_map_id(last).unwrap()
     };
     let (flights, devices) = (table("flights"), table("devices"));
-    // Three of a CPU that does not exist, issued at boot, by `struct flight`; the device counts them.
+    // Three of a CPU that does not exist, issued at boot, by `struct flight`; the device counts
+    // them.
     let mut flight = vec![0; flights.value_size() as usize];
     flight[20..24].fill(0xff);
     for request in 1..=3u64 {
@@ -665,11 +670,11 @@ fn requests_whose_end_was_missed_are_forgotten() {
     }
 }
 
-/// In a process of its own, which may open few files.
+/// In a separate process, which may open few files.
 #[test]
-fn too_few_descriptors_are_said_with_their_limit() {
+fn too_few_descriptors_are_reported_with_their_limit() {
     const FEW: &str = "REVEILLE_TEST_FEW_DESCRIPTORS";
-    let test = "too_few_descriptors_are_said_with_their_limit";
+    let test = "too_few_descriptors_are_reported_with_their_limit";
     if std::env::var_os(FEW).is_some() {
         let device = BlockDevice {
             name: "sda".to_owned(),
@@ -697,8 +702,8 @@ fn too_few_descriptors_are_said_with_their_limit() {
     assert!(child.status.success(), "{child:?}");
 }
 
-/// How often the engine's threads, which are this process's, have run so far, by their names; `None`
-/// where one of them does not sleep.
+/// How often the engine's threads, which belong to this process, have run so far, by name; `None`
+/// if one of them does not sleep.
 fn runs_of_its_threads() -> Option<Vec<(String, String)>> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let mut runs = Vec::new();
@@ -718,8 +723,8 @@ fn runs_of_its_threads() -> Option<Vec<(String, String)>> {
 }
 
 #[test]
-fn without_requests_it_arms_no_timer_and_wakes_nobody() {
-    let test = "without_requests_it_arms_no_timer_and_wakes_nobody";
+fn without_requests_it_arms_no_timer_and_wakes_no_cpu() {
+    let test = "without_requests_it_arms_no_timer_and_wakes_no_cpu";
     let Some((_alone, reads)) = reads(test) else {
         return;
     };
@@ -729,7 +734,7 @@ fn without_requests_it_arms_no_timer_and_wakes_nobody() {
         let done = cpus.iter().map(|cpu| (cpu.timers, cpu.fired, cpu.notices));
         (done.collect::<Vec<_>>(), runs_of_its_threads())
     };
-    // Its threads have to be where they belong, and asleep.
+    // Its threads have to be on their CPUs, and asleep.
     let began = Instant::now();
     let before = loop {
         let now = done();
@@ -739,10 +744,10 @@ fn without_requests_it_arms_no_timer_and_wakes_nobody() {
         }
         assert!(began.elapsed() < PATIENCE, "its threads do not sleep");
     };
-    // CPUs sleep and wake, and others' requests come and go.
+    // CPUs sleep and wake, and other processes' requests are issued and completed.
     let child = in_another_process(|| (0..200).for_each(|number| reads.read_one(number)));
     let mut status = 0;
-    // SAFETY: waits for the child that was just made, into a local.
+    // SAFETY: waits for the child created above, into a local variable.
     assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
     for _ in 0..500 {
         std::thread::sleep(Duration::from_millis(1));
@@ -755,14 +760,14 @@ fn without_requests_it_arms_no_timer_and_wakes_nobody() {
 }
 
 #[test]
-fn the_cpu_that_takes_the_interrupt_is_kept_awake_no_longer_than_it_is_wanted() {
-    let test = "the_cpu_that_takes_the_interrupt_is_kept_awake_no_longer_than_it_is_wanted";
+fn the_interrupted_cpu_is_kept_awake_only_while_wanted() {
+    let test = "the_interrupted_cpu_is_kept_awake_only_while_wanted";
     let Some((_alone, reads)) = reads(test) else {
         return;
     };
     let reads = Arc::new(reads);
     for cpu in 0..=last_cpu() {
-        // Until it is known how late the thread comes, it is told where it comes much too late, too.
+        // With so short a lead the thread is late; until that is known it is notified all the same.
         let engine = Engine::start(&Settings {
             lead: Some(Duration::from_micros(2)),
             ..reads.settings()
@@ -793,30 +798,30 @@ fn the_cpu_that_takes_the_interrupt_is_kept_awake_no_longer_than_it_is_wanted() 
 }
 
 #[test]
-fn its_own_cost_is_told_for_each_request() {
-    let Some((_alone, reads)) = reads("its_own_cost_is_told_for_each_request") else {
+fn its_own_cost_is_reported_per_request() {
+    let Some((_alone, reads)) = reads("its_own_cost_is_reported_per_request") else {
         return;
     };
     let engine = Engine::start(&reads.settings()).unwrap();
     assert_eq!(engine.own_cost(|| {}).unwrap(), None);
     let own = engine.own_cost(|| (0..300).for_each(|number| reads.read_one(number)));
     match own.unwrap() {
-        // By what would be absurd on any machine; `make bench` has the figure.
+        // A limit that would be absurd on any machine; `make bench` has the figure.
         Some(own) => {
             assert!(own.ns > 10.0 && own.ns < 1e6, "{own:?}");
-            // Idle periods and switches are counted besides.
+            // Idle periods and context switches are counted as well.
             let share = own.at_requests_ns / own.ns;
             assert!((0.01..1.0).contains(&share), "{own:?}");
         }
         None => println!(
-            "skipped: its_own_cost_is_told_for_each_request: the kernel does not count how long \
+            "skipped: its_own_cost_is_reported_per_request: the kernel does not count how long \
              programs run"
         ),
     }
 }
 
 #[test]
-fn figures_out_of_range_are_refused() {
+fn settings_out_of_range_are_refused() {
     let device = BlockDevice {
         name: "sda".to_owned(),
         major: 8,
@@ -891,7 +896,7 @@ fn figures_out_of_range_are_refused() {
 }
 
 #[test]
-fn a_disk_that_is_not_there_is_said() {
+fn a_missing_disk_is_reported() {
     let root = Root::default();
     for bad in ["no-such-disk", "", "../sda", "/dev/../etc"] {
         match BlockDevice::named(&root, bad) {

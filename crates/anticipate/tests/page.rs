@@ -1,4 +1,4 @@
-//! A benchmark for people: its page, and its columns in the JSON.
+//! A benchmark for readers: its page, and its columns in the JSON.
 
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{
@@ -15,7 +15,7 @@ use reveille_show::{terminal, web};
 const IDLE_NS: [u64; 4] = [0, 300_000, 1_000_000, 100_000_000];
 const POLICIES: [Policy; 3] = [Policy::AsIs, Policy::NoSleep, Policy::Anticipate];
 
-/// One turn; sleep costs 14 µs but where nothing is between reads.
+/// One turn; sleep costs 14 µs except with no idle time between reads.
 fn turn(round: u32, point: usize, policy: Policy, power_w: Option<f64>) -> Turn {
     let noise = f64::from(round) * 150.0;
     let slept = if point == 0 { 0.0 } else { 14_000.0 };
@@ -149,7 +149,7 @@ fn a_terminal_shows_figures_without_intervals_and_shares_with_them() {
         short.contains("2.9 µs for a read, without idle time between, 2.51 µs of it"),
         "{short}"
     );
-    // Nobody measured the power.
+    // The power was not measured.
     assert!(
         !short.contains("power") && !short.contains("Differences"),
         "{short}"
@@ -194,7 +194,7 @@ fn the_page_has_latency_above_and_cost_below_over_the_same_idle_times() {
 }
 
 #[test]
-fn power_has_a_panel_of_its_own_where_it_is_known() {
+fn power_has_its_own_panel_if_known() {
     let panels = |html: &str| html.matches("class=\"panel\"").count();
     assert_eq!(
         panels(&page_of(&bench(Some(3.0)))),
@@ -203,7 +203,7 @@ fn power_has_a_panel_of_its_own_where_it_is_known() {
 }
 
 #[test]
-fn nothing_that_others_wrote_becomes_markup() {
+fn foreign_text_cannot_become_markup() {
     let html = page_of(&bench(None));
     for markup in [
         "<i>test",
@@ -236,7 +236,7 @@ fn a_benchmark_without_rounds_or_an_engine_still_makes_a_page() {
 }
 
 #[test]
-fn series_are_side_by_side() {
+fn several_results_are_side_by_side() {
     let mut series = bench(None);
     series.workload.kind = "accelerator".into();
     for (place, point) in series.points.iter_mut().enumerate() {
@@ -253,8 +253,8 @@ fn series_are_side_by_side() {
 }
 
 #[test]
-fn what_is_no_benchmark_gets_a_line() {
-    assert!(parse(b"[]").unwrap_err().contains("no bench.json"));
+fn a_file_that_is_no_benchmark_is_refused_in_one_line() {
+    assert!(parse(b"[]").unwrap_err().contains("not a bench.json"));
     let mut newer = bench(None);
     newer.about.schema_version = 99;
     let why = parse(&serde_json::to_vec(&newer).unwrap()).unwrap_err();

@@ -13,9 +13,9 @@ use reveille_kernel::Root;
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
-use crate::chosen;
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::flags;
+use crate::output_format::{Printed, To};
 use crate::value;
 
 /// Show which idle states may be allowed for a latency budget, and how to set that.
@@ -41,7 +41,7 @@ Columns:
   over       datapoints over the budget
   share ≤    upper bound of the share of wakes over the budget, with that confidence
 
-Exit codes: 0 with any answer, also that no state may stay; 3 where the setting cannot be written in
+Exit codes: 0 for any answer, even that no state is allowed; 3 where the setting cannot be written in
 the form that was asked for.")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
@@ -59,7 +59,7 @@ pub struct Args {
     /// Judge by the maximum that was seen: a maximum, and no guarantee
     #[arg(long, conflicts_with = "percentile")]
     max: bool,
-    /// How sure it has to be, per cent
+    /// Confidence, per cent
     #[arg(long, value_name = "PERCENT", default_value = "95")]
     confidence: Confidence,
     /// The latency to compare with the budget
@@ -68,7 +68,7 @@ pub struct Args {
     /// Print the setting in one form alone, ready for a file
     #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown", "full"])]
     form: Option<FormChoice>,
-    /// What becomes of the target residencies in --table
+    /// How --table sets target residencies
     #[arg(
         long,
         value_name = "RULE",
@@ -95,7 +95,7 @@ enum LatencyChoice {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ResidencyChoice {
-    /// They stay, unless the kernel's rules lift them
+    /// Keep them, unless the kernel requires larger ones
     Keep,
     /// The driver's ratio of residency to latency is kept
     Scale,
@@ -144,7 +144,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = match args.root.as_deref() {
         None => None,
         Some(folder) if folder == Path::new("/") => Some(Root::default()),
-        Some(folder) => Some(chosen::root(Some(folder))?),
+        Some(folder) => Some(flags::root(Some(folder))?),
     };
     let failed = |error| failure(&args, error);
     let machine = machine(&loaded, root.as_ref()).map_err(failed)?;

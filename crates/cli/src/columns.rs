@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_column_has_a_meaning_and_a_key_of_its_own() {
+    fn every_column_has_its_own_meaning_and_key() {
         for (command, _, tables) in commands() {
             for (list, headings) in tables {
                 let mut keys: Vec<_> = headings.iter().map(|heading| heading.key).collect();

@@ -8,17 +8,17 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
-use anyhow::Context;
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use reveille_kernel::{Inherited, RunAs};
+use reveille_kernel::{Error, Inherited, Result, RunAs};
+use reveille_watch::cost::{End, Ended};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
-use crate::exit::Failure;
 use crate::signals::{ending, not_ignored};
 
 /// Whose rights a user's command gets.
@@ -34,19 +34,19 @@ static INHERITED: OnceLock<Inherited> = OnceLock::new();
 impl As {
     /// # Errors
     /// A usage error where there is no such user, or only root could become one.
-    pub fn run_as(&self) -> anyhow::Result<RunAs> {
+    pub fn run_as(&self) -> Result<RunAs> {
         let inherited = INHERITED.get().cloned().unwrap_or_default();
-        Ok(RunAs::new(self.user.as_deref(), inherited)?)
+        RunAs::new(self.user.as_deref(), inherited)
     }
 }
 
 /// Descriptors for anything here: `cost --stacks` keeps a file open for each that a waker has mapped.
 const DESCRIPTORS: u64 = 65_536;
 
-/// Notes which descriptors the caller left open for a command, and how many it may have; then raises
+/// Records which descriptors the caller left open for a command, and how many it may have; then raises
 /// that limit for this process (it is often 1,024). The first call of `main`: what is opened later is
 /// this program's own, and no command gets it.
-pub fn note_inherited() {
+pub fn record_inherited_descriptors() {
     INHERITED.get_or_init(Inherited::at_start);
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
         // Where it is too low all the same, the work that needs more reports it.
@@ -74,6 +74,8 @@ enum State {
         spawning: JoinHandle<std::io::Result<std::process::Child>>,
     },
     Running(std::process::Child),
+    /// Its process number may be another's by now.
+    Ended(ExitStatus),
     Gone,
 }
 
@@ -82,10 +84,10 @@ impl Child {
     ///
     /// # Errors
     /// A usage error where there is no such program, or it may not be run: nothing was changed then.
-    pub fn prepare(argv: &[OsString], run_as: &RunAs) -> anyhow::Result<Self> {
+    pub fn prepare(argv: &[OsString], run_as: &RunAs) -> Result<Self> {
         let (name, arguments) = argv
             .split_first()
-            .ok_or_else(|| Failure::usage("no command is given after --"))?;
+            .ok_or_else(|| Error::Usage("no command is given after --".to_owned()))?;
         let mut command = Command::new(run_as.find(name)?);
         command.arg0(name).args(arguments);
         run_as.apply(&mut command);
@@ -101,13 +103,13 @@ impl Child {
     ///
     /// # Errors
     /// Where no process can be started.
-    pub fn prepare_command(mut command: Command, name: &str) -> anyhow::Result<Self> {
+    pub fn prepare_command(mut command: Command, name: &str) -> Result<Self> {
         // All but SIGCHLD are handed on. SIGTSTP and SIGCONT are not: they stop and continue both.
         let handed_on = ending().into_iter().chain(not_ignored([SIGWINCH]));
         let watched = handed_on.chain([SIGCHLD]);
-        let signals = SignalsInfo::<WithOrigin>::new(watched).context("signals")?;
-        let (waits, go) = std::io::pipe().context("pipe")?;
-        let (mut pid_from, pid_to) = std::io::pipe().context("pipe")?;
+        let signals = SignalsInfo::<WithOrigin>::new(watched).map_err(Error::system("signals"))?;
+        let (waits, go) = std::io::pipe().map_err(Error::system("pipe"))?;
+        let (mut pid_from, pid_to) = std::io::pipe().map_err(Error::system("pipe"))?;
         wait_before_exec(&mut command, waits, &go, pid_to);
         // std's spawn returns after the exec, so it has a thread of its own.
         let spawning = std::thread::spawn(move || {
@@ -121,7 +123,8 @@ impl Child {
             drop(go);
             let spawned = spawning.join().expect("spawning does not panic");
             let why = spawned.err().map_or_else(String::new, |e| e.to_string());
-            anyhow::bail!("{name}: cannot start a process: {why}");
+            let why = format!("{name}: cannot start a process: {why}");
+            return Err(Error::Failed(why));
         }
         Ok(Self {
             name: name.to_owned(),
@@ -132,7 +135,6 @@ impl Child {
     }
 
     /// Its process number, valid until it was waited for.
-    #[cfg(any(feature = "bpf", test))]
     pub fn pid(&self) -> u32 {
         self.pid
     }
@@ -141,40 +143,48 @@ impl Child {
     ///
     /// # Errors
     /// A usage error where the kernel does not take the program (such as a wrong format).
-    pub fn start(&mut self) -> anyhow::Result<()> {
+    pub fn start(&mut self) -> Result<()> {
         let State::Ready { mut go, spawning } = std::mem::replace(&mut self.state, State::Gone)
         else {
-            anyhow::bail!("{}: already started", self.name);
+            return Err(Error::Failed(format!("{}: already started", self.name)));
         };
         // Where it was killed while it waited, the spawn reports it.
         let _ = go.write_all(&[1]);
         drop(go);
         let spawned = spawning.join().expect("spawning does not panic");
         let child = spawned
-            .map_err(|error| Failure::usage(format!("{}: cannot be run: {error}", self.name)))?;
+            .map_err(|error| Error::Usage(format!("{}: cannot be run: {error}", self.name)))?;
         self.state = State::Running(child);
         Ok(())
     }
 
     /// Hands on the signals that came since the last call; how the command ended, if it has.
-    pub fn try_wait(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+    pub fn try_wait(&mut self) -> Result<Option<ExitStatus>> {
+        if let State::Ended(status) = self.state {
+            return Ok(Some(status));
+        }
         for signal in self.signals.pending() {
             hand_on(&signal, self.pid, &self.state);
         }
-        match &mut self.state {
-            State::Running(child) => Ok(child.try_wait().context("waiting for the command")?),
-            _ => anyhow::bail!("{}: does not run", self.name),
+        let State::Running(child) = &mut self.state else {
+            return Err(Error::Failed(format!("{}: does not run", self.name)));
+        };
+        let ended = child.try_wait();
+        let ended = ended.map_err(Error::system("waiting for the command"))?;
+        if let Some(status) = ended {
+            self.state = State::Ended(status);
         }
+        Ok(ended)
     }
 
     /// Waits for the command's end, handing on the signals that this program gets; its exit code,
     /// or 128 and the number of the signal that ended it, as in shells.
-    pub fn wait(mut self) -> anyhow::Result<ExitCode> {
+    pub fn wait(mut self) -> Result<ExitCode> {
         Ok(ExitCode::from(code(self.wait_status()?)))
     }
 
     /// As [`Child::wait`], with how it ended.
-    pub fn wait_status(&mut self) -> anyhow::Result<ExitStatus> {
+    pub fn wait_status(&mut self) -> Result<ExitStatus> {
         loop {
             if let Some(status) = self.try_wait()? {
                 return Ok(status);
@@ -185,6 +195,23 @@ impl Child {
                 hand_on(&signal, self.pid, &self.state);
             }
         }
+    }
+}
+
+impl End for Child {
+    fn start(&mut self) -> Result<()> {
+        self.start()
+    }
+
+    fn wait(&mut self, at_most: Option<Duration>) -> Result<Option<Ended>> {
+        let status = match at_most {
+            Some(time) => {
+                std::thread::sleep(time);
+                self.try_wait()?
+            }
+            None => Some(self.wait_status()?),
+        };
+        Ok(status.map(|_| Ended::WorkloadEnded))
     }
 }
 
@@ -243,7 +270,7 @@ fn wait_before_exec(command: &mut Command, waits: PipeReader, go: &PipeWriter, p
 mod tests {
     use std::path::PathBuf;
     use std::sync::{Mutex, MutexGuard, PoisonError};
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
@@ -267,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn the_commands_code_is_handed_on_and_a_signal_is_128_and_its_number() {
+    fn the_commands_exit_code_is_passed_on_and_a_signal_is_128_plus_its_number() {
         let _alone = alone();
         assert_eq!(ended("exit 0"), 0);
         assert_eq!(ended("exit 7"), 7);
@@ -276,7 +303,29 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_the_command_runs_before_it_is_started() {
+    fn how_a_command_ended_stays_known_and_its_number_gets_no_signal() {
+        let _alone = alone();
+        let mut child = Child::prepare(&shell("exit 7"), &RunAs::default()).unwrap();
+        End::start(&mut child).unwrap();
+        assert_eq!(
+            End::wait(&mut child, None).unwrap(),
+            Some(Ended::WorkloadEnded)
+        );
+        // Another process that got the number since.
+        let mut other = Command::new("sleep").arg("9").spawn().unwrap();
+        child.pid = other.id();
+        kill(Pid::this(), Signal::SIGUSR2).unwrap();
+        // Time for it to arrive, here and there.
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(code(child.wait_status().unwrap()), 7);
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(other.try_wait().unwrap().is_none());
+        other.kill().unwrap();
+        other.wait().unwrap();
+    }
+
+    #[test]
+    fn the_command_runs_nothing_before_it_is_started() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
@@ -295,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_was_not_started_is_ended_unrun() {
+    fn a_command_that_is_never_started_is_ended() {
         let _alone = alone();
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("ran");
@@ -311,9 +360,9 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_to_this_program_reaches_the_command_once() {
+    fn a_signal_reaches_the_command_once() {
         let _alone = alone();
-        // SIGUSR2 is used by this test alone.
+        // Only this test uses SIGUSR2.
         let script = "n=0; trap 'n=$((n+1))' USR2; trap 'exit $n' ALRM; echo ready; \
                       while :; do sleep 0.01; done";
         let mut command = Command::new("sh");
@@ -323,7 +372,7 @@ mod tests {
         child.start().unwrap();
         ready.read_exact(&mut [0; 6]).unwrap();
         kill(Pid::this(), Signal::SIGUSR2).unwrap();
-        // Time for it to arrive, and for a second one if there were one.
+        // Time for it to arrive, and for an erroneous second one.
         let until = Instant::now() + Duration::from_millis(300);
         while Instant::now() < until {
             assert!(child.try_wait().unwrap().is_none());
@@ -334,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_run_is_refused_before_anything_is_changed() {
+    fn a_command_that_cannot_run_is_refused_before_any_change() {
         let refused = |name: &str| {
             let error = Child::prepare(&[name.into()], &RunAs::default())
                 .err()
@@ -349,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_the_kernel_does_not_take_is_said_when_it_starts() {
+    fn a_file_that_the_kernel_rejects_is_reported_at_the_start() {
         let _alone = alone();
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();

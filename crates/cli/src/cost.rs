@@ -1,105 +1,108 @@
 //! `reveille cost`: follows a workload's wake-ups, and shows what waiting for sleeping CPUs costs it.
 
 mod args;
-#[cfg(feature = "bpf")]
-mod follow;
-#[cfg_attr(not(feature = "bpf"), allow(dead_code))]
-pub(crate) mod subject;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 use reveille_advise::MachineResult;
-use reveille_kernel::interrupts::Interrupts;
-use reveille_kernel::{Identity, Idle, Root, requests};
+use reveille_kernel::workload::Subject;
+use reveille_kernel::{Idle, Root};
 use reveille_results::kept;
 use reveille_results::output::{Existing, Folder};
-use reveille_watch::cost::{About, Cost, Ended, FILE, show};
+use reveille_show::progress::Bar;
+use reveille_watch::cost::{
+    self, DEFAULT_DURATION, Ended, FILE, Followed, Measured, Options, Present, show,
+};
 
-use crate::chosen;
-use crate::exit;
-use crate::printed::{To, kept_in};
+use crate::command::Child;
+use crate::output_format::To;
+use crate::{exit, flags, signals};
 pub use args::Args;
-#[cfg(feature = "bpf")]
-use follow::follow;
+
+/// The folded stacks, beside cost.json.
+const STACKS: &str = "stacks.folded";
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
-    let idle = Idle::read(&root)?;
     let measured = match &args.result {
-        Some(folder) => Some((
-            folder.display().to_string(),
-            MachineResult::description(folder, &idle)?.0,
-        )),
+        Some(folder) => {
+            let description = MachineResult::description(folder, &Idle::read(&root)?)?.0;
+            Some((folder.display().to_string(), description))
+        }
         None => None,
     };
-    let files = if args.stacks {
-        &[FILE, STACKS][..]
-    } else {
-        &[FILE]
+    let files = match args.stacks {
+        true => &[FILE, STACKS][..],
+        false => &[FILE],
     };
-    let out = chosen::output_folder(args.out.as_deref(), files)?;
-    let started = SystemTime::now();
-    let followed = follow(&args, &idle)?;
-    let cost = Cost::of(
-        &followed.tallies,
-        About {
-            subject: reveille_watch::cost::Subject {
-                tool: kept::tool(),
-                started: kept::instant(started),
-                command_line: kept::command_line(),
-                workload: followed.workload,
-                ended: followed.ended,
-                machine: Identity::read(&root),
-                driver: idle.driver.clone(),
-                governor: idle.governor.clone(),
-            },
-            honours_requests: requests::honoured(&idle),
-            interrupts: Interrupts::read(&root),
-            measured,
-        },
-    );
-    let kept = match &out {
-        Some(out) => keep(out, &cost, followed.stacks.as_deref()),
-        None => Ok(()),
+    let out = flags::output_folder(args.out.as_deref(), files)?;
+    let (followed, code) = match args.command.is_empty() {
+        true => present(&args, &root, measured)?,
+        false => command(&args, &root, measured)?,
     };
-    // It is printed even if it could not be kept.
-    let folder = out.as_ref().filter(|_| kept.is_ok());
-    let mut sheet = show::sheet(&cost);
-    if let Some(folder) = folder {
-        kept_in(folder, &mut sheet);
+    if followed.unopened_files > 0 {
+        exit::say(show::unopened(followed.unopened_files));
     }
+    let kept = out.map(|out| keep(&out, &followed));
+    let cost = followed.cost;
     // A command's standard output is its own.
     let to = match args.command.is_empty() {
         true => To::Output,
         false => To::Error,
     };
-    let printed = args.printed.print(&cost, &sheet, to);
-    kept?;
-    exit::reader_may_leave(printed)?;
-    if cost.wakeups == 0 && args.command.is_empty() && followed.ended != Ended::Interrupted {
-        anyhow::bail!(
-            "no wake-up was seen: {} ran without a pause, or not at all",
-            cost.subject.workload
-        );
+    args.printed
+        .print_kept(&cost, show::sheet(&cost), kept.transpose(), to)?;
+    if cost.wakeups == 0 && args.command.is_empty() && cost.subject.ended != Ended::Interrupted {
+        anyhow::bail!("{}", show::nothing(&cost));
     }
-    Ok(followed.code)
+    Ok(code)
 }
 
-#[cfg(not(feature = "bpf"))]
-fn follow(_: &Args, _: &Idle) -> anyhow::Result<args::Followed> {
-    Err(reveille_kernel::Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into()).into())
+/// Follows a command until it ends, or its time is up; its exit code.
+fn command(args: &Args, root: &Root, measured: Measured) -> anyhow::Result<(Followed, ExitCode)> {
+    let mut child = Child::prepare(&args.command, &args.user.run_as()?)?;
+    let subject = Subject::of_command(&args.command, child.pid());
+    let options = Options {
+        subject: &subject,
+        duration: args.duration,
+        stacks: args.stacks,
+        measured,
+    };
+    let followed = cost::run(root, options, &mut child, None)?;
+    Ok((followed, child.wait()?))
 }
 
-/// The folded stacks, beside cost.json.
-const STACKS: &str = "stacks.folded";
+/// Follows what runs already.
+fn present(args: &Args, root: &Root, measured: Measured) -> anyhow::Result<(Followed, ExitCode)> {
+    let subject = &match (args.pid, &args.cgroup) {
+        (Some(pid), _) => Subject::of_process(root, pid)?,
+        (None, Some(cgroup)) => Subject::of_cgroup(root, cgroup)?,
+        (None, None) => Subject::all(),
+    };
+    let stop = &*signals::stop()?;
+    let mut end = Present {
+        root,
+        subject,
+        stop,
+    };
+    let options = Options {
+        subject,
+        duration: args.duration.or(Some(DEFAULT_DURATION)),
+        stacks: args.stacks,
+        measured,
+    };
+    let followed = cost::run(root, options, &mut end, Some(&Bar::new()))?;
+    let code = match followed.cost.subject.ended {
+        Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
+        Ended::Completed | Ended::WorkloadEnded => ExitCode::SUCCESS,
+    };
+    Ok((followed, code))
+}
 
-fn keep(out: &Folder, cost: &Cost, stacks: Option<&str>) -> anyhow::Result<()> {
-    if let Some(stacks) = stacks {
+fn keep(out: &Folder, followed: &Followed) -> reveille_results::Result<PathBuf> {
+    if let Some(stacks) = &followed.stacks {
         out.write(STACKS, Existing::Stays, stacks.as_bytes())?;
     }
-    let mut json = serde_json::to_vec_pretty(cost)?;
-    json.push(b'\n');
-    out.write(FILE, Existing::Stays, &json)?;
-    Ok(())
+    kept::write_pretty(&followed.cost, FILE, out)
 }

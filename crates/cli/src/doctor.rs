@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_says_what_it_costs_and_what_brings_it() {
+    fn a_missing_feature_has_its_cost_and_its_remedy() {
         let text = shown(&[feature("BTF", Presence::No("no file".into()))]);
         assert!(text.contains("  no   BTF  no file\n"), "{text}");
         assert!(text.contains("effect: it costs this\n") && text.contains("remedy: that"));
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_is_told_what_root_would_add_and_root_is_not() {
+    fn a_user_sees_what_root_would_add_and_root_does_not() {
         let denied = shown(&[feature(
             "tracing programs",
             Presence::Denied("refused".into()),
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_keep_to_the_width_of_a_terminal() {
+    fn lines_fit_the_terminal() {
         let long = "word ".repeat(90);
         let text = shown(&[feature("a name of some length", Presence::No(long))]);
         assert!(

@@ -132,7 +132,7 @@ pub fn reader_may_leave(written: io::Result<()>) -> io::Result<()> {
 
 /// A statement of what is set that could not be written. Nobody would know of the setting, so it is
 /// undone, and that is a failure, though only the reader went away.
-pub fn unsaid(error: io::Error) -> anyhow::Error {
+pub fn statement_not_written(error: io::Error) -> anyhow::Error {
     Failure::of(
         1,
         format!("standard output: {error}; the settings are restored"),
@@ -162,7 +162,7 @@ fn code(error: &anyhow::Error) -> u8 {
 }
 
 /// The error and its causes; a cause whose words the error before it holds already is left out.
-fn one_line(error: &anyhow::Error) -> String {
+pub fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error
         .chain()
@@ -183,14 +183,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_result_that_is_not_there_is_wrong_use() {
+    fn a_missing_result_is_wrong_use() {
         let error = reveille_results::open("/nonexistent").unwrap_err();
         assert_eq!(code(&error.into()), USAGE);
         assert_eq!(code(&anyhow::anyhow!("a full disk")), 1);
     }
 
     #[test]
-    fn claps_words_are_one_line_and_keep_their_tip() {
+    fn claps_message_is_one_line_with_its_tip() {
         let rendered = "error: unexpected argument '--sate' found\n\n  tip: a similar argument \
                         exists: '--state'\n\nUsage: reveille measure --state <NAME>\n\nFor more \
                         information, try '--help'.\n";
@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_said_with_its_place() {
+    fn a_full_disk_is_reported_with_its_path() {
         let full = || anyhow::Error::new(std::io::Error::from_raw_os_error(28));
         assert_eq!(place(&full()), "standard output: ");
         assert_eq!(place(&full().context("result/cost.json")), "");
     }
 
     #[test]
-    fn a_cause_is_said_once() {
+    fn a_cause_is_reported_once() {
         let cause = std::io::Error::from_raw_os_error(2);
         let words = format!("/sys/x: {cause}");
         let error = anyhow::Error::new(cause)

@@ -24,7 +24,7 @@ pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
     result: PathBuf,
 
-    /// As CSV (the only format so far, and required so that scripts stay right)
+    /// Write CSV (required; the only format so far)
     #[arg(long, required = true)]
     csv: bool,
 

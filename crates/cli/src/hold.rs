@@ -10,10 +10,10 @@ use reveille_advise::{MachineResult, show};
 use reveille_kernel::{Idle, Journal, journal};
 use reveille_results::statistics::Percentile;
 
-use crate::chosen;
 use crate::command::As;
-use crate::printed::{Printed, To};
-use crate::until::Until;
+use crate::flags;
+use crate::held::Until;
+use crate::output_format::{Printed, To};
 use crate::value::{self, CpuList};
 
 /// Hold a bound on wake latency while a command runs.
@@ -82,9 +82,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let root = chosen::root(args.root.as_deref())?;
+    let root = flags::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
-    let cpus = chosen::cpus(&idle, args.cpu.as_ref())?;
+    let cpus = flags::cpus(&idle, args.cpu.as_ref())?;
     let result = match &args.result {
         Some(result) => Some(MachineResult::open(result, &idle, args.percentile)?),
         None => None,

@@ -8,12 +8,12 @@ use reveille_advise::show;
 use reveille_kernel::limits::{self, Limit, Plan};
 use reveille_kernel::{Idle, Journal, journal};
 
-use crate::chosen;
 use crate::command::As;
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::flags;
+use crate::held::Until;
+use crate::output_format::{Printed, To};
 use crate::restore;
-use crate::until::Until;
 use crate::value::{self, CpuList};
 
 /// Disable idle states while a command runs, or until `reveille restore`.
@@ -64,9 +64,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let root = chosen::root(args.root.as_deref())?;
+    let root = flags::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
-    let cpus = chosen::cpus(&idle, args.cpu.as_ref())?;
+    let cpus = flags::cpus(&idle, args.cpu.as_ref())?;
     let limit = match args.deepest {
         Some(name) => Limit::Deepest(name),
         None => Limit::Disable(args.disable),
@@ -88,7 +88,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         limits::apply(&mut journal, &plan.settings)?;
         // First: a limit that could not be reported is not kept.
         if let Err(error) = print("Kept until `reveille restore` or the next boot.") {
-            return restore::at_the_end(journal, Err(exit::unsaid(error)));
+            return restore::at_the_end(journal, Err(exit::statement_not_written(error)));
         }
         journal.keep()?;
         return Ok(ExitCode::SUCCESS);

@@ -5,21 +5,22 @@
 
 mod advise;
 mod anticipate;
-mod chosen;
 mod columns;
 mod command;
-mod compared;
+mod comparison;
 mod cost;
 mod doctor;
 mod exit;
 mod export;
+mod flags;
+mod held;
 mod hold;
 mod limit;
 mod manual;
 mod measure;
 mod model;
+mod output_format;
 mod path;
-mod printed;
 mod report;
 mod restore;
 mod resume;
@@ -27,7 +28,6 @@ mod signals;
 mod states;
 mod top;
 mod trial;
-mod until;
 mod value;
 
 use std::process::ExitCode;
@@ -97,7 +97,7 @@ fn silence_caught_panics() {
 }
 
 fn main() -> ExitCode {
-    command::note_inherited();
+    command::record_inherited_descriptors();
     silence_caught_panics();
     if let Err(error) = signals::survive_file_size_limit() {
         return exit::report(&error);

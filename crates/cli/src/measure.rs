@@ -8,14 +8,14 @@ use clap::ValueEnum;
 use reveille_kernel::interrupts;
 use reveille_kernel::{Identity, Idle, IdleState, Root, journal};
 use reveille_measure::{Distances, Options, Protocol, Recorder};
-use reveille_results::description::{Description, Ended, Probe};
+use reveille_results::description::{Ended, Probe};
 use reveille_results::output::Folder;
 use reveille_results::{ResultFolder, show};
 use reveille_show::parse;
 
-use crate::chosen::{default_folder, naming};
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::flags::{default_folder, naming};
+use crate::output_format::{Printed, To};
 use crate::signals;
 use crate::value;
 
@@ -40,7 +40,7 @@ pub struct Args {
     /// The CPU to measure [default: the one that serves the fewest interrupts]
     #[arg(long, value_name = "N")]
     cpu: Option<u32>,
-    /// How the waking is seen [default: bpf where it can be had]
+    /// How wake-ups are recorded [default: bpf if available]
     #[arg(long, value_name = "PROBE")]
     probe: Option<ProbeChoice>,
     /// What wakes the CPU; several are measured in turn
@@ -126,7 +126,10 @@ enum ProtocolChoice {
 
 fn parse_distances(text: &str) -> Result<Distances, String> {
     let (min, max) = text.split_once("..").unwrap_or((text, text));
-    let ns = |text| Ok::<_, String>(parse::time(text, "100us")?.as_nanos() as u64);
+    let ns = |text| {
+        let ns = parse::time(text, "100us")?.as_nanos();
+        Ok::<_, String>(u64::try_from(ns).unwrap_or(u64::MAX))
+    };
     Distances::new(ns(min)?, ns(max)?).map_err(|error| error.to_string())
 }
 
@@ -155,7 +158,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => match crate::report::beside(&folder) {
             Ok(report) => Some(report),
             Err(error) => {
-                exit::say(format_args!("no report: {error:#}"));
+                exit::say(format_args!("no report: {}", exit::one_line(&error)));
                 None
             }
         },
@@ -167,7 +170,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     exit::reader_may_leave(args.printed.print(&description, &sheet, To::Output))?;
     if description.counts.kept == 0 && outcome.ended == Ended::Completed {
-        anyhow::bail!("{}", why_none(&description));
+        anyhow::bail!("{}", show::nothing(&description));
     }
     Ok(match outcome.ended {
         Ended::Completed => ExitCode::SUCCESS,
@@ -195,28 +198,6 @@ fn recorder(args: &Args, machine: Identity, options: &Options) -> anyhow::Result
     Ok(Recorder::new(folder, name, machine, started, options))
 }
 
-/// Why a run that went to its end has no datapoint.
-fn why_none(description: &Description) -> String {
-    let (counts, cpu) = (&description.counts, description.settings.cpu_name());
-    if counts.launched == 0 {
-        return format!(
-            "no datapoint: nothing was launched on {cpu}; `reveille doctor` shows what this \
-             machine can do"
-        );
-    }
-    let dropped: Vec<_> = counts
-        .dropped
-        .iter()
-        .map(|(reason, count)| format!("{reason} {count}"))
-        .collect();
-    format!(
-        "no datapoint: each of {} launches on {cpu} was dropped ({}); choose an idle CPU with \
-         --cpu",
-        counts.launched,
-        dropped.join(", ")
-    )
-}
-
 fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
     let sweep = args.protocol == ProtocolChoice::Sweep;
     let is_for_a_sweep = args.sweep_datapoints.is_some() || args.sweep_factor.is_some();
@@ -226,7 +207,13 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
         ));
     }
     let cpu = args.cpu.map_or_else(|| quiet_cpu(root, idle), Ok)?;
-    let least = if sweep { 300_000 } else { 100_000 };
+    let protocol = match sweep {
+        false => Protocol::Random,
+        true => Protocol::Sweep {
+            datapoints: args.sweep_datapoints.unwrap_or(SWEEP_DATAPOINTS),
+            factor: args.sweep_factor.unwrap_or(SWEEP_FACTOR),
+        },
+    };
     let goal_is_given = args.datapoints.is_some() || sweep;
     let deepest = match (&args.state, args.each_state) {
         (Some(state), _) => vec![state.clone()],
@@ -243,18 +230,11 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
         datapoints: args.datapoints,
         duration: args
             .duration
-            .or((!goal_is_given).then_some(Duration::from_secs(30))),
-        distances: match args.distance {
-            Some(distances) => distances,
-            None => Distances::new(least, 8_000_000)?,
-        },
-        protocol: match sweep {
-            false => Protocol::Random,
-            true => Protocol::Sweep {
-                datapoints: args.sweep_datapoints.unwrap_or(SWEEP_DATAPOINTS),
-                factor: args.sweep_factor.unwrap_or(SWEEP_FACTOR),
-            },
-        },
+            .or((!goal_is_given).then_some(Options::DEFAULT_DURATION)),
+        distances: args
+            .distance
+            .unwrap_or_else(|| protocol.default_distances()),
+        protocol,
         deepest,
         offline_others: args.offline_others,
         seed: args.seed,
@@ -302,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_source_that_is_named_twice_is_measured_once() {
+    fn a_repeated_source_is_measured_once() {
         use SourceChoice::{Remote, Timer};
         assert_eq!(sources(&[Remote, Timer, Remote]), ["remote", "timer"]);
     }

@@ -73,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 "{file}: makes a page of its own, without other results and without --filter"
             )));
         }
-        let text = fs::read(&file).with_context(|| file.display().to_string())?;
+        let text = fs::read(&file).map_err(reveille_kernel::Error::at(&file))?;
         let html = page(&text, args.title.as_deref())
             .map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
         write(&output, &html)?;
@@ -266,7 +266,7 @@ pub fn page_file(path: &Path, option: &str, naming: Naming) -> anyhow::Result<Ou
         return Ok(output);
     }
     Err(Failure::usage(format!(
-        "{}: exists and is no page of reveille; choose another file with {option}",
+        "{}: exists and is not a page of reveille; choose another file with {option}",
         path.display()
     )))
 }
@@ -277,6 +277,13 @@ fn write(output: &OutputFile, html: &str) -> anyhow::Result<()> {
         writeln!(terminal::data(), "{}", output.path().display())?;
     }
     Ok(())
+}
+
+/// Adds the fact where a page is that was written beside what is printed.
+pub fn name_page(page: Option<&OutputFile>, sheet: &mut Sheet<'_>) {
+    if let Some(page) = page {
+        sheet.fact("Page", page.path().display().to_string());
+    }
 }
 
 pub fn write_page(output: &OutputFile, html: &str) -> anyhow::Result<()> {

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 use reveille_kernel::Idle;
 use reveille_watch::states::{States, show};
 
-use crate::chosen;
-use crate::printed::{Printed, To};
+use crate::flags;
+use crate::output_format::{Printed, To};
 use crate::value::{self, CpuList};
 
 /// Show the CPUs' idle states: the driver's figures, what is allowed, and how each was used.
@@ -43,9 +43,9 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let root = chosen::root(args.root.as_deref())?;
+    let root = flags::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
-    let cpus = chosen::cpus(&idle, args.cpu.as_ref())?;
+    let cpus = flags::cpus(&idle, args.cpu.as_ref())?;
     let states = States::of(&root, idle, &cpus);
     args.printed
         .print(&states, &show::sheet(&states), To::Output)?;

@@ -26,8 +26,8 @@ Examples:
   sudo reveille top --json --count 60 > minute.jsonl  an object a line
   sudo reveille top --csv --interval 10s > day.csv
 
-Ends with q, Ctrl-C, SIGTERM or the terminal; the exit code is then 0. Without colour by NO_COLOR,
-in ASCII where the locale is not UTF-8.")]
+Ends with q, Ctrl-C, SIGTERM or the terminal; the exit code is then 0. NO_COLOR disables colour;
+without a UTF-8 locale the view is ASCII.")]
 pub struct Args {
     /// Refresh after this time: 100ms or longer
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::interval)]

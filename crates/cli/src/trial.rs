@@ -18,11 +18,11 @@ use reveille_trial::workload::{
 };
 
 use crate::command::As;
-use crate::compared::{self, Kept};
+use crate::comparison::{self, Kept};
 use crate::exit::Failure;
-use crate::printed::To;
+use crate::output_format::To;
 use crate::value;
-use crate::{chosen, exit, signals};
+use crate::{exit, flags, signals};
 
 /// Run one workload under several idle settings and compare.
 ///
@@ -123,7 +123,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(address) = args.serve {
         return serve(address);
     }
-    let machine = Machine::read(chosen::root(args.root.as_deref())?)?;
+    let machine = Machine::read(flags::root(args.root.as_deref())?)?;
     let wanted = Wanted {
         bounds_us: args.latency.clone(),
         given: args.setting.clone(),
@@ -138,7 +138,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let out = args.kept.folder(FILE)?;
     let mut notes = planned.notes;
-    notes.extend(compared::held_by_others("setting"));
+    notes.extend(comparison::held_by_others("setting"));
     let mut workload = workload(&args)?;
     let stop = signals::stop()?;
     let started = SystemTime::now();
@@ -147,7 +147,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         settle_s: args.settle.as_secs_f64(),
         seed: args.seed,
     };
-    let ran = compared::with_bar(args.rounds, |progress| {
+    let ran = comparison::with_bar(args.rounds, |progress| {
         run::run(
             &machine,
             &settings,

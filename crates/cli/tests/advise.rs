@@ -12,7 +12,7 @@ use made_up::result_of;
 use program::{as_nobody, reveille, run};
 use serde_json::{Value, json};
 
-/// A result on disk: 3000 wakes out of each of C1 (3 µs), C1E (30 µs) and C6 (90 µs).
+/// A result on disk: 3000 wakes from each of C1 (3 µs), C1E (30 µs) and C6 (90 µs).
 fn result(folder: &Path) -> PathBuf {
     let states = [(1, "C1", 3), (2, "C1E", 30), (3, "C6", 90)];
     result_of(
@@ -51,7 +51,7 @@ fn the_answer_has_the_evidence_the_bound_the_cost_and_every_form() {
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
-    // A rule or a path cannot be wrapped; all else fits a terminal.
+    // A rule or a path cannot be wrapped; everything else fits a terminal.
     let wide = text.lines().filter(|line| line.chars().count() > 80);
     assert!(
         wide.clone().all(|line| line.contains("ACTION==")),
@@ -97,7 +97,7 @@ fn a_form_alone_is_ready_for_a_file() {
 }
 
 #[test]
-fn no_setting_is_printed_where_nothing_can_be_said() {
+fn no_setting_is_printed_without_a_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let result = result_of(folder.path(), &[(3, "C6", 90, 3000)]);
     let text = printed(&result, &["--budget", "50us"]);
@@ -124,7 +124,7 @@ fn no_setting_is_printed_where_nothing_can_be_said() {
 }
 
 #[test]
-fn a_machine_of_other_states_is_refused() {
+fn a_machine_with_other_states_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let machine = folder.path().join("machine");
     let cpuidle = machine.join("sys/devices/system/cpu/cpu0/cpuidle");
@@ -139,7 +139,7 @@ fn a_machine_of_other_states_is_refused() {
     let csv = folder.path().join("alone.csv");
     std::fs::write(&csv, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
     let root = machine.to_str().unwrap();
-    // With a table of its own, and with none.
+    // With a table of its own, and without.
     for result in [result(folder.path()), csv] {
         let ended = run(&mut advise(&result, &["--budget", "50us", "--root", root]));
         assert_eq!(ended.code, 2, "{}", ended.stderr);
@@ -154,7 +154,7 @@ fn a_machine_of_other_states_is_refused() {
 }
 
 #[test]
-fn a_driver_that_takes_no_table_is_given_none() {
+fn a_driver_that_takes_no_table_gets_none() {
     let folder = tempfile::tempdir().unwrap();
     let result = result(folder.path());
     let file = result.join("result.json");
@@ -176,7 +176,7 @@ fn a_driver_that_takes_no_table_is_given_none() {
 }
 
 #[test]
-fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
+fn a_state_forbidden_for_lack_of_datapoints_is_reported_beside_a_form() {
     let folder = tempfile::tempdir().unwrap();
     let flags = [
         "--budget",
@@ -194,7 +194,7 @@ fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
     let said = String::from_utf8_lossy(&output.stdout);
     assert_eq!(said, "intel_idle.max_cstate=1\n");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("for want of datapoints"), "{said}");
+    assert!(said.contains("too few datapoints"), "{said}");
 
     let text = printed(&result(&folder.path().join("again")), &flags[..4]);
     // ln 0.05 / ln (1 - 1/10 000), rounded up.
@@ -202,9 +202,10 @@ fn what_is_forbidden_for_want_of_datapoints_is_said_beside_a_form() {
 }
 
 #[test]
-fn the_run_that_would_do_is_named_whatever_the_poll_state_shows() {
+fn the_sufficient_run_is_named_whatever_the_poll_state_shows() {
     let folder = tempfile::tempdir().unwrap();
-    // By this one wake POLL could be shown by no further datapoint, but it is allowed anyway.
+    // After this one wake no number of further datapoints would prove POLL, but it is always
+    // allowed.
     let wakes = [
         (0, "POLL", 1, 804),
         (0, "POLL", 4404, 1),
@@ -216,7 +217,7 @@ fn the_run_that_would_do_is_named_whatever_the_poll_state_shows() {
 }
 
 #[test]
-fn the_interrupt_latency_is_judged_where_it_is_asked_for() {
+fn interrupt_latency_is_judged_on_request() {
     let folder = tempfile::tempdir().unwrap();
     let result = result(folder.path());
     let flags = ["--budget", "30us", "--form", "limit"];
@@ -226,7 +227,7 @@ fn the_interrupt_latency_is_judged_where_it_is_asked_for() {
 }
 
 #[test]
-fn another_tools_result_is_judged_and_takes_its_table_from_a_machine() {
+fn another_tools_result_is_judged_with_a_machines_table() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("datapoints.csv");
     let mut text = "LDist,SilentTime,WakeLatency,ReqCState,CPUFreq\n".to_owned();
@@ -279,7 +280,7 @@ fn another_tools_result_is_judged_and_takes_its_table_from_a_machine() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
+fn invalid_arguments_get_one_line_and_exit_code_2() {
     let folder = tempfile::tempdir().unwrap();
     let result = result(folder.path());
     for (flags, word) in [
@@ -327,7 +328,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2() {
 }
 
 #[test]
-fn a_setting_that_a_form_cannot_say_is_exit_code_3() {
+fn a_setting_that_a_form_cannot_express_is_exit_code_3() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("alone.csv");
     std::fs::write(&csv, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
@@ -336,7 +337,7 @@ fn a_setting_that_a_form_cannot_say_is_exit_code_3() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let folder = tempfile::tempdir().unwrap();
     let mut child = advise(&result(folder.path()), &["--budget", "50us"])
         .stdout(Stdio::piped())
@@ -367,7 +368,7 @@ fn advice_needs_no_root() {
 }
 
 #[test]
-fn what_this_kernel_measures_can_be_advised_on() {
+fn advice_works_on_a_measurement_of_this_kernel() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("measured");
     let load = load::Load::begin();
@@ -383,10 +384,10 @@ fn what_this_kernel_measures_can_be_advised_on() {
     ]);
     let ended = run(&mut measure);
     if let (true, Some(why)) = (ended.code != 0, load.busy()) {
-        return println!("skipped: what_this_kernel_measures_can_be_advised_on: {why}");
+        return println!("skipped: advice_works_on_a_measurement_of_this_kernel: {why}");
     }
     assert_eq!(ended.code, 0, "{}", ended.stderr);
-    // A second is enough for every wake on the busiest machine; ln 0.05 / ln 0.6 = 5.9.
+    // A second exceeds every wake on the busiest machine; ln 0.05 / ln 0.6 = 5.9.
     let flags = ["--budget", "1s", "--percentile", "60", "--json"];
     let json: Value = serde_json::from_str(&printed(&out, &flags)).unwrap();
     for state in json["states"].as_array().unwrap() {

@@ -15,7 +15,7 @@ use program::{as_nobody, reveille, run};
 use reveille_expect::{Refusal, Served, Waker};
 use serde_json::Value;
 
-/// What is waited for comes within this, on a machine however busy.
+/// The longest wait for an expected event, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[test]
@@ -49,20 +49,20 @@ fn bad_input_gets_one_line() {
 }
 
 #[test]
-fn without_the_right_it_says_what_to_do() {
+fn without_permission_it_names_the_remedy() {
     let Some((_folder, mut command)) = as_nobody() else {
-        println!("skipped: without_the_right_it_says_what_to_do: it takes root to leave root");
+        println!("skipped: without_permission_it_names_the_remedy: it takes root to leave root");
         return;
     };
     let disks = reveille_anticipate::BlockDevice::all(&reveille_kernel::Root::default());
     if disks.is_empty() {
-        println!("skipped: without_the_right_it_says_what_to_do: there is no disk here");
+        println!("skipped: without_permission_it_names_the_remedy: there is no disk here");
         return;
     }
     complains(command.args(["anticipate", "--duration", "1s"]), 3, "root");
 }
 
-/// `None`, with a word, where nothing can be anticipated.
+/// `None`, with a message, if anticipation is unavailable.
 fn socket(test: &str) -> Option<(tempfile::TempDir, String)> {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket").display().to_string();
@@ -77,7 +77,7 @@ fn socket(test: &str) -> Option<(tempfile::TempDir, String)> {
     }
 }
 
-/// Ends with the test, however that ends.
+/// Ends with the test, whatever its outcome.
 struct Running(Child);
 
 impl Drop for Running {
@@ -87,8 +87,8 @@ impl Drop for Running {
     }
 }
 
-/// An engine at work, until it is told to end.
-fn begun(socket: &str, flags: &[&str]) -> Running {
+/// A running engine, until it is stopped.
+fn started(socket: &str, flags: &[&str]) -> Running {
     let mut engine = reveille()
         .args(["anticipate", "--socket", socket])
         .args(flags)
@@ -105,8 +105,8 @@ fn begun(socket: &str, flags: &[&str]) -> Running {
 }
 
 #[test]
-fn it_says_what_it_did_and_leaves_no_socket() {
-    let Some((_folder, socket)) = socket("it_says_what_it_did_and_leaves_no_socket") else {
+fn it_reports_its_statistics_and_leaves_no_socket() {
+    let Some((_folder, socket)) = socket("it_reports_its_statistics_and_leaves_no_socket") else {
         return;
     };
     let flags = [
@@ -126,8 +126,8 @@ fn it_says_what_it_did_and_leaves_no_socket() {
 }
 
 #[test]
-fn its_statistics_can_be_pasted_into_an_issue() {
-    let Some((_folder, socket)) = socket("its_statistics_can_be_pasted_into_an_issue") else {
+fn its_markdown_statistics_fit_an_issue() {
+    let Some((_folder, socket)) = socket("its_markdown_statistics_fit_an_issue") else {
         return;
     };
     let flags = ["anticipate", "--duration", "100ms", "--markdown"];
@@ -139,8 +139,8 @@ fn its_statistics_can_be_pasted_into_an_issue() {
 }
 
 #[test]
-fn with_an_interval_it_says_so_line_by_line() {
-    let Some((_folder, socket)) = socket("with_an_interval_it_says_so_line_by_line") else {
+fn with_an_interval_it_reports_line_by_line() {
+    let Some((_folder, socket)) = socket("with_an_interval_it_reports_line_by_line") else {
         return;
     };
     let mut flags = vec!["anticipate", "--duration", "3s", "--json"];
@@ -158,11 +158,11 @@ fn with_an_interval_it_says_so_line_by_line() {
 }
 
 #[test]
-fn a_second_one_leaves_the_first_its_socket() {
-    let Some((_folder, socket)) = socket("a_second_one_leaves_the_first_its_socket") else {
+fn a_second_engine_leaves_the_first_its_socket() {
+    let Some((_folder, socket)) = socket("a_second_engine_leaves_the_first_its_socket") else {
         return;
     };
-    let mut first = begun(&socket, &[]);
+    let mut first = started(&socket, &[]);
     complains(
         reveille().args(["anticipate", "--socket", &socket]),
         3,
@@ -182,12 +182,12 @@ fn a_second_one_leaves_the_first_its_socket() {
 }
 
 #[test]
-fn applications_may_ask_for_what_the_budget_allows() {
-    let Some((_folder, socket)) = socket("applications_may_ask_for_what_the_budget_allows") else {
+fn applications_may_request_what_the_budget_allows() {
+    let Some((_folder, socket)) = socket("applications_may_request_what_the_budget_allows") else {
         return;
     };
-    let _engine = begun(&socket, &["--budget", "4%"]);
-    // Where the machine is busy the engine may answer too late for one who waits a second.
+    let _engine = started(&socket, &["--budget", "4%"]);
+    // On a busy machine the engine may answer later than within a client's second.
     let began = Instant::now();
     let mut waker = loop {
         let waker = Waker::connect_to(Path::new(&socket));
@@ -197,8 +197,8 @@ fn applications_may_ask_for_what_the_budget_allows() {
         }
     };
     assert_eq!(waker.limits().awake_ppm, 40_000);
-    // The process may ask for 10 ms at once, and the engine's own budget holds what accrues in 100 ms:
-    // 4 ms, for the lead and half of a window.
+    // The process may request 10 ms at once, and the engine's own budget holds what accrues in 100
+    // ms: 4 ms, for the lead and half of a window.
     let later = Instant::now() + Duration::from_secs(5);
     let mut refused = |window| {
         let _ = waker.expect(later, window);
@@ -210,7 +210,7 @@ fn applications_may_ask_for_what_the_budget_allows() {
     assert_eq!(refused(Duration::from_millis(6)), 2);
 }
 
-/// The program below a limit of so many file descriptors, without the right to raise it.
+/// The program with this file descriptor limit, without permission to raise it.
 fn with_descriptors(soft: &str, hard: &str) -> Command {
     let mut command = Command::new("setpriv");
     let program = reveille();
@@ -227,8 +227,8 @@ fn with_descriptors(soft: &str, hard: &str) -> Command {
 }
 
 #[test]
-fn as_many_descriptors_as_it_takes_are_provided_or_refused_by_name() {
-    let test = "as_many_descriptors_as_it_takes_are_provided_or_refused_by_name";
+fn the_needed_descriptors_are_provided_or_named_in_the_refusal() {
+    let test = "the_needed_descriptors_are_provided_or_named_in_the_refusal";
     let Some((_folder, socket)) = socket(test) else {
         return;
     };
@@ -245,7 +245,7 @@ fn as_many_descriptors_as_it_takes_are_provided_or_refused_by_name() {
     complains(&mut many, 3, "lower --clients");
 }
 
-/// BPF programs of the engine that are loaded.
+/// The engine's loaded BPF programs.
 fn loaded() -> usize {
     let programs = libbpf_rs::query::ProgInfoIter::default();
     programs
@@ -258,18 +258,18 @@ fn kill_9_leaves_nothing_in_the_kernel() {
     let Some((_folder, socket)) = socket("kill_9_leaves_nothing_in_the_kernel") else {
         return;
     };
-    let mut engine = begun(&socket, &[]);
+    let mut engine = started(&socket, &[]);
     let before = loaded();
     assert!(before >= 1, "it is seen where it is there");
     engine.0.kill().unwrap();
     engine.0.wait().unwrap();
     let began = Instant::now();
-    // Other tests' engines come and go beside this one.
+    // Other tests start and stop engines at the same time.
     while loaded() > 0 && loaded() >= before {
         assert!(began.elapsed() < PATIENCE, "its programs stay");
         std::thread::sleep(Duration::from_millis(20));
     }
-    // The next one takes the socket over.
+    // The next one takes over the socket.
     let flags = [
         "anticipate",
         "--duration",

@@ -15,16 +15,16 @@ use nix::unistd::Pid;
 use program::{as_nobody, reveille, run};
 use serde_json::Value;
 
-/// Two benchmarks at a time would be each other's policies.
+/// Two benchmarks at a time would disturb each other's policies.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Longer than anything here takes on the slowest machine.
+/// Longer than any of these runs on the slowest machine.
 const LONG: Duration = Duration::from_secs(300);
 
-/// A short one, on a file of its own in that folder.
+/// A short one, on its own file in that folder.
 fn bench(folder: &Path) -> Command {
     rounds(folder, "2", "8")
 }
@@ -37,12 +37,12 @@ fn rounds(folder: &Path, rounds: &str, ios: &str) -> Command {
     command
 }
 
-/// A folder on a disk, for what is in memory is refused.
+/// A folder on a disk: files in memory are refused.
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/var/tmp").unwrap()
 }
 
-/// The benchmark's JSON; `None`, and a word, where this machine cannot.
+/// The benchmark's JSON; `None`, with a message, if this machine cannot run it.
 fn json(test: &str, command: &mut Command) -> Option<Value> {
     parsed(test, &command.arg("--json").output().unwrap(), 0)
 }
@@ -63,7 +63,7 @@ fn policies(bench: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn what_cannot_be_meant_is_one_line() {
+fn invalid_arguments_get_one_line() {
     let folder = folder();
     let data = folder.path().join("data");
     fs::write(&data, vec![1; 8192]).unwrap();
@@ -72,7 +72,7 @@ fn what_cannot_be_meant_is_one_line() {
     let missing = missing.to_str().unwrap();
     for (flags, words) in [
         (vec!["--device", "no-such-disk"], "no such device"),
-        (vec!["--device", data], "no block device"),
+        (vec!["--device", data], "not a block device"),
         (vec!["--file", missing], "no such file"),
         (vec!["--file", data, "--op", "write"], "destroy"),
         (
@@ -84,10 +84,10 @@ fn what_cannot_be_meant_is_one_line() {
             "cannot be used with",
         ),
         (vec!["--dir", missing], "no such folder"),
-        (vec!["--size", "1000"], "no multiple of 512"),
+        (vec!["--size", "1000"], "not a multiple of 512"),
         (vec!["--size", "0"], "not a size"),
         (vec!["--file-size", "1"], "--file-size 1 bytes: is less"),
-        (vec!["--file-size", "5000"], "is no multiple of 512"),
+        (vec!["--file-size", "5000"], "is not a multiple of 512"),
         (vec!["--gaps", "1"], "no unit; write 1ms"),
         (vec!["--gaps=-1ms"], "cannot be negative"),
         (vec!["--gaps", "1min"], "too long: at most 10s"),
@@ -132,14 +132,14 @@ fn a_short_run_compares_policies_and_makes_a_page() {
         assert_eq!(row["waits"], 16, "{row}");
         assert!(row["median_ns"]["estimate"].as_f64() > Some(0.0), "{row}");
         assert_eq!(row["median_ns"]["rounds"], 2, "{row}");
-        // Of 16 reads nobody knows a 99th percentile.
+        // 16 reads have no 99th percentile.
         assert!(row["p99_ns"].is_null(), "{row}");
     }
     assert!(bench["turns"].is_null());
-    // The file of its own has no name, and is gone.
+    // Its own file has no name, and is gone.
     let left: Vec<_> = fs::read_dir(folder.path()).unwrap().flatten().collect();
     assert_eq!(left.len(), 1, "{left:?}");
-    // What was kept is never written over, and makes a page.
+    // A kept result is never overwritten, and makes a page.
     let mut again = reveille();
     let again = again.args(["anticipate", "bench", "--out"]).arg(&out);
     complains(again, 2, "is there already");
@@ -192,7 +192,7 @@ fn the_engine_wakes_cpus_for_the_benchmarks_own_reads() {
     let row = &bench["rows"][1];
     assert_eq!(row["policy"], "anticipate");
     assert_eq!(row["waits"], 16);
-    // How many were assisted is the machine's affair; that they were seen is not.
+    // How many were assisted depends on the machine; that they were observed does not.
     assert!(row["assisted_percent"]["estimate"].is_number(), "{row}");
     assert!(row["kept_awake_percent"]["estimate"].is_number(), "{row}");
     match row["own_cost_ns"].as_f64() {
@@ -203,7 +203,7 @@ fn the_engine_wakes_cpus_for_the_benchmarks_own_reads() {
 }
 
 #[test]
-fn without_root_what_needs_it_is_left_out_and_said() {
+fn without_root_unavailable_policies_are_skipped_with_a_note() {
     let Some((folder, mut command)) = as_nobody() else {
         println!("skipped: without root: needs root to become nobody");
         return;
@@ -237,7 +237,7 @@ fn without_root_what_needs_it_is_left_out_and_said() {
 }
 
 #[test]
-fn a_stand_in_for_an_accelerator_is_waited_for() {
+fn it_waits_for_a_simulated_accelerator() {
     let test = "the stand-in for an accelerator";
     let _alone = alone();
     let mut command = reveille();
@@ -250,7 +250,7 @@ fn a_stand_in_for_an_accelerator_is_waited_for() {
     assert_eq!(rows.len(), 6);
     for row in rows {
         assert_eq!(row["waits"], 5, "{row}");
-        // Five calls of 450 µs and more, the first one four times as long.
+        // Five calls of at least 450 µs, the first one four times as long.
         assert!(
             row["run_ns"]["estimate"].as_f64() > Some(3_600_000.0),
             "{row}"
@@ -258,12 +258,12 @@ fn a_stand_in_for_an_accelerator_is_waited_for() {
     }
 }
 
-/// Waits until something is so.
+/// Waits until the condition is true.
 fn until(what: &str, child: &mut Child, mut is_so: impl FnMut(&mut Child) -> bool) {
     let began = Instant::now();
     while !is_so(child) {
         if began.elapsed() > LONG {
-            // The error is the news; it must not run on.
+            // Report the error; do not let it run on.
             let _ = child.kill();
             panic!("{what} does not happen");
         }
@@ -271,7 +271,7 @@ fn until(what: &str, child: &mut Child, mut is_so: impl FnMut(&mut Child) -> boo
     }
 }
 
-/// Does the process have a file open that was in this folder and has no name any more?
+/// Does the process have an open file from this folder without a name?
 fn has_nameless_file(child: &Child, folder: &Path) -> bool {
     let files = fs::read_dir(format!("/proc/{}/fd", child.id()));
     let files = files.into_iter().flatten().flatten();
@@ -298,7 +298,7 @@ fn an_interrupted_run_keeps_its_rounds_and_leaves_no_file() {
             has_ended || has_nameless_file(child, folder.path())
         });
         if has_ended {
-            // This machine cannot, and says so; anything else fails.
+            // An unsupported machine reports that; anything else fails.
             parsed(test, &child.wait_with_output().unwrap(), 3);
             return;
         }
@@ -316,7 +316,7 @@ fn an_interrupted_run_keeps_its_rounds_and_leaves_no_file() {
 }
 
 #[test]
-fn rounds_that_were_complete_at_an_interruption_are_kept() {
+fn rounds_completed_before_an_interruption_are_kept() {
     let test = "complete rounds";
     let _alone = alone();
     let folder = folder();
@@ -329,7 +329,7 @@ fn rounds_that_were_complete_at_an_interruption_are_kept() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A round takes some 4 s, and all of them 800 s at least.
+    // A round takes about 4 s, and all of them at least 800 s.
     std::thread::sleep(Duration::from_secs(10));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     until("the end", &mut child, |child| {
@@ -341,7 +341,7 @@ fn rounds_that_were_complete_at_an_interruption_are_kept() {
     assert_eq!(bench["ended"], "interrupted");
     let kept: Value = serde_json::from_slice(&fs::read(out.join("bench.json")).unwrap()).unwrap();
     let turns = kept["turns"].as_array().unwrap();
-    // On a machine that took 10 s for less than one round, none: but never half a one.
+    // On a machine that takes more than 10 s for a round there is none, but never a partial one.
     assert!(turns.len().is_multiple_of(2) && turns.len() < 400);
     for pair in turns.chunks(2) {
         assert_eq!(pair[0]["round"], pair[1]["round"]);

@@ -1,5 +1,5 @@
-//! `reveille anticipate`, killed at any point: while it loads, with windows open, while a CPU is busy,
-//! goes offline or comes back. `ROUNDS` says how often (3 unless set).
+//! `reveille anticipate`, killed at any point: while it loads, with open windows, while a CPU is
+//! busy, goes offline or returns. `ROUNDS` sets the number of rounds (3 unless set).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -15,10 +15,10 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use reveille_expect::{Served, Waker};
 
-/// What is waited for comes within this, on a machine however busy.
+/// The longest wait for an expected event, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Programs and tables of the engine that the kernel has.
+/// The engine's programs and maps in the kernel.
 fn left() -> usize {
     let programs = libbpf_rs::query::ProgInfoIter::default();
     let programs =
@@ -31,7 +31,7 @@ fn left() -> usize {
     programs.count() + tables.count()
 }
 
-/// What the kernel complains of from now on.
+/// The kernel's warnings from now on.
 struct KernelLog(File);
 
 impl KernelLog {
@@ -45,7 +45,7 @@ impl KernelLog {
         Self(log)
     }
 
-    /// Of what the kernel says of itself. Each read gives one record.
+    /// The kernel's log. Each read gives one record.
     fn complaints(&mut self) -> Vec<String> {
         const WORDS: [&str; 8] = [
             "WARNING:",
@@ -67,7 +67,7 @@ impl KernelLog {
                         found.push(text);
                     }
                 }
-                // Some were written over before they were read.
+                // Some were overwritten before they were read.
                 Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
                 Err(_) => return found,
             }
@@ -81,14 +81,14 @@ fn reveille() -> Command {
     command
 }
 
-/// It works for a moment, and ends by itself.
+/// It runs for a moment, and ends by itself.
 fn works(flags: &[&OsStr]) -> Output {
     let mut command = reveille();
     command.args(["--duration", "100ms", "--json"]).args(flags);
     command.output().unwrap()
 }
 
-/// What the journal has not undone.
+/// The settings that the journal has not undone.
 fn pages() -> Vec<OsString> {
     let entries = Path::new("/run/reveille").read_dir().into_iter().flatten();
     entries.flatten().map(|entry| entry.file_name()).collect()
@@ -98,8 +98,8 @@ fn set_online(value: &str) -> bool {
     std::fs::write("/sys/devices/system/cpu/cpu1/online", value).is_ok()
 }
 
-/// What goes on meanwhile, until it is over: windows are announced, a CPU is busy at times, and goes
-/// offline and comes back.
+/// Concurrent activity until stopped: windows are announced, a CPU is busy at times, and goes
+/// offline and returns.
 fn disturb(socket: &Path, over: &AtomicBool, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut waker: Option<Waker> = None;
@@ -141,7 +141,7 @@ fn disturb(socket: &Path, over: &AtomicBool, seed: u64) {
     set_online("1");
 }
 
-/// Kills it in the end, however that comes.
+/// Kills it in the end, whatever the outcome.
 struct Running(Child);
 
 impl Drop for Running {
@@ -152,8 +152,8 @@ impl Drop for Running {
 }
 
 #[test]
-fn killed_at_any_point_it_leaves_nothing_and_the_kernel_has_no_complaint() {
-    let test = "killed_at_any_point_it_leaves_nothing_and_the_kernel_has_no_complaint";
+fn killed_at_any_point_it_leaves_nothing_and_the_kernel_logs_no_warning() {
+    let test = "killed_at_any_point_it_leaves_nothing_and_the_kernel_logs_no_warning";
     let tried = works(&["--no-socket".as_ref()]);
     if !tried.status.success() {
         let why = String::from_utf8_lossy(&tried.stderr);
@@ -171,7 +171,7 @@ fn killed_at_any_point_it_leaves_nothing_and_the_kernel_has_no_complaint() {
     let (before, pages_before) = (left(), pages());
     let mut log = KernelLog::follow();
     let (mut serving, mut began) = (0, Instant::now());
-    // How long it takes to begin.
+    // Its time to start.
     let mut begins_in = {
         let _engine = begin();
         while !socket.exists() {
@@ -205,7 +205,8 @@ fn killed_at_any_point_it_leaves_nothing_and_the_kernel_has_no_complaint() {
             over.store(true, Ordering::Relaxed);
         });
         began = Instant::now();
-        // The kernel takes them out in its own time; other tests' engines come and go beside.
+        // The kernel removes them in its own time; other tests start and stop engines at the same
+        // time.
         while left() > before {
             assert!(began.elapsed() < PATIENCE, "{} are left", left());
             std::thread::sleep(Duration::from_millis(5));

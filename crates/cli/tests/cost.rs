@@ -40,9 +40,9 @@ fn bad_input_gets_one_line() {
 }
 
 #[test]
-fn without_the_right_it_says_what_to_do() {
+fn without_permission_it_names_the_remedy() {
     let Some((_folder, mut command)) = as_nobody() else {
-        println!("skipped: without_the_right_it_says_what_to_do: it takes root to leave root");
+        println!("skipped: without_permission_it_names_the_remedy: it takes root to leave root");
         return;
     };
     complains(
@@ -53,18 +53,18 @@ fn without_the_right_it_says_what_to_do() {
 }
 
 #[test]
-fn what_could_not_be_kept_is_not_said_to_be_kept() {
+fn a_result_that_was_not_kept_is_not_reported_as_kept() {
     use nix::mount::{MntFlags, MsFlags, mount, umount2};
     if !nix::unistd::geteuid().is_root() {
-        return println!("skipped: what_could_not_be_kept...: not root");
+        return println!("skipped: a_result_that_was_not_kept...: not root");
     }
     let disk = tempfile::tempdir().unwrap();
     let (flags, room) = (MsFlags::empty(), Some("size=64k"));
     if mount(Some("none"), disk.path(), Some("tmpfs"), flags, room).is_err() {
-        return println!("skipped: what_could_not_be_kept...: no tmpfs");
+        return println!("skipped: a_result_that_was_not_kept...: no tmpfs");
     }
     std::fs::write(disk.path().join("mine"), vec![b'x'; 60 << 10]).unwrap();
-    // Full: a page is left, and it is the folder's.
+    // A full disk: a page remains, and it is in the folder.
     std::fs::create_dir(disk.path().join("folder")).unwrap();
     let _ = std::fs::write(disk.path().join("rest"), vec![b'x'; 64 << 10]);
     let mut command = reveille();
@@ -74,7 +74,7 @@ fn what_could_not_be_kept_is_not_said_to_be_kept() {
     let output = output.unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
-        return println!("skipped: what_could_not_be_kept...: {errors}");
+        return println!("skipped: a_result_that_was_not_kept...: {errors}");
     }
     assert_eq!(output.status.code(), Some(1), "{errors}");
     assert!(errors.contains("No space left"), "{errors}");
@@ -86,9 +86,9 @@ fn what_could_not_be_kept_is_not_said_to_be_kept() {
 }
 
 #[test]
-fn a_workload_that_is_never_woken_is_said_and_exit_code_1() {
+fn a_workload_that_is_never_woken_is_reported_with_exit_code_1() {
     if !nix::unistd::geteuid().is_root() {
-        return println!("skipped: a_workload_that_is_never_woken...: not root");
+        return println!("skipped: a_workload_that_is_never_woken_is_reported...: not root");
     }
     let mut asleep = Command::new("sleep").arg("1000").spawn().unwrap();
     std::thread::sleep(Duration::from_millis(300));
@@ -98,7 +98,7 @@ fn a_workload_that_is_never_woken_is_said_and_exit_code_1() {
     asleep.wait().unwrap();
     if ended.code == 3 {
         return println!(
-            "skipped: a_workload_that_is_never_woken...: {}",
+            "skipped: a_workload_that_is_never_woken_is_reported...: {}",
             ended.stderr
         );
     }
@@ -110,14 +110,14 @@ fn a_workload_that_is_never_woken_is_said_and_exit_code_1() {
     );
 }
 
-/// A cgroup of this test's own, with a process in it that sleeps and wakes; both end with it.
+/// This test's own cgroup, with a process in it that sleeps and wakes; both end with it.
 struct Group {
     folder: PathBuf,
     process: Child,
 }
 
 impl Group {
-    /// `None`, with a word, where there is no cgroup2 or it may not be written.
+    /// `None`, with a message, if there is no cgroup2 or it is not writable.
     fn new(test: &str) -> Option<Self> {
         let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
         let mut fields = mounts
@@ -148,7 +148,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
-        // The sleep that the shell was waiting for ends by itself; until then the group is busy.
+        // The shell's `sleep` ends by itself; until then the group is busy.
         let end = Instant::now() + Duration::from_secs(10);
         while std::fs::remove_dir(&self.folder).is_err() && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(10));
@@ -157,8 +157,8 @@ impl Drop for Group {
 }
 
 #[test]
-fn a_cgroups_cost_is_that_of_its_tasks_alone() {
-    const TEST: &str = "a_cgroups_cost_is_that_of_its_tasks_alone";
+fn a_cgroups_cost_is_that_of_its_own_tasks() {
+    const TEST: &str = "a_cgroups_cost_is_that_of_its_own_tasks";
     let Some(group) = Group::new(TEST) else {
         return;
     };
@@ -201,7 +201,7 @@ fn a_cgroups_cost_is_that_of_its_tasks_alone() {
 }
 
 #[test]
-fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_handed_on() {
+fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_passed_on() {
     const TEST: &str = "a_commands_cost_is_kept";
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("cost");
@@ -236,8 +236,8 @@ fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_handed_on() {
     );
 }
 
-/// What `reveille` does in a PID namespace of its own, as in a container; `None`, with a word, where
-/// it cannot be tried.
+/// `reveille` in its own PID namespace, as in a container; `None`, with a message, if that is
+/// unavailable.
 fn in_a_pid_namespace(test: &str, script: &str) -> Option<Output> {
     let output = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script])
@@ -261,9 +261,9 @@ fn wakeups(cost: &Value, name: &str) -> u64 {
 }
 
 #[test]
-fn in_a_pid_namespace_a_command_and_a_process_are_followed_and_nobody_else() {
+fn in_a_pid_namespace_only_the_named_command_or_process_is_followed() {
     const TEST: &str = "in a PID namespace";
-    // Outside of the namespace: a stranger whose number is another one inside, if it has one.
+    // Outside of the namespace: a foreign process with another number inside, if any.
     let mut stranger = Command::new("sh")
         .args(["-c", "while :; do sleep 0.005; done"])
         .spawn()
@@ -283,7 +283,7 @@ fn in_a_pid_namespace_a_command_and_a_process_are_followed_and_nobody_else() {
             (8..=60).contains(&slept),
             "{slept} of some 10 or 50: {cost}"
         );
-        // What is shown has the number that it has here: among the first few.
+        // The number shown is the one in this namespace: among the first few.
         if let Some(thread) = cost["most_delayed_thread"].as_object() {
             assert!(thread["pid"].as_u64() < Some(1000), "{thread:?}");
         }
@@ -295,7 +295,7 @@ fn in_a_pid_namespace_functions_have_their_names() {
     const TEST: &str = "functions in a PID namespace";
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("cost");
-    // Two processes that wake each other by a pipe, for longer than until their memory is looked at.
+    // Two processes that wake each other by a pipe, until after their memory maps are read.
     let script = format!(
         "$REVEILLE cost --stacks --out {} -- sh -c \
          'i=0; while [ $i -lt 100 ]; do echo a; sleep 0.02; i=$((i+1)); done | cat >/dev/null'",

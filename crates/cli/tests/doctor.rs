@@ -1,4 +1,4 @@
-//! `reveille doctor` on the machine that runs the tests, as whoever runs them and as nobody.
+//! `reveille doctor` on the machine that runs the tests, as the current user and as nobody.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -48,7 +48,7 @@ fn it_ends_with_what_a_measurement_will_use() {
 }
 
 #[test]
-fn json_says_of_everything_missing_what_it_costs_and_what_brings_it() {
+fn json_has_the_cost_and_remedy_of_every_missing_feature() {
     let json: Value = serde_json::from_str(&text(doctor(&["--json"]))).unwrap();
     let features = json["features"].as_array().unwrap();
     assert!(features.len() > 30);
@@ -75,12 +75,12 @@ fn json_says_of_everything_missing_what_it_costs_and_what_brings_it() {
             .filter(|feature| feature["present"] != "yes")
             .count()
     );
-    // What was left out is missing from the list, not from the plan.
+    // A skipped feature is missing from the list, not from the plan.
     assert_eq!(probe, &json["measure_will_use"]["probe"]);
 }
 
 #[test]
-fn few_descriptors_by_default_are_no_reason_not_to_measure() {
+fn a_low_default_descriptor_limit_does_not_prevent_measuring() {
     let plan = |command: Command| -> Value {
         let json: Value = serde_json::from_str(&text(command)).unwrap();
         json["measure_will_use"]["instead_of_bpf"].clone()
@@ -97,7 +97,7 @@ fn few_descriptors_by_default_are_no_reason_not_to_measure() {
 }
 
 #[test]
-fn where_there_are_too_few_descriptors_that_is_the_reason() {
+fn too_few_descriptors_are_the_reported_reason() {
     if !nix::unistd::geteuid().is_root() {
         return println!("skipped: nobody has BPF without root");
     }
@@ -114,17 +114,17 @@ fn where_there_are_too_few_descriptors_that_is_the_reason() {
 }
 
 #[test]
-fn a_user_without_rights_is_told_what_root_would_add() {
+fn a_user_without_rights_sees_what_root_would_add() {
     if !nix::unistd::geteuid().is_root() {
         return println!("skipped: only root can become nobody");
     }
-    // Nobody may not read the build's folder.
+    // The user nobody may not read the build's folder.
     let folder = tempfile::Builder::new()
         .permissions(open_to_all())
         .tempdir_in("/tmp")
         .unwrap();
     let program = folder.path().join("reveille");
-    // By a process of its own, so that no other test's child has it open for writing.
+    // By a separate process, so that no other test's child has it open for writing.
     let copied = Command::new("cp")
         .arg(env!("CARGO_BIN_EXE_reveille"))
         .arg(&program)

@@ -1,5 +1,5 @@
-//! Output files among others: what a run did not make stays as it was, whatever has the name of what
-//! it makes, and whoever put it there.
+//! Output files among existing ones: a run changes nothing that it did not create, whatever has the
+//! name of an output, and whoever created it.
 
 mod program;
 mod suspended;
@@ -20,22 +20,22 @@ use nix::unistd::{geteuid, mkfifo};
 use program::{as_nobody, reveille, run};
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 
-/// Far longer than anything takes, on a loaded machine too: it is for what would never end.
+/// Far longer than any run, even on a loaded machine: it catches endless ones.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The user behind sudo.
+/// The user who called sudo.
 const NOBODY: u32 = 65534;
-/// Somebody who plants what is in the way.
+/// A user who plants files in the way.
 const MALLORY: u32 = 12345;
 const OUTSIDE: &str = "not to be touched";
 
-/// A command that writes.
+/// A command that writes files.
 struct Writes {
     name: &'static str,
     /// The arguments, for this folder of output and this folder of input.
     arguments: fn(&Path, &Path) -> Vec<OsString>,
-    /// Files that are there only while it runs.
+    /// Files that exist only while it runs.
     passing: &'static [&'static str],
-    /// Is a regular file of the same owner replaced?
+    /// Does it replace a regular file of the same owner?
     replaces: bool,
 }
 
@@ -178,7 +178,7 @@ const WRITES: [Writes; 10] = [
     },
 ];
 
-/// What has the name of what is to be written.
+/// What already has an output's name.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Planted {
     Link,
@@ -198,7 +198,7 @@ const PLANTED: [Planted; 6] = [
     Planted::FileOfAnother,
 ];
 
-/// A folder of output, one beside it that is not to be touched, and one with input.
+/// An output folder, a folder beside it that must not change, and an input folder.
 struct Place {
     scratch: tempfile::TempDir,
     owner: u32,
@@ -206,7 +206,7 @@ struct Place {
 
 impl Place {
     fn new(owner: u32) -> Self {
-        // On a disk: a benchmark's file is refused elsewhere.
+        // On a disk: elsewhere a benchmark's file is refused.
         let scratch = tempfile::tempdir_in("/var/tmp").unwrap();
         let open = |path: &Path| fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
         open(scratch.path());
@@ -230,7 +230,7 @@ impl Place {
         lchown(path, Some(self.owner), Some(self.owner)).unwrap();
     }
 
-    /// Puts it under this name into the folder of output.
+    /// Puts it under this name into the output folder.
     fn plant(&self, planted: Planted, name: &str) {
         let path = self.path("out").join(name);
         let folder = path.parent().unwrap();
@@ -267,7 +267,7 @@ impl Place {
         self.give(&path);
     }
 
-    /// Every file below `out` and `outside`, with all that could have changed about it.
+    /// Every file below `out` and `outside`, with everything that could have changed about it.
     fn state(&self) -> BTreeMap<PathBuf, String> {
         let mut state = BTreeMap::new();
         for folder in ["out", "outside"] {
@@ -313,7 +313,7 @@ fn note(path: &Path, state: &mut BTreeMap<PathBuf, String>) {
         }
         _ => String::new(),
     };
-    // A folder's time changes with what is made in it.
+    // A folder's time changes when files are created in it.
     let changed = match kind.is_dir() {
         true => String::new(),
         false => format!("{}.{}", about.mtime(), about.mtime_nsec()),
@@ -357,7 +357,7 @@ fn make_result(path: &Path) {
     writer.finish().unwrap();
 }
 
-/// Runs it to its end, and says how it ended; `None` where it never would.
+/// Runs it to its end, and returns how it ended; `None` if it would never end.
 fn ended(command: &mut Command) -> Option<(i32, String)> {
     let mut child = command
         .stdin(Stdio::null())
@@ -398,7 +398,7 @@ impl Drop for Pings {
     }
 }
 
-/// What this machine cannot do is not tried with things planted.
+/// Commands that this machine cannot run are not tried with planted files.
 fn clean_run(writes: &Writes, owner: u32) -> Option<Vec<String>> {
     let place = Place::new(owner);
     let (code, stderr) = ended(&mut place.command(writes)).unwrap();
@@ -406,7 +406,7 @@ fn clean_run(writes: &Writes, owner: u32) -> Option<Vec<String>> {
         println!("skipped: {}: {stderr}", writes.name);
         return None;
     }
-    // On a busy CPU `measure` may keep no datapoint; it writes its files all the same.
+    // On a busy CPU `measure` may keep no datapoint; it still writes its files.
     let busy = code == 1 && stderr.contains("holds no datapoint");
     assert!(code == 0 || busy, "{}: {code}: {stderr}", writes.name);
     let mut made = place.made();
@@ -424,7 +424,7 @@ fn clean_run(writes: &Writes, owner: u32) -> Option<Vec<String>> {
         }
     }
     made.extend(writes.passing.iter().map(|name| (*name).to_owned()));
-    // Man pages and completions are written in one way.
+    // Man pages and completions are written in the same way.
     if made.len() > 8 {
         made = made.into_iter().step_by(9).collect();
     }
@@ -435,7 +435,7 @@ fn leaves_alone(writes: &Writes, owner: u32, planted: Planted, name: &str) {
     let place = Place::new(owner);
     fs::write(place.path("out/somebody's"), OUTSIDE).unwrap();
     place.plant(planted, name);
-    // Names that could be foreseen.
+    // Predictable names.
     for ending in ["partial", "unfinished", "next", "tmp"] {
         let (stem, _) = name.rsplit_once('.').unwrap_or((name, ""));
         place.plant(Planted::Link, &format!("{name}.{ending}"));
@@ -469,9 +469,9 @@ fn leaves_alone(writes: &Writes, owner: u32, planted: Planted, name: &str) {
 }
 
 #[test]
-fn what_has_the_name_of_an_output_stays_and_nothing_is_written_through_it() {
+fn an_existing_file_with_an_outputs_name_is_kept_and_not_written_through() {
     if !geteuid().is_root() {
-        return println!("skipped: what_has_the_name_of_an_output...: needs root");
+        return println!("skipped: an_existing_file_with_an_outputs_name...: needs root");
     }
     let _pings = Pings::start();
     for writes in &WRITES {
@@ -488,7 +488,7 @@ fn what_has_the_name_of_an_output_stays_and_nothing_is_written_through_it() {
     }
 }
 
-/// As the user nobody, in a folder of nobody's with others' files in it.
+/// As the user nobody, in nobody's folder with other users' files in it.
 fn as_nobody_among_files(test: &str) -> Option<(tempfile::TempDir, Command, PathBuf)> {
     let Some((folder, command)) = as_nobody() else {
         println!("skipped: {test}: needs root");
@@ -516,9 +516,9 @@ fn are_there(full: &Path) {
 }
 
 #[test]
-fn a_measurement_that_fails_leaves_a_full_folder_full() {
+fn a_failed_measurement_keeps_an_existing_folder() {
     for out in ["full", "."] {
-        let test = "a_measurement_that_fails_leaves_a_full_folder_full";
+        let test = "a_failed_measurement_keeps_an_existing_folder";
         let Some((_folder, mut command, full)) = as_nobody_among_files(test) else {
             return;
         };
@@ -538,8 +538,8 @@ fn a_measurement_that_fails_leaves_a_full_folder_full() {
 }
 
 #[test]
-fn a_folder_that_may_not_be_written_is_refused_before_the_work() {
-    let test = "a_folder_that_may_not_be_written_is_refused_before_the_work";
+fn an_unwritable_folder_is_refused_before_the_work() {
+    let test = "an_unwritable_folder_is_refused_before_the_work";
     let Some((_folder, mut command, full)) = as_nobody_among_files(test) else {
         return;
     };
@@ -554,9 +554,9 @@ fn a_folder_that_may_not_be_written_is_refused_before_the_work() {
 }
 
 #[test]
-fn a_folder_that_is_removed_meanwhile_is_an_error_and_one_in_its_place_stays() {
+fn a_folder_removed_meanwhile_is_an_error_and_its_replacement_is_kept() {
     if !geteuid().is_root() {
-        return println!("skipped: a_folder_that_is_removed_meanwhile...: needs root");
+        return println!("skipped: a_folder_removed_meanwhile...: needs root");
     }
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("out");
@@ -583,7 +583,7 @@ fn a_folder_that_is_removed_meanwhile_is_an_error_and_one_in_its_place_stays() {
         ]);
         let (code, stderr) = ended(&mut command).unwrap();
         if code == 3 {
-            return println!("skipped: a_folder_that_is_removed_meanwhile...: {stderr}");
+            return println!("skipped: a_folder_removed_meanwhile...: {stderr}");
         }
         assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
         assert!(stderr.contains("trial.json"), "{stderr}");
@@ -595,7 +595,7 @@ fn a_folder_that_is_removed_meanwhile_is_an_error_and_one_in_its_place_stays() {
     assert_eq!(fs::read_dir(&out).unwrap().count(), 1);
 }
 
-/// A small disk with somebody's file on it.
+/// A small disk with another user's file on it.
 struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -624,15 +624,15 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn on_a_full_disk_nothing_half_is_left_and_what_was_there_stays() {
+fn a_full_disk_leaves_no_partial_file_and_existing_ones_stay() {
     let disk = match SmallDisk::new() {
         Ok(disk) => disk,
-        Err(why) => return println!("skipped: on_a_full_disk_nothing_half_is_left: {why}"),
+        Err(why) => return println!("skipped: a_full_disk_leaves_no_partial_file...: {why}"),
     };
     let place = Place::new(0);
     let out = disk.0.path();
     for writes in &WRITES {
-        // These write less than there is room for, or write it as it comes.
+        // These write less than the remaining space, or write as they go.
         if ["trial", "path", "cost", "anticipate bench", "export"].contains(&writes.name) {
             continue;
         }
@@ -657,9 +657,9 @@ fn on_a_full_disk_nothing_half_is_left_and_what_was_there_stays() {
 }
 
 #[test]
-fn under_sudo_the_users_place_gets_the_users_files_and_roots_place_roots() {
+fn under_sudo_files_belong_to_the_owner_of_their_place() {
     if !geteuid().is_root() {
-        return println!("skipped: under_sudo_the_users_place...: needs root");
+        return println!("skipped: under_sudo_files_belong_to...: needs root");
     }
     let place = Place::new(NOBODY);
     let private = place.path("out/root's");
@@ -680,7 +680,7 @@ fn under_sudo_the_users_place_gets_the_users_files_and_roots_place_roots() {
             .arg(place.path("input/result"))
             .env("SUDO_UID", NOBODY.to_string())
             .env("SUDO_GID", NOBODY.to_string());
-        // A page is put into a folder that is there.
+        // A page is put into an existing folder.
         assert_eq!(run(&mut command).code, 2);
         let mut manual = reveille();
         manual.arg("manual").arg(place.path(folder));
@@ -707,7 +707,7 @@ fn under_sudo_the_users_place_gets_the_users_files_and_roots_place_roots() {
 }
 
 #[test]
-fn by_default_root_writes_no_folder_of_another_user_and_says_what_to_give() {
+fn by_default_root_writes_no_folder_of_another_user_and_names_the_option() {
     if !geteuid().is_root() {
         return println!("skipped: by_default_root_writes_no_folder...: needs root");
     }
@@ -741,8 +741,8 @@ fn by_default_root_writes_no_folder_of_another_user_and_says_what_to_give() {
 }
 
 #[test]
-fn a_page_goes_to_the_stream_that_is_named() {
-    // Under sudo the user behind it may not look into root's descriptors.
+fn a_page_goes_to_the_named_stream() {
+    // Under sudo the calling user may not access root's descriptors.
     for user in [None, Some(NOBODY)] {
         goes_to_streams(user);
     }
@@ -772,7 +772,7 @@ fn goes_to_streams(user: Option<u32>) {
         );
     }
     let file = fs::File::create(place.path().join("redirected")).unwrap();
-    // As /dev/stdout is one; that one is the machine's.
+    // Like /dev/stdout, which is the machine's.
     symlink("/proc/self/fd/1", place.path().join("stdout")).unwrap();
     page("stdout", file.into());
     let redirected = fs::read(place.path().join("redirected")).unwrap();
@@ -781,7 +781,7 @@ fn goes_to_streams(user: Option<u32>) {
     assert!(!fs::metadata("/dev/null").unwrap().is_file());
 }
 
-/// What it prints to a terminal, standard error with it; without styles of its own.
+/// Its output to a terminal, including standard error; without styles.
 fn in_a_terminal(arguments: &[OsString]) -> String {
     let terminal = nix::pty::openpty(None, None).unwrap();
     let end = || Stdio::from(terminal.slave.try_clone().unwrap());
@@ -796,14 +796,14 @@ fn in_a_terminal(arguments: &[OsString]) -> String {
     drop(command);
     drop(terminal.slave);
     let mut text = Vec::new();
-    // The end is an error (EIO): nobody has the terminal open any more.
+    // The end is an error (EIO): the terminal has no reader left.
     let _ = fs::File::from(terminal.master).read_to_end(&mut text);
     child.wait().unwrap();
     String::from_utf8(text).unwrap().replace("\r\n", "\n")
 }
 
 #[test]
-fn names_of_others_give_no_orders_to_the_terminal() {
+fn foreign_names_cannot_control_the_terminal() {
     let place = tempfile::tempdir().unwrap();
     let hostile = "\x1b]0;owned\x07\u{9b}31m\u{202e}\nreveille: all is well";
     make_result(&place.path().join(hostile));

@@ -18,14 +18,14 @@ use reveille_kernel::pm_qos;
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::Value;
 
-/// One test at a time runs the program: some hold something on this machine, and every start undoes
-/// what one that was killed left behind, before the test that killed it has looked.
+/// One test at a time runs the program: some hold a setting on this machine, and every start undoes
+/// the settings of a killed one before the test that killed it has checked.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Is there a driver that honours bounds, a device to ask through, and the right to?
+/// Is there a driver that honours bounds, a device for requests, and permission to use it?
 fn can_hold(test: &str) -> bool {
     let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
     let why = if !nix::unistd::geteuid().is_root() {
@@ -41,7 +41,7 @@ fn can_hold(test: &str) -> bool {
     false
 }
 
-/// This bound, or 0 where the governor keeps to no other.
+/// This bound, or 0 if the governor honours no other.
 fn kept_to(bound: &'static str) -> &'static str {
     let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
     match reveille_kernel::requests::is_kept_to(&idle, 1) {
@@ -111,12 +111,12 @@ fn bad_input_gets_one_line() {
 }
 
 #[test]
-fn without_root_it_says_so_and_looking_needs_none() {
+fn without_root_holding_is_refused_and_a_dry_run_works() {
     let Some((_folder, mut command)) = as_nobody() else {
-        println!("skipped: without_root_it_says_so_and_looking_needs_none: not root");
+        println!("skipped: without_root_holding_is_refused_and_a_dry_run_works: not root");
         return;
     };
-    if !can_hold("without_root_it_says_so_and_looking_needs_none") {
+    if !can_hold("without_root_holding_is_refused_and_a_dry_run_works") {
         return;
     }
     let _alone = alone();
@@ -160,7 +160,7 @@ CPUs 8-15, cores up to 3.4 GHz
 ";
 
 #[test]
-fn what_a_bound_leaves_is_said_for_each_kind_of_core() {
+fn the_remaining_states_are_reported_per_kind_of_core() {
     let Some(folder) = recorded("rpl0") else {
         return;
     };
@@ -168,12 +168,12 @@ fn what_a_bound_leaves_is_said_for_each_kind_of_core() {
     let plan = json(folder.path(), &["--latency", "127us", "--cpu", "7-8"]);
     assert_eq!(plan["through"], "pm_qos_resume_latency_us");
     assert_eq!(plan["groups"].as_array().unwrap().len(), 2);
-    // A state is left whose figure is the bound itself.
+    // A state whose figure equals the bound remains.
     assert_eq!(names(&plan["groups"][1], "stopped"), ["C3_ACPI"]);
 }
 
 #[test]
-fn zero_leaves_polling_only_and_a_disabled_state_is_neither_left_nor_stopped() {
+fn zero_leaves_only_polling_and_a_disabled_state_is_neither_left_nor_stopped() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
@@ -185,7 +185,7 @@ fn zero_leaves_polling_only_and_a_disabled_state_is_neither_left_nor_stopped() {
     assert_eq!(names(group, "stopped"), ["C6"]);
 }
 
-/// Three CPUs and no cpuidle.
+/// Three CPUs without cpuidle.
 fn without_driver(command_line: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let cpus = folder.path().join("sys/devices/system/cpu");
@@ -216,14 +216,14 @@ fn without_a_driver_only_no_sleep_can_be_held_and_by_threads() {
 }
 
 #[test]
-fn cpus_that_poll_anyway_need_no_threads() {
+fn cpus_that_already_poll_need_no_threads() {
     let folder = without_driver("idle=poll");
     let plan = json(folder.path(), &["--latency", "100us"]);
     assert_eq!(plan["kept_awake_cpus"], serde_json::json!([]));
     assert!(plan["notes"][0].as_str().unwrap().contains("poll"));
 }
 
-/// A result of CPU 0 of hswep0: by state, how many datapoints and how long they took, µs.
+/// A result of CPU 0 of hswep0: per state the number of datapoints and their latency, µs.
 fn result(states: &[(&str, usize, i64)]) -> (tempfile::TempDir, PathBuf) {
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("result");
@@ -253,12 +253,12 @@ fn result(states: &[(&str, usize, i64)]) -> (tempfile::TempDir, PathBuf) {
         }
     }
     writer.finish().unwrap();
-    // As a run leaves it that was killed: datapoints alone.
+    // As left by a killed run: datapoints alone.
     (parent, path)
 }
 
 #[test]
-fn a_result_moves_the_request_to_where_the_measured_latencies_are() {
+fn a_result_replaces_the_drivers_latencies_by_measured_ones() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
@@ -269,7 +269,7 @@ fn a_result_moves_the_request_to_where_the_measured_latencies_are() {
         let plan = json(folder.path(), &[&by[..], &["--latency", bound]].concat());
         (plan["request_us"].as_u64().unwrap(), plan)
     };
-    // The table says 133 µs for C6; it takes 300. C3 is off.
+    // The table has 133 µs for C6; it takes 300. C3 is disabled.
     let (asked, plan) = request("200us");
     assert_eq!(asked, 10);
     assert_eq!(names(&plan["groups"][0], "stopped"), ["C6"]);
@@ -283,17 +283,17 @@ fn a_result_moves_the_request_to_where_the_measured_latencies_are() {
 }
 
 #[test]
-fn a_result_is_judged_as_advise_judges_it() {
+fn a_result_is_judged_as_by_advise() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
-    // Too few for a p99.9 to be seen (10 000), and enough to tell: C1E takes 26 µs and not 10.
+    // Too few for a p99.9 (10 000), and enough for a verdict: C1E takes 26 µs and not 10.
     let (_parent, path) = result(&[("C1", 3000, 1), ("C1E", 3000, 26), ("C6", 200, 90)]);
     let (result, root) = (path.to_str().unwrap(), folder.path().to_str().unwrap());
     for (bound, left) in [
         ("20us", &["POLL", "C1"][..]),
         ("50us", &["POLL", "C1", "C1E"]),
-        // C6 is not shown to be within it.
+        // C6 is not proven to be within it.
         ("100us", &["POLL", "C1", "C1E"]),
         ("0", &["POLL"]),
     ] {
@@ -327,7 +327,7 @@ fn a_result_is_judged_as_advise_judges_it() {
 }
 
 #[test]
-fn a_result_of_another_machine_is_refused_as_advise_refuses_it() {
+fn a_result_of_another_machine_is_refused_as_by_advise() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
@@ -336,7 +336,7 @@ fn a_result_of_another_machine_is_refused_as_advise_refuses_it() {
     let (_kept, other_case) = result(&[("c1", 3000, 1)]);
     let (_kept, one_more) = result(&[("C1", 3000, 1), ("C7s", 3000, 90)]);
     let parent = tempfile::tempdir().unwrap();
-    // wult's: names alone, and a CPU that is not there.
+    // wult's: names alone, and a missing CPU.
     let theirs = |name: &str, cpu: u32, state: &str| {
         let folder = parent.path().join(name);
         std::fs::create_dir(&folder).unwrap();
@@ -410,13 +410,13 @@ fn a_result_with_a_table_of_another_machine_is_refused() {
 }
 
 #[test]
-fn a_result_says_nothing_of_cpus_of_another_kind() {
+fn a_result_does_not_apply_to_cpus_of_another_kind() {
     let Some(folder) = recorded("rpl0") else {
         return;
     };
     let (_kept, path) = result(&[("C1_ACPI", 10_000, 1), ("C2_ACPI", 10_000, 90)]);
     let by = ["--latency", "100us", "--result", path.to_str().unwrap()];
-    // CPU 0 is a P core; of the two groups one is measured.
+    // CPU 0 is a P core; one of the two groups is measured.
     let plan = json(folder.path(), &by);
     let notes = plan["notes"].to_string();
     assert!(
@@ -437,7 +437,7 @@ fn a_result_says_nothing_of_cpus_of_another_kind() {
 }
 
 #[test]
-fn where_nothing_can_be_said_of_the_shallowest_state_nothing_is_held() {
+fn an_unproven_shallowest_state_prevents_holding() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
@@ -453,7 +453,7 @@ fn where_nothing_can_be_said_of_the_shallowest_state_nothing_is_held() {
 }
 
 #[test]
-fn a_bound_that_the_governor_does_not_keep_to_is_not_held() {
+fn a_bound_that_the_governor_ignores_is_not_held() {
     let folder = without_driver("");
     let cpus = folder.path().join("sys/devices/system/cpu");
     let write = |file: &str, text: &str| {
@@ -493,12 +493,12 @@ fn a_bound_that_the_governor_does_not_keep_to_is_not_held() {
 }
 
 #[test]
-fn the_command_runs_under_the_bound_and_its_exit_code_is_handed_on() {
-    if !can_hold("the_command_runs_under_the_bound_and_its_exit_code_is_handed_on") {
+fn the_command_runs_under_the_bound_and_its_exit_code_is_passed_on() {
+    if !can_hold("the_command_runs_under_the_bound_and_its_exit_code_is_passed_on") {
         return;
     }
     let _alone = alone();
-    // The kernel says the tightest of all requests.
+    // The kernel reports the tightest of all requests.
     let script = "od -An -td4 /dev/cpu_dma_latency; exit 7";
     let output = hold(&["--latency", kept_to("7us"), "--", "sh", "-c", script])
         .output()
@@ -526,7 +526,7 @@ fn the_command_runs_under_the_bound_and_its_exit_code_is_handed_on() {
     assert_eq!(died.code, 128 + 9);
 }
 
-/// Started without a command; what it says was read up to its last line.
+/// Started without a command; its output was read up to its last line.
 fn held(arguments: &[&str]) -> Child {
     let mut child = hold(arguments)
         .stdout(Stdio::piped())
@@ -554,8 +554,8 @@ fn is_holder(pid: u32) -> bool {
 }
 
 #[test]
-fn a_request_is_held_until_told_and_goes_with_kill_9() {
-    if !can_hold("a_request_is_held_until_told_and_goes_with_kill_9") {
+fn a_request_is_held_until_signalled_and_ends_with_kill_9() {
+    if !can_hold("a_request_is_held_until_signalled_and_ends_with_kill_9") {
         return;
     }
     let _alone = alone();
@@ -571,8 +571,8 @@ fn a_request_is_held_until_told_and_goes_with_kill_9() {
 }
 
 #[test]
-fn a_signal_goes_to_the_command_and_its_end_is_the_exit_code() {
-    if !can_hold("a_signal_goes_to_the_command_and_its_end_is_the_exit_code") {
+fn a_signal_goes_to_the_command_whose_end_is_the_exit_code() {
+    if !can_hold("a_signal_goes_to_the_command_whose_end_is_the_exit_code") {
         return;
     }
     let _alone = alone();
@@ -591,7 +591,7 @@ fn a_signal_goes_to_the_command_and_its_end_is_the_exit_code() {
     }
 }
 
-/// The program with these mounts of its own, by a shell's line; `None` where it may not mount.
+/// The program with its own mounts, by a line of shell; `None` if it may not mount.
 fn under_mounts(test: &str, mounts: &str, arguments: &[&str]) -> Option<Command> {
     let under = |script: &str| {
         let mut command = Command::new("unshare");
@@ -600,15 +600,15 @@ fn under_mounts(test: &str, mounts: &str, arguments: &[&str]) -> Option<Command>
         command
     };
     if run(&mut under(mounts)).code != 0 {
-        println!("skipped: {test}: no mount namespace to be had: {mounts}");
+        println!("skipped: {test}: mount namespaces are unavailable: {mounts}");
         return None;
     }
     Some(under(&format!("{mounts} && exec \"$0\" \"$@\"")))
 }
 
 #[test]
-fn where_the_machine_is_hidden_or_read_only_it_cannot_and_says_why() {
-    let test = "where_the_machine_is_hidden_or_read_only_it_cannot_and_says_why";
+fn a_hidden_or_read_only_machine_is_refused_with_the_reason() {
+    let test = "a_hidden_or_read_only_machine_is_refused_with_the_reason";
     if !can_hold(test) {
         return;
     }
@@ -644,9 +644,9 @@ fn where_the_machine_is_hidden_or_read_only_it_cannot_and_says_why() {
     if let Some(mut command) = under_mounts(test, hidden, &["doctor"]) {
         let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let last = shown.lines().rev().take(2).collect::<Vec<_>>();
-        let says =
+        let is_reported =
             |line: &&str| line.contains("cannot measure here: /sys/devices/system/cpu/present");
-        assert!(last.iter().any(says), "{shown}");
+        assert!(last.iter().any(is_reported), "{shown}");
     }
 }
 
@@ -657,8 +657,8 @@ fn bound() -> String {
 }
 
 #[test]
-fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
-    let test = "a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it";
+fn a_cpus_own_bound_is_restored_after_any_end_unless_changed_meanwhile() {
+    let test = "a_cpus_own_bound_is_restored_after_any_end_unless_changed_meanwhile";
     if !can_hold(test) {
         return;
     }
@@ -695,8 +695,8 @@ fn a_cpus_own_bound_is_put_back_after_any_end_unless_somebody_else_set_it() {
 }
 
 #[test]
-fn where_nothing_honours_bounds_a_thread_keeps_the_cpu_awake() {
-    let test = "where_nothing_honours_bounds_a_thread_keeps_the_cpu_awake";
+fn if_nothing_honours_bounds_a_thread_keeps_the_cpu_awake() {
+    let test = "if_nothing_honours_bounds_a_thread_keeps_the_cpu_awake";
     let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).unwrap();
     if reveille_kernel::requests::honoured(&idle) {
         println!("skipped: {test}: there is a cpuidle driver");

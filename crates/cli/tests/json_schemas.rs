@@ -1,8 +1,10 @@
-//! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Left out are
-//! `path`, `resume capture` and `anticipate` itself, which need traffic, a suspend, applications.
+//! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Not
+//! covered are `path`, `resume capture` and `anticipate` itself, which need traffic, a suspend,
+//! applications.
 //!
-//! A line is a field's path; `[]` is any member of a list, `{}` any key of a map. `?` at its end: only some
-//! runs have it. Where a field is added, add its line; with `WRITE_SCHEMAS=1` the tests write the files.
+//! A line is a field's path; `[]` is any member of a list, `{}` any key of a map. `?` at its end:
+//! only some runs have it. For a new field, add its line; with `WRITE_SCHEMAS=1` the tests write
+//! the files.
 
 mod made_up;
 mod recorded;
@@ -20,7 +22,7 @@ const MAPS: [&str; 3] = ["counts.dropped", "settings", "by_cpu[].leaving_by_stat
 /// One at a time: some hold a setting.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
-/// The fields that are printed, and the objects (or lists of objects) that hold them.
+/// The printed fields, and the objects (or lists of objects) that contain them.
 #[derive(Default)]
 struct Printed {
     fields: BTreeSet<String>,
@@ -28,7 +30,7 @@ struct Printed {
 }
 
 impl Printed {
-    /// Lacks it, though its object was printed: an object that is null has no fields.
+    /// The field is missing although its object was printed: an object that is null has no fields.
     fn lacks(&self, field: &str) -> bool {
         let object = field.rsplit_once('.').map_or("", |(object, _)| object);
         let is_key = field.ends_with("{}");
@@ -62,7 +64,7 @@ fn file(name: &str) -> PathBuf {
     folder.join(name)
 }
 
-/// Compares the fields of what the command prints.
+/// Compares the fields of the command's output.
 fn check(name: &str, command: &mut Command) {
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let output = command.output().unwrap();
@@ -109,7 +111,7 @@ fn words(line: &str) -> Command {
 }
 
 #[test]
-fn of_a_recorded_machine() {
+fn recorded_machines_match_their_schemas() {
     for (name, line) in [
         ("states", "states --json --root"),
         ("hold", "hold --latency 150us --json --dry-run --root"),
@@ -123,7 +125,7 @@ fn of_a_recorded_machine() {
 }
 
 #[test]
-fn of_a_result() {
+fn a_result_matches_its_schemas() {
     let folder = tempfile::tempdir().unwrap();
     let states = [(1, "C1", 3), (2, "C1E", 30), (3, "C6", 90)];
     let states = states.map(|(index, name, us)| (index, name, us, 3000));
@@ -138,7 +140,7 @@ fn of_a_result() {
 }
 
 #[test]
-fn of_a_log() {
+fn a_log_matches_its_schemas() {
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/logs/abreu.txt");
     if !log.exists() {
         return println!("skipped: the fields of resume analyze: no logs at ../shared/logs");
@@ -147,7 +149,7 @@ fn of_a_log() {
 }
 
 #[test]
-fn of_models() {
+fn models_match_their_schemas() {
     check(
         "model-run",
         &mut words("model run --json --utilisation 0.2"),
@@ -160,7 +162,7 @@ fn of_models() {
 }
 
 #[test]
-fn of_what_is_measured_here() {
+fn measurements_of_this_machine_match_their_schemas() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let line = "measure --probe user --datapoints 30 --distance 200us..1ms --json --out";
     check("measure", words(line).arg(folder.path().join("result")));
@@ -171,7 +173,7 @@ fn of_what_is_measured_here() {
 }
 
 #[test]
-fn of_comparisons() {
+fn comparisons_match_their_schemas() {
     let line = "trial --echo self --rounds 2 --requests 5 --interval 1ms --json";
     check("trial", &mut words(line));
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();

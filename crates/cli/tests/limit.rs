@@ -17,8 +17,8 @@ use recorded::recorded;
 use reveille_kernel::{Idle, Root};
 use serde_json::Value;
 
-/// One test at a time runs the program: some limit something on this machine, and every start undoes
-/// what one that was killed left behind, before the test that killed it has looked.
+/// One test at a time runs the program: some limit states on this machine, and every start undoes
+/// the limits of a killed one before the test that killed it has checked.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -51,7 +51,7 @@ fn json(root: &Path, arguments: &[&str]) -> Value {
     serde_json::from_str(&dry(root, &[&["--json"], arguments].concat())).unwrap()
 }
 
-/// What would be set, as `3-C6` (CPU 3's C6 disabled) and `3+C6` (enabled).
+/// The planned settings, as `3-C6` (CPU 3's C6 disabled) and `3+C6` (enabled).
 fn settings(plan: &Value) -> Vec<String> {
     let one = |setting: &Value| {
         let sign = if setting["disable"] == true { '-' } else { '+' };
@@ -66,7 +66,7 @@ fn settings(plan: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A hybrid whose two kinds of cores have states of other names: CPU 0, CPU 1.
+/// A hybrid whose two kinds of cores have differently named states: CPU 0, CPU 1.
 fn hybrid() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let cpus = folder.path().join("sys/devices/system/cpu");
@@ -133,7 +133,7 @@ fn names_are_matched_cpu_by_cpu() {
         "1",
     ];
     refused(&other_kind, 2, "they have POLL, C1, C6A, C6S");
-    // Looking changes nothing.
+    // A dry run changes nothing.
     let disable = "sys/devices/system/cpu/cpu0/cpuidle/state3/disable";
     assert_eq!(
         std::fs::read_to_string(folder.path().join(disable)).unwrap(),
@@ -142,7 +142,7 @@ fn names_are_matched_cpu_by_cpu() {
 }
 
 #[test]
-fn what_the_kernel_makes_of_it_is_said() {
+fn the_kernels_effect_on_the_setting_is_reported() {
     let folder = hybrid();
     let said = |arguments: &[&str]| dry(folder.path(), arguments);
     assert!(said(&["--disable", "POLL"]).contains("without POLL"));
@@ -154,13 +154,13 @@ fn what_the_kernel_makes_of_it_is_said() {
 }
 
 #[test]
-fn a_state_that_was_off_is_on_while_it_is_the_deepest() {
+fn a_disabled_state_is_enabled_while_it_is_the_deepest() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
     let said = dry(folder.path(), &["--deepest", "C3"]);
     assert!(said.contains("3  C3       33  off  on\n"), "{said}");
-    assert!(said.contains("C3 was off on CPUs 0-55"), "{said}");
+    assert!(said.contains("C3 was disabled on CPUs 0-55"), "{said}");
     let said = dry(folder.path(), &["--deepest", "C6"]);
     assert!(said.contains("3  C3       33  off  off\n"), "{said}");
 }
@@ -201,7 +201,7 @@ fn without_a_driver_there_is_nothing_to_limit() {
     refused(&looking, 3, "no cpuidle driver");
 }
 
-/// The deepest state of CPU 0 of this machine, and its setting; `None`, with a word, where it
+/// The deepest state of CPU 0 of this machine, and its setting; `None`, with a message, if it
 /// cannot be limited.
 fn deepest(test: &str) -> Option<(String, PathBuf)> {
     let skip = |why: &str| {
@@ -229,7 +229,7 @@ fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap().trim().to_owned()
 }
 
-/// Started without a command; what it says was read up to its last line.
+/// Started without a command; its output was read up to its last line.
 fn limited(name: &str) -> Child {
     let mut child = limit(&["--disable", name, "--cpu", "0"])
         .stdout(Stdio::piped())
@@ -266,7 +266,7 @@ fn a_state_is_disabled_while_the_command_runs() {
     assert_eq!(output.status.code(), Some(7));
     assert_eq!(String::from_utf8_lossy(&output.stdout), "1\n");
     assert_eq!(read(&setting), "0");
-    // One that dies, and one that is not there.
+    // A command that is killed, and a missing one.
     let died = run(&mut limit(
         &[&only[..], &["sh", "-c", "kill -9 $$"]].concat(),
     ));
@@ -280,8 +280,8 @@ fn a_state_is_disabled_while_the_command_runs() {
 }
 
 #[test]
-fn a_limit_is_undone_after_any_end_unless_somebody_else_undid_it() {
-    let test = "a_limit_is_undone_after_any_end_unless_somebody_else_undid_it";
+fn a_limit_is_undone_after_any_end_unless_changed_meanwhile() {
+    let test = "a_limit_is_undone_after_any_end_unless_changed_meanwhile";
     let _alone = alone();
     let Some((name, setting)) = deepest(test) else {
         return;
@@ -298,7 +298,7 @@ fn a_limit_is_undone_after_any_end_unless_somebody_else_undid_it() {
     run(reveille().arg("states"));
     assert_eq!(read(&setting), "0");
 
-    // Two at once: the state is back when both have ended.
+    // Two at once: the state is restored when both have ended.
     let (one, other) = (limited(&name), limited(&name));
     end(one, Signal::SIGTERM);
     assert_eq!(read(&setting), "1");
@@ -307,8 +307,8 @@ fn a_limit_is_undone_after_any_end_unless_somebody_else_undid_it() {
 }
 
 #[test]
-fn limits_that_end_at_the_same_instant_leave_the_state_as_it_was() {
-    let test = "limits_that_end_at_the_same_instant_leave_the_state_as_it_was";
+fn limits_that_end_at_the_same_instant_restore_the_state() {
+    let test = "limits_that_end_at_the_same_instant_restore_the_state";
     let _alone = alone();
     let Some((name, setting)) = deepest(test) else {
         return;
@@ -326,8 +326,8 @@ fn limits_that_end_at_the_same_instant_leave_the_state_as_it_was() {
 }
 
 #[test]
-fn a_start_in_another_pid_namespace_leaves_a_limit_in_force() {
-    let test = "a_start_in_another_pid_namespace_leaves_a_limit_in_force";
+fn a_start_in_another_pid_namespace_keeps_a_limit_in_force() {
+    let test = "a_start_in_another_pid_namespace_keeps_a_limit_in_force";
     let _alone = alone();
     let Some((name, setting)) = deepest(test) else {
         return;
@@ -358,9 +358,9 @@ fn a_start_in_another_pid_namespace_leaves_a_limit_in_force() {
 }
 
 #[test]
-fn what_is_kept_stands_until_restore() {
+fn a_kept_limit_stays_until_restore() {
     let _alone = alone();
-    let Some((name, setting)) = deepest("what_is_kept_stands_until_restore") else {
+    let Some((name, setting)) = deepest("a_kept_limit_stays_until_restore") else {
         return;
     };
     let kept = run(&mut limit(&["--disable", &name, "--cpu", "0", "--keep"]));
@@ -368,7 +368,7 @@ fn what_is_kept_stands_until_restore() {
     if idle.governor.as_deref() == Some("haltpoll") {
         assert_eq!((kept.code, read(&setting).as_str()), (3, "0"));
         assert!(kept.stderr.contains("hold --latency 0"), "{}", kept.stderr);
-        println!("skipped: what_is_kept_stands_until_restore: the governor would not look at it");
+        println!("skipped: a_kept_limit_stays_until_restore: the governor would not look at it");
         return;
     }
     assert_eq!(kept.code, 0, "{}", kept.stderr);
@@ -388,8 +388,8 @@ fn what_is_kept_stands_until_restore() {
 }
 
 #[test]
-fn without_root_it_says_so_and_changes_nothing() {
-    let test = "without_root_it_says_so_and_changes_nothing";
+fn without_root_it_is_refused_and_changes_nothing() {
+    let test = "without_root_it_is_refused_and_changes_nothing";
     let _alone = alone();
     let Some((name, setting)) = deepest(test) else {
         return;

@@ -1,4 +1,5 @@
-//! `reveille measure` as a user meets it: what bad input gets, what an interrupted run keeps.
+//! `reveille measure` as a user meets it: the response to bad input, the data of an interrupted
+//! run.
 
 mod held;
 mod load;
@@ -20,7 +21,7 @@ use nix::unistd::Pid;
 use program::{Ended, as_nobody, reveille, run};
 use reveille_kernel::{Idle, Root};
 
-/// Two measurements at a time would be each other's noise.
+/// Two measurements at a time would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn measure(out: &Path, flags: &[&str]) -> Ended {
@@ -29,10 +30,10 @@ fn measure(out: &Path, flags: &[&str]) -> Ended {
     run(&mut command)
 }
 
-/// Far longer than anything takes, on a loaded machine too.
+/// Far longer than any run, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until the run has kept so many datapoints; `false` where it does not within a minute.
+/// Waits until the run has kept this many datapoints; `false` if that takes longer than a minute.
 fn has_kept(out: &Path, datapoints: usize) -> bool {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -54,7 +55,7 @@ fn has_bpf() -> bool {
 }
 
 #[test]
-fn what_cannot_be_meant_is_one_line_with_exit_code_2_and_leaves_nothing() {
+fn invalid_arguments_get_one_line_and_exit_code_2_and_leave_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
     for (flags, word) in [
@@ -64,6 +65,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2_and_leaves_nothing() {
         (["--distance", "0us..100us"], "above 0"),
         (["--distance", "1ns..100us"], "valid are"),
         (["--distance", "1ms..100s"], "valid are"),
+        (["--distance", "18446744074s"], "valid are"),
         (["--distance", "far"], "not a time such as 100us"),
         (["--duration", "0s"], "above zero"),
         (["--datapoints", "0"], "1 or more"),
@@ -90,7 +92,7 @@ fn what_cannot_be_meant_is_one_line_with_exit_code_2_and_leaves_nothing() {
 }
 
 #[test]
-fn a_folder_that_holds_a_result_is_refused_and_untouched() {
+fn a_folder_that_holds_a_result_is_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("result.json"), "{}").unwrap();
     let ended = measure(folder.path(), &["--duration", "1s"]);
@@ -109,21 +111,21 @@ fn a_folder_that_holds_a_result_is_refused_and_untouched() {
 }
 
 #[test]
-fn a_result_that_is_to_be_where_no_folder_is_is_refused_before_anything_is_measured() {
+fn a_result_path_without_a_parent_folder_is_refused_before_measuring() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("notes.txt");
     fs::write(&file, "mine").unwrap();
     for out in [&file, Path::new("/dev/null"), &file.join("below")] {
         let ended = measure(out, &["--duration", "10min"]);
         assert_eq!(ended.code, 2, "{}", ended.stderr);
-        assert!(ended.stderr.contains("is no folder"), "{}", ended.stderr);
+        assert!(ended.stderr.contains("is not a folder"), "{}", ended.stderr);
         assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     }
     assert_eq!(fs::read_to_string(file).unwrap(), "mine");
 }
 
 #[test]
-fn an_interrupted_run_keeps_what_it_gathered() {
+fn an_interrupted_run_keeps_its_datapoints() {
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
@@ -147,7 +149,7 @@ fn an_interrupted_run_keeps_what_it_gathered() {
     send(&child, Signal::SIGINT);
     let code = child.wait().unwrap().code();
     if let (false, Some(why)) = (has_some, busy) {
-        return println!("skipped: an_interrupted_run_keeps_what_it_gathered: {why}");
+        return println!("skipped: an_interrupted_run_keeps_its_datapoints: {why}");
     }
     assert_eq!(code, Some(130));
     let loaded = reveille_results::open(&out).unwrap();
@@ -161,11 +163,11 @@ fn an_interrupted_run_keeps_what_it_gathered() {
 }
 
 #[test]
-fn without_root_a_thread_measures_and_says_so() {
+fn without_root_a_thread_measures_and_is_reported() {
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let Some((folder, mut command)) = as_nobody() else {
         println!(
-            "skipped: without_root_a_thread_measures_and_says_so: needs root to become nobody"
+            "skipped: without_root_a_thread_measures_and_is_reported: needs root to become nobody"
         );
         return;
     };
@@ -184,7 +186,7 @@ fn without_root_a_thread_measures_and_says_so() {
     assert!(ended.stderr.contains("user probe"), "{}", ended.stderr);
     let description = reveille_results::open(&out).unwrap().description;
     if let (true, Some(why)) = (description.counts.kept < 100, load.busy()) {
-        return println!("skipped: without_root_a_thread_measures_and_says_so: {why}");
+        return println!("skipped: without_root_a_thread_measures_and_is_reported: {why}");
     }
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert_eq!(
@@ -201,11 +203,13 @@ fn without_root_a_thread_measures_and_says_so() {
 }
 
 #[test]
-fn bpf_that_is_asked_for_and_unavailable_is_exit_code_3() {
-    // A bound that another test holds would be reported, too.
+fn requested_but_unavailable_bpf_is_exit_code_3() {
+    // A bound that another test holds would be reported as well.
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let Some((folder, mut command)) = as_nobody() else {
-        println!("skipped: bpf_that_is_asked_for_and_unavailable: needs root to become nobody");
+        println!(
+            "skipped: requested_but_unavailable_bpf_is_exit_code_3: needs root to become nobody"
+        );
         return;
     };
     let mut remote = Command::new(command.get_program());
@@ -214,7 +218,7 @@ fn bpf_that_is_asked_for_and_unavailable_is_exit_code_3() {
     assert_eq!(ended.code, 3, "{}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("--probe user"), "{}", ended.stderr);
-    // By a source that takes it.
+    // With a source that accepts the option.
     remote
         .uid(65534)
         .gid(65534)
@@ -241,11 +245,11 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
         done.is_ok_and(|status| status.success())
     };
     if !mount(&["-t", "tmpfs", "-o", "size=64k", "tmpfs"]) {
-        println!("skipped: a_full_disk_ends_the_run: needs root to mount a small file system");
+        println!("skipped: a_full_disk_ends_the_run...: needs root to mount a small file system");
         return;
     }
     let out = disk.path().join("result");
-    // Until the disk is full.
+    // Fill the disk.
     let load = Load::begin();
     let endless = ["--probe", "user", "--datapoints", "1000000"];
     let ended = measure(
@@ -255,10 +259,10 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
     let loaded = reveille_results::open(&out);
     let unmounted = Command::new("umount").arg(disk.path()).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
-    // A run that gives up ends with 1, too.
+    // A run that gives up also ends with 1.
     let is_full = ended.stderr.contains("No space left");
     if let (false, Some(why)) = (is_full, load.busy()) {
-        return println!("skipped: a_full_disk_ends_the_run: nothing to write: {why}");
+        return println!("skipped: a_full_disk_ends_the_run...: nothing to write: {why}");
     }
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(is_full, "{}", ended.stderr);
@@ -313,7 +317,7 @@ fn a_run_leaves_no_journal_and_no_program_behind() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Its own: others may measure on this machine, too.
+    // Its own: others may measure on this machine as well.
     let mut programs = Vec::new();
     let code = loop {
         programs.extend(programs_of(child.id()));
@@ -383,7 +387,7 @@ fn a_cpu_that_never_sleeps_gives_no_datapoint_and_exit_code_1_with_the_reason() 
     });
 }
 
-/// How often the CPU has entered idle states; `None` where nothing counts it.
+/// How often the CPU has entered idle states; `None` if nothing counts it.
 fn idle_entries(cpu: u32) -> Option<u64> {
     let idle = Idle::read(&Root::default()).unwrap();
     let states = &idle.cpu(cpu)?.states;
@@ -392,9 +396,9 @@ fn idle_entries(cpu: u32) -> Option<u64> {
 }
 
 #[test]
-fn what_a_held_up_reader_misses_is_counted() {
-    const TEST: &str = "what_a_held_up_reader_misses_is_counted";
-    /// The ring buffer holds some 6000 events, one an idle period at most.
+fn datapoints_lost_to_a_slow_reader_are_counted() {
+    const TEST: &str = "datapoints_lost_to_a_slow_reader_are_counted";
+    /// The ring buffer holds about 6000 events, at most one per idle period.
     const MANY: u64 = 30_000;
     let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     if !has_bpf() {
@@ -414,7 +418,7 @@ fn what_a_held_up_reader_misses_is_counted() {
         .spawn()
         .unwrap();
     let load = Load::begin();
-    // Past the characterisation; then the kernel side goes on alone until the ring is full.
+    // After the characterization; then the kernel side continues alone until the ring is full.
     let measures = has_kept(&out, 1);
     send(&child, Signal::SIGSTOP);
     let (before, end) = (idle_entries(cpu), Instant::now() + PATIENCE);
@@ -423,7 +427,7 @@ fn what_a_held_up_reader_misses_is_counted() {
         std::thread::sleep(Duration::from_millis(100));
     }
     let idle = load.idle_percent(cpu);
-    // Where nothing counts it, a minute was enough for an idle CPU.
+    // If nothing counts it, a minute is enough for an idle CPU.
     let slept = slept().unwrap_or(if idle < 50.0 { 0 } else { MANY });
     send(&child, Signal::SIGCONT);
     send(&child, Signal::SIGINT);
@@ -440,7 +444,7 @@ fn what_a_held_up_reader_misses_is_counted() {
 }
 
 #[test]
-fn a_limit_on_a_files_size_is_a_failure_that_is_said_and_leaves_no_unfinished_file() {
+fn a_file_size_limit_is_reported_and_leaves_no_unfinished_file() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
     let mut limited = Command::new("sh");
@@ -464,9 +468,9 @@ fn a_limit_on_a_files_size_is_a_failure_that_is_said_and_leaves_no_unfinished_fi
 }
 
 #[test]
-fn a_source_that_needs_bpf_cannot_be_had_without_it() {
+fn a_source_that_needs_bpf_is_refused_without_it() {
     let Some((folder, mut nobody)) = as_nobody() else {
-        return println!("skipped: a_source_that_needs_bpf: only root can become another user");
+        return println!("skipped: a_source_that_needs_bpf...: only root can become another user");
     };
     nobody.args(["measure", "--source", "remote", "--out"]);
     let ended = run(nobody.arg(folder.path().join("result")));
@@ -474,8 +478,8 @@ fn a_source_that_needs_bpf_cannot_be_had_without_it() {
     assert!(ended.stderr.contains("need BPF"), "{}", ended.stderr);
 }
 
-/// Runs the program where `mounts` has been done in a mount namespace of its own; `None`, with a word,
-/// where that cannot be.
+/// Runs the program after `mounts` in its own mount namespace; `None`, with a message, if that is
+/// unavailable.
 fn within(mounts: &str, words: &[&str]) -> Option<(Ended, String)> {
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c"]);
@@ -496,7 +500,7 @@ fn within(mounts: &str, words: &[&str]) -> Option<(Ended, String)> {
 }
 
 #[test]
-fn without_sysfs_the_machine_cannot_and_doctor_says_so() {
+fn without_sysfs_measuring_is_refused_and_doctor_reports_it() {
     const WITHOUT: &str = "mount -t tmpfs none /sys";
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
@@ -518,14 +522,14 @@ fn without_sysfs_the_machine_cannot_and_doctor_says_so() {
 }
 
 #[test]
-fn a_setting_on_a_read_only_sysfs_is_one_that_the_machine_cannot() {
+fn a_read_only_sysfs_makes_a_setting_unavailable() {
     const READ_ONLY: &str = "mount -o remount,bind,ro /sys";
     let idle = Idle::read(&Root::default()).unwrap();
     let (Some(cpu), true) = (idle.cpus.iter().find(|cpu| cpu.online), has_bpf()) else {
-        return println!("skipped: a_setting_on_a_read_only_sysfs: BPF");
+        return println!("skipped: a_read_only_sysfs...: BPF");
     };
     let Some(state) = cpu.states.first() else {
-        return println!("skipped: a_setting_on_a_read_only_sysfs: no idle states");
+        return println!("skipped: a_read_only_sysfs...: no idle states");
     };
     let Some((ended, _)) = within(
         READ_ONLY,

@@ -23,7 +23,7 @@ fn read(arguments: &[&str]) -> Value {
     serde_json::from_str(&text(arguments)).unwrap()
 }
 
-/// The one line of wrong use.
+/// The one line that reports wrong use.
 fn refused(arguments: &[&str]) -> String {
     let ended = run(reveille().arg("model").args(arguments));
     assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
@@ -32,7 +32,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_point_is_told_alike_to_people_and_to_programs() {
+fn text_and_json_report_the_same_point() {
     let all = read(&["run", "--utilisation", "0.5", "--json"]);
     // M/M/1 with 38 ms of service: 76 ms.
     let response = all["always_on"]["response_mean_s"].as_f64().unwrap();
@@ -55,7 +55,7 @@ fn a_point_is_told_alike_to_people_and_to_programs() {
 }
 
 #[test]
-fn a_sweep_reckons_a_farm_at_the_load_that_is_asked_for() {
+fn a_sweep_calculates_a_farm_at_the_requested_load() {
     let farm = [
         "--servers",
         "1000",
@@ -74,12 +74,12 @@ fn a_sweep_reckons_a_farm_at_the_load_that_is_asked_for() {
     assert!(year(&run).starts_with("In a year, 1000 servers at 20% load\n"));
     let all = read(&[&["sweep", "--json"], &farm[..]].concat());
     assert_eq!(all["years"].as_array().unwrap().len(), 6);
-    // Without a question or a farm one load says nothing.
+    // Without a question or a farm a single load gives no answer.
     assert!(refused(&["sweep", "--utilisation", "0.2"]).contains("model run"));
 }
 
 #[test]
-fn a_page_on_standard_output_is_alone_there() {
+fn a_page_on_standard_output_is_the_only_output_there() {
     let page = text(&["sweep", "--out", "-"]);
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
     for other in ["--json", "--csv", "--markdown"] {
@@ -127,7 +127,7 @@ fn a_simulation_agrees_with_the_closed_form_beside_it() {
 }
 
 #[test]
-fn the_sweep_has_the_papers_crossings_in_every_form() {
+fn every_form_of_the_sweep_has_the_papers_crossings() {
     let shown = text(&["sweep"]);
     assert!(shown.contains("nap 50 ms draws less than DVFS below 34.9% load;"));
     let all = read(&["sweep", "--json"]);
@@ -149,7 +149,7 @@ fn the_sweep_has_the_papers_crossings_in_every_form() {
 }
 
 #[test]
-fn questions_get_their_answers_alone() {
+fn questions_print_only_their_answers() {
     let answered = text(&[
         "sweep",
         "--utilisation",
@@ -177,20 +177,32 @@ fn questions_get_their_answers_alone() {
 }
 
 #[test]
-fn a_page_is_written_and_nobody_elses_file_is_written_over() {
+fn a_page_is_written_and_other_files_are_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let page = folder.path().join("model.html");
     let path = page.to_str().unwrap();
-    assert_eq!(text(&["sweep", "--out", path]).trim(), path);
+    let named = |shown: String| {
+        let is_it = |line: &str| line.starts_with("Page ") && line.ends_with(path);
+        assert!(shown.lines().any(is_it), "{shown}");
+    };
+    named(text(&["sweep", "--out", path]));
+    named(text(&[
+        "sweep",
+        "--crossing",
+        "nap 10 ms",
+        "DVFS",
+        "--out",
+        path,
+    ]));
     assert!(std::fs::read_to_string(&page).unwrap().contains("figure 7"));
     text(&["sweep", "--out", path]);
     std::fs::write(&page, "mine").unwrap();
-    assert!(refused(&["sweep", "--out", path]).contains("is no page of reveille"));
+    assert!(refused(&["sweep", "--out", path]).contains("is not a page of reveille"));
     assert_eq!(std::fs::read_to_string(&page).unwrap(), "mine");
 }
 
 #[test]
-fn the_example_of_the_book_runs_and_tells_a_farms_year() {
+fn the_books_example_runs_and_gives_a_farms_year() {
     let shown = text(&["run", "--params", EXAMPLE]);
     assert!(shown.contains("In a year, 1000 servers"), "{shown}");
     let all = read(&[
@@ -248,6 +260,13 @@ fn wrong_use_is_one_line() {
         let said = refused(&["run", "--params", wrong.to_str().unwrap()]);
         assert!(said.contains("expected a table"), "{said}");
     }
+    for flags in [
+        &["run", "--params", "nowhere.toml"][..],
+        &["simulate", "--trace", "nowhere.csv"],
+        &["from", "nowhere.json"],
+    ] {
+        assert!(refused(flags).contains("No such file"), "{flags:?}");
+    }
     std::fs::write(&wrong, b"\xff\xfe").unwrap();
     assert!(refused(&["run", "--params", wrong.to_str().unwrap()]).contains("is not text"));
 }
@@ -287,12 +306,12 @@ fn an_analysed_machine_naps_with_its_own_times_and_power() {
         (&power["idle_w"], &power["nap_w"]),
         (&json!(10.0), &json!(0.65))
     );
-    // A file that says one thing leaves the rest as it is without a file.
+    // A file with one key leaves the rest at the defaults.
     let file = folder.path().join("load.toml");
     std::fs::write(&file, "[arrivals]\nutilisation = 0.4\n").unwrap();
     let other = read(&["from", &path, "--params", file.to_str().unwrap(), "--json"]);
     assert_eq!(&other["parameters"]["power"], power);
-    // 49 ms and 600 ms are too long; how long they may be has the same parts.
+    // 49 ms and 600 ms are too long; the largest time has the same parts.
     let needed = &all["needed"][1];
     assert_eq!(
         (&needed["policy"], &needed["than"]),
@@ -310,7 +329,10 @@ fn an_analysed_machine_naps_with_its_own_times_and_power() {
         slowest["parameters"]["policies"][0]["policy"]["resume_s"],
         1.2
     );
-    let shown = text(&["from", &path, "--servers", "1000"]);
+    let page = folder.path().join("from.html").display().to_string();
+    let shown = text(&["from", &path, "--servers", "1000", "--out", &page]);
+    let is_it = |line: &str| line.starts_with("Page ") && line.ends_with(&page);
+    assert!(shown.lines().any(is_it), "{shown}");
     assert!(shown.contains("In a year, 1000 servers"), "{shown}");
     assert!(
         shown.contains("nap, chromebook, what if draws less than DVFS"),
@@ -319,7 +341,7 @@ fn an_analysed_machine_naps_with_its_own_times_and_power() {
 }
 
 #[test]
-fn an_analysis_comes_through_a_pipe_too() {
+fn an_analysis_can_come_through_a_pipe() {
     let mut child = reveille()
         .args(["model", "from", "-", "--json"])
         .stdin(Stdio::piped())
@@ -340,7 +362,7 @@ fn an_analysis_comes_through_a_pipe_too() {
 }
 
 #[test]
-fn what_is_no_analysis_is_said_in_a_line() {
+fn a_file_that_is_no_analysis_is_refused_in_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let with = |key: &str, value: Value| {
         let mut analysis = analysis();
@@ -359,10 +381,10 @@ fn what_is_no_analysis_is_said_in_a_line() {
         "{said}"
     );
     std::fs::write(&path, "dmesg").unwrap();
-    assert!(refused(&["from", &path]).contains("is no analysis"));
+    assert!(refused(&["from", &path]).contains("is not an analysis"));
 }
 
-/// A result of `measure`: 200 wakes out of C1, 5 µs each.
+/// A result of `measure`: 200 wakes from C1, 5 µs each.
 fn result(folder: &Path) -> String {
     let folder = ResultFolder::create(folder.join("measured")).unwrap();
     let description = json!({
@@ -414,7 +436,7 @@ fn exit_latencies_come_from_a_measurement() {
     let all = read(&["run", "--params", EXAMPLE, "--states", &result, "--json"]);
     let states = &all["parameters"]["policies"][3]["policy"]["states"];
     assert_eq!(states[0]["exit_latency_s"], 5e-6);
-    // C6 was not measured: it keeps the file's, and that is said.
+    // C6 was not measured: it keeps the file's value, with a note.
     assert_eq!(states[1]["exit_latency_s"], 133e-6);
     let notes = all["notes"].to_string();
     assert!(notes.contains("the median of 200 wakes"), "{notes}");
@@ -424,7 +446,7 @@ fn exit_latencies_come_from_a_measurement() {
 }
 
 #[test]
-fn models_run_as_anyone() {
+fn models_run_without_root() {
     let Some((_folder, mut program)) = as_nobody() else {
         println!("skipped: a model as the user nobody: it takes root to become nobody");
         return;
@@ -434,7 +456,7 @@ fn models_run_as_anyone() {
 
 /// From the log of the lab's suspend to the year of the book's chapter on it.
 #[test]
-fn the_books_farm_saves_what_the_book_says() {
+fn the_books_farm_saves_the_stated_energy() {
     let log = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../resume/tests/logs/6.12-dmesg.txt"
@@ -453,10 +475,10 @@ fn the_books_farm_saves_what_the_book_says() {
         let mwh = |year: &Value| year["saved_kwh"].as_f64().unwrap() / 1000.0;
         years.iter().map(mwh).collect()
     };
-    let near = |found: f64, told: f64| {
+    let near = |found: f64, stated: f64| {
         assert!(
-            (found / told - 1.0).abs() < 0.02,
-            "{found} MWh, told {told}"
+            (found / stated - 1.0).abs() < 0.02,
+            "{found} MWh, stated {stated}"
         );
     };
     let at_2_percent = saved("0.02");

@@ -46,7 +46,7 @@ const FARM: [&str; 8] = [
 ];
 
 #[test]
-fn the_same_seed_tells_the_same_and_the_table_fits_a_terminal() {
+fn the_same_seed_gives_the_same_output_and_the_table_fits_a_terminal() {
     let shown = text(&FARM);
     assert_eq!(shown, text(&FARM));
     assert!(
@@ -63,7 +63,7 @@ fn the_same_seed_tells_the_same_and_the_table_fits_a_terminal() {
 }
 
 #[test]
-fn policies_are_held_against_always_on_on_the_same_requests() {
+fn policies_are_compared_with_always_on_on_the_same_requests() {
     let all = read(&[&FARM[..], &["--json"]].concat());
     // 20 servers at 30% load of 38 ms.
     let rate = all["rate_per_s"].as_f64().unwrap();
@@ -87,7 +87,7 @@ fn policies_are_held_against_always_on_on_the_same_requests() {
 }
 
 #[test]
-fn a_trace_beside_its_parameters_is_found_and_simulated() {
+fn a_trace_is_found_relative_to_its_parameters() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     std::fs::write(at("requests.csv"), "arrival,service\n5,1\n5.5,1\n10,2\n").unwrap();
@@ -119,16 +119,16 @@ fn a_trace_beside_its_parameters_is_found_and_simulated() {
 }
 
 #[test]
-fn where_no_request_comes_the_key_that_was_given_is_named() {
+fn without_arrivals_the_given_key_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("model.toml");
     let at = file.to_str().unwrap();
     let trace = folder.path().join("requests.csv");
     std::fs::write(&trace, "0,1\n1,1\n").unwrap();
     let recorded = ["--trace", trace.to_str().unwrap()];
-    for (lines, flags, says) in [
+    for (lines, flags, expected) in [
         ("requests = 0", &[][..], "requests: 0; give 1 or above"),
-        // Of this seed none comes.
+        // With this seed there is no arrival.
         (
             "requests = 1\nreplications = 1",
             &[],
@@ -143,12 +143,12 @@ fn where_no_request_comes_the_key_that_was_given_is_named() {
     ] {
         std::fs::write(&file, format!("[simulation]\n{lines}\n")).unwrap();
         let said = refused(&[&["--params", at], flags].concat());
-        assert!(said.contains(says), "{lines}: {said}");
+        assert!(said.contains(expected), "{lines}: {said}");
     }
 }
 
 #[test]
-fn anybody_can_simulate() {
+fn simulations_run_without_root() {
     let Some((_folder, mut command)) = as_nobody() else {
         println!("skipped: simulating as nobody: this user cannot become nobody");
         return;
@@ -158,8 +158,8 @@ fn anybody_can_simulate() {
 }
 
 #[test]
-fn wrong_use_is_told_in_one_line() {
-    for (arguments, says) in [
+fn wrong_use_is_reported_in_one_line() {
+    for (arguments, expected) in [
         (&["--utilisation", "1"][..], "the load is 1.000"),
         (&["--dispatcher", "nearest"], "least-loaded"),
         (&["--dispatcher", "packing:0"], "1 or above"),
@@ -171,12 +171,12 @@ fn wrong_use_is_told_in_one_line() {
         (&["--utilisation", "1e-300"], "rounding"),
     ] {
         let said = refused(arguments);
-        assert!(said.contains(says), "{arguments:?}: {said}");
+        assert!(said.contains(expected), "{arguments:?}: {said}");
     }
 }
 
 #[test]
-fn a_trace_that_cannot_be_read_is_a_failure() {
+fn an_unreadable_trace_is_a_failure() {
     let ended = run(&mut simulate(&["--trace", "/nonexistent/trace.csv"]));
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("/nonexistent/trace.csv"));
@@ -191,8 +191,8 @@ fn used(pid: u32) -> u64 {
 }
 
 #[test]
-fn ctrl_c_keeps_the_replications_that_are_completed() {
-    // It would go on for many minutes.
+fn ctrl_c_keeps_completed_replications() {
+    // It would run for many minutes.
     let mut child = simulate(&["--replications", "1000000", "--requests", "10000", "--json"])
         .stdout(Stdio::piped())
         .spawn()

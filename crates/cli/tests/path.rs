@@ -38,7 +38,10 @@ fn bad_input_gets_one_line() {
             "/nonexistent",
         ),
         (&["path", "--ping", "--out", occupied], "is there already"),
-        (&["path", "--ping", "--out", "/proc/version"], "no folder"),
+        (
+            &["path", "--ping", "--out", "/proc/version"],
+            "not a folder",
+        ),
     ] {
         complains(reveille().args(arguments), 2, words);
     }
@@ -48,7 +51,7 @@ fn bad_input_gets_one_line() {
 }
 
 #[test]
-fn without_the_right_it_says_what_to_do() {
+fn without_permission_it_names_the_remedy() {
     let Some((_folder, mut command)) = as_nobody() else {
         return println!(
             "skipped: {}: it needs root to become nobody",
@@ -105,7 +108,7 @@ fn pings_become_json_a_folder_and_a_page() {
     let json: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["schema_version"], 1);
     assert_eq!(json["follow"], "ping");
-    // It looks four times a second, and meanwhile there may be more.
+    // It checks four times a second, and more may arrive in between.
     assert!(json["counts"]["followed"].as_u64() >= Some(5), "{json}");
     let packets = json["groups"].as_array().unwrap().iter();
     assert_eq!(
@@ -138,7 +141,7 @@ fn pings_become_json_a_folder_and_a_page() {
 }
 
 #[test]
-fn no_packet_in_the_time_is_said() {
+fn no_packet_in_the_time_is_reported() {
     let output = Command::new("unshare")
         .args([
             "-n",

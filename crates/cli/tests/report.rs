@@ -12,7 +12,7 @@ fn reveille(arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn what_is_wrong_with_a_filter_is_pointed_at() {
+fn a_filter_error_points_at_its_position() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("result.csv");
     std::fs::write(&csv, "WakeLatency,IntrOff,ReqCState\n3,1,C1\n").unwrap();
@@ -40,7 +40,7 @@ fn what_is_wrong_with_a_filter_is_pointed_at() {
 }
 
 #[test]
-fn what_json_printed_makes_a_page_by_whatever_name() {
+fn json_output_makes_a_page_whatever_its_name() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("log.txt");
     std::fs::write(&log, dmesg(1)).unwrap();
@@ -53,7 +53,7 @@ fn what_json_printed_makes_a_page_by_whatever_name() {
     assert!(reveille_show::page::is_page(&String::from_utf8_lossy(
         &by_name.stdout
     )));
-    // JSON that is not ours makes none.
+    // Other JSON makes no page.
     std::fs::write(&file, "{\"machines\": []}").unwrap();
     let other = reveille(&["report", "-o", "-", file.to_str().unwrap()]);
     assert_eq!(other.status.code(), Some(1));

@@ -33,7 +33,7 @@ fn analysis(arguments: &[&str], log: &Path) -> Value {
 }
 
 #[test]
-fn the_json_has_the_logs_truth() {
+fn the_json_has_the_logs_true_times() {
     let folder = tempfile::tempdir().unwrap();
     let analysis = analysis(&[], &log(folder.path(), 3));
     assert_eq!(analysis["format"], "reveille-resume");
@@ -77,7 +77,7 @@ fn the_json_has_the_logs_truth() {
 }
 
 #[test]
-fn the_papers_steps_from_600_to_50_ms() {
+fn the_paper_reduces_600_ms_to_50_ms_step_by_step() {
     let folder = tempfile::tempdir().unwrap();
     let log = log(folder.path(), 1);
     let what_if = [
@@ -98,7 +98,7 @@ fn the_papers_steps_from_600_to_50_ms() {
         .iter()
         .map(|one| one["total_us"].as_i64().unwrap())
         .collect();
-    // The stage's end follows its last call, 2 ms before the whole: webcam, graphics, hub, disk.
+    // The stage's end follows its last call, 2 ms before the total: webcam, graphics, hub, disk.
     assert_eq!(totals, [537_000, 307_000, 87_000, 52_000]);
     assert_eq!(replays[3]["deferred"][0]["device"], "usb1");
     assert_eq!(replays[3]["deferred"][0]["ready_us"], 52_000 + 80_000);
@@ -175,7 +175,7 @@ fn every_line_fits_a_terminal() {
 }
 
 #[test]
-fn a_page_comes_from_the_log_and_the_same_from_its_json() {
+fn a_log_and_its_json_give_the_same_page() {
     let folder = tempfile::tempdir().unwrap();
     let log = log(folder.path(), 2);
     let page = folder.path().join("page.html");
@@ -187,7 +187,7 @@ fn a_page_comes_from_the_log_and_the_same_from_its_json() {
     for outside in ["src=\"", "href=\"http", "url(http", "@import"] {
         assert!(!by_log.contains(outside), "{outside}");
     }
-    // An older page may be written over; other files may not.
+    // An older page may be overwritten; other files may not.
     said(&["--out", page.to_str().unwrap()], &log);
 
     let json = folder.path().join("resume.json");
@@ -203,7 +203,7 @@ fn a_page_comes_from_the_log_and_the_same_from_its_json() {
 }
 
 #[test]
-fn a_power_meter_is_laid_beside_it() {
+fn a_power_meter_file_is_aligned_with_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let log = log(folder.path(), 1);
     // 10 samples a second: 10 W, and 0.6 W from 5.049 s for 20 s; then 1 Hz.
@@ -269,6 +269,7 @@ fn bad_input_gets_one_line() {
     let flat = file("flat.csv", "time,watts\n0,20\n1,20\n2,20\n");
     for (arguments, words) in [
         (&["/nonexistent"][..], "no such file"),
+        (&[log, "--power", "/nonexistent"], "No such file"),
         (
             &[folder.path().to_str().unwrap()],
             "neither dmesg.txt nor trace.txt",
@@ -287,7 +288,7 @@ fn bad_input_gets_one_line() {
         (&[log, log, "--power", &flat], "belongs to one machine"),
         (&[log, "--power-offset", "3s"], "--power"),
         (&["-", "-"], "once only"),
-        (&[log, "--out", log], "is no page of reveille"),
+        (&[log, "--out", log], "is not a page of reveille"),
         (&[log, "--json", "--out", "-"], "name a file"),
         (&[log, "--title", "t"], "--out"),
     ] {
@@ -300,10 +301,9 @@ fn bad_input_gets_one_line() {
     for (arguments, words) in [
         (&[nothing.as_str()][..], "no suspend"),
         (&[&empty], "empty"),
-        (&[log, "--power", "/nonexistent"], "/nonexistent"),
         (&[log, "--power", &temperatures], "no column of watts"),
         (&[log, "--power", &flat], "never drops"),
-        (&[log, "--power", log], "no power meter's file"),
+        (&[log, "--power", log], "not a power meter's file"),
     ] {
         complains(
             reveille().args(["resume", "analyze"]).args(arguments),
@@ -316,7 +316,7 @@ fn bad_input_gets_one_line() {
 }
 
 #[test]
-fn what_failed_stands_out_in_whichever_cycle() {
+fn a_failure_is_reported_from_any_cycle() {
     let folder = tempfile::tempdir().unwrap();
     let log = folder.path().join("aborted.txt");
     let refused = "\
@@ -343,12 +343,12 @@ fn what_failed_stands_out_in_whichever_cycle() {
         text.lines().all(|line| line.chars().count() <= 80),
         "{text}"
     );
-    // The whole cycle is the one that is shown and counted.
+    // The complete cycle is the one that is shown and counted.
     assert_eq!(analysis(&[], &log)["machines"][0]["resume_us"]["count"], 1);
 }
 
 #[test]
-fn a_capture_adds_what_its_logs_do_not_tell() {
+fn a_capture_adds_what_its_logs_lack() {
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("night");
     std::fs::create_dir(&capture).unwrap();
@@ -378,7 +378,7 @@ fn a_capture_adds_what_its_logs_do_not_tell() {
     assert_eq!(machine["source"]["kernel"], "6.12.9");
     assert_eq!(machine["notes"][0], "no trace: tracefs is not mounted");
 
-    // Its logs are as good without it, and a note states what is missing.
+    // Its logs are complete without it, and a note reports the missing file.
     std::fs::write(capture.join("capture.json"), &record.to_string()[..90]).unwrap();
     let machine = &analysis(&[], &capture)["machines"][0];
     assert_eq!(machine["cycles"][0]["asleep_us"], Value::Null);

@@ -73,7 +73,7 @@ Note      share: of the time in the group's idle states.
 ";
 
 #[test]
-fn a_hybrid_is_shown_as_its_two_kinds_of_cores() {
+fn a_hybrid_has_two_kinds_of_cores() {
     let Some(folder) = recorded("rpl0") else {
         return;
     };
@@ -100,7 +100,7 @@ Note      share: of the time in the group's idle states.
 ";
 
 #[test]
-fn a_state_that_is_off_says_so_beside_its_default() {
+fn a_disabled_state_is_marked_beside_its_default() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
@@ -108,7 +108,7 @@ fn a_state_that_is_off_says_so_beside_its_default() {
 }
 
 #[test]
-fn a_machine_without_cpuidle_says_what_it_does_instead() {
+fn a_machine_without_cpuidle_reports_its_default_idle() {
     let folder = machine(&[
         ("present", "0-1"),
         ("online", "0-1"),
@@ -133,7 +133,7 @@ fn a_machine_without_cpuidle_says_what_it_does_instead() {
 }
 
 #[test]
-fn offline_cpus_bounds_and_missing_states_stand_out() {
+fn offline_cpus_bounds_and_missing_states_are_listed() {
     let state = |cpu: u32| format!("cpu{cpu}/cpuidle/state0");
     let named: Vec<(String, &str)> = (0..4)
         .flat_map(|cpu| {
@@ -173,7 +173,7 @@ fn offline_cpus_bounds_and_missing_states_stand_out() {
         shown.contains("bound by pm_qos_resume_latency_us to 20 µs: rules out C6"),
         "{shown}"
     );
-    // What the machine does not tell is no zero.
+    // Missing values are not zero.
     assert!(
         shown.contains("0  C6     133       -  -     -       -     -      -      -      -\n"),
         "{shown}"
@@ -181,7 +181,7 @@ fn offline_cpus_bounds_and_missing_states_stand_out() {
 }
 
 #[test]
-fn json_carries_units_in_its_names_and_unknowns_as_null() {
+fn json_has_units_in_its_names_and_null_for_unknown() {
     let folder = machine(&[
         ("present", "0-1"),
         ("cpuidle/current_driver", "some_idle"),
@@ -205,7 +205,7 @@ fn json_carries_units_in_its_names_and_unknowns_as_null() {
 }
 
 #[test]
-fn only_the_cpus_that_are_asked_for_are_shown() {
+fn only_the_requested_cpus_are_shown() {
     let folder = machine(&[("present", "0-7")]);
     let shown = text(&states(folder.path(), &["--cpu", "2-3,6"]));
     assert!(
@@ -225,7 +225,7 @@ fn only_the_cpus_that_are_asked_for_are_shown() {
 }
 
 #[test]
-fn a_folder_that_is_no_machine_gets_one_clear_line() {
+fn a_folder_that_is_no_machine_gets_one_line() {
     is_refused(
         &reveille(&["states", "--root", "/nonexistent"]),
         "/nonexistent: no such folder",
@@ -245,7 +245,7 @@ fn a_folder_that_is_no_machine_gets_one_clear_line() {
 }
 
 #[test]
-fn this_machine_has_states_or_says_why_not() {
+fn this_machine_has_states_or_a_reason() {
     let shown = text(&reveille(&["states"]));
     assert!(
         shown.contains("uses") || shown.contains("Likely why"),

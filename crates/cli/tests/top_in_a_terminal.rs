@@ -1,4 +1,4 @@
-//! `reveille top` in a terminal of its own: it shows, obeys, and leaves the terminal as it was.
+//! `reveille top` in its own terminal: it shows data, obeys keys, and restores the terminal.
 
 mod held;
 mod program;
@@ -24,7 +24,7 @@ use nix::unistd::{Pid, setsid};
 use program::{as_nobody, reveille, run};
 
 nix::ioctl_write_int_bad!(
-    /// Makes the terminal the session's own.
+    /// Makes the terminal the session's controlling one.
     take_terminal,
     libc::TIOCSCTTY
 );
@@ -35,13 +35,13 @@ nix::ioctl_write_ptr_bad!(
     Winsize
 );
 
-/// Far longer than anything takes, on a loaded machine too.
+/// Far longer than any run, even on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The program in a terminal.
 struct InTerminal {
     child: Child,
-    /// Keys go in here; what is shown comes out. `None`: closed.
+    /// Keys go in here; output comes out. `None`: closed.
     master: Option<File>,
     slave: OwnedFd,
     shown: Arc<Mutex<String>>,
@@ -50,7 +50,7 @@ struct InTerminal {
     before: Termios,
 }
 
-/// The screen after these bytes: cursor movements, clearing and text; colours are left out.
+/// The screen after these bytes: cursor movements, clearing and text; colours are ignored.
 fn screen(bytes: &str) -> String {
     let mut rows = vec![vec![' '; 300]; 100];
     let (mut row, mut column) = (0, 0);
@@ -75,7 +75,7 @@ fn screen(bytes: &str) -> String {
         .collect()
 }
 
-/// Gathers what is shown until the terminal is closed.
+/// Collects the output until the terminal is closed.
 fn gather(mut master: File, into: &Mutex<String>, closed: &AtomicBool) {
     let mut bytes = [0; 4096];
     while !closed.load(Ordering::Relaxed) {
@@ -117,7 +117,7 @@ impl InTerminal {
                 Ok(())
             });
         }
-        // The child is not to hold the other end: it would never be closed.
+        // The child must not hold the other end: it would never be closed.
         fcntl(&pty.master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
         fcntl(&pty.slave, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).unwrap();
         let before = tcgetattr(&pty.slave).unwrap();
@@ -179,7 +179,7 @@ impl InTerminal {
         }
     }
 
-    /// What was shown until now does not count any more.
+    /// Discards the output so far.
     fn forget(&self) {
         self.shown.lock().unwrap().clear();
     }
@@ -199,7 +199,7 @@ impl InTerminal {
         }
     }
 
-    /// It ended well, and the terminal is as it was.
+    /// It ended successfully, and the terminal is restored.
     fn ends_well(mut self) {
         let status = self.ended();
         self.until_left();
@@ -210,10 +210,10 @@ impl InTerminal {
         assert_eq!(after.input_flags, self.before.input_flags);
     }
 
-    /// The last bytes may lie in the terminal still.
+    /// The last bytes may still be in the terminal.
     fn until_left(&self) {
         let end = Instant::now() + PATIENCE;
-        // The screen of its own is left, and the cursor is there again.
+        // It left the alternate screen, and the cursor is visible again.
         while !["\x1b[?1049l", "\x1b[?25h"]
             .iter()
             .all(|left| self.shown.lock().unwrap().contains(left))
@@ -232,7 +232,7 @@ impl Drop for InTerminal {
 }
 
 #[test]
-fn q_quits_and_leaves_the_terminal_as_it_was() {
+fn q_quits_and_restores_the_terminal() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("wake-ups");
     top.press("q");
@@ -240,7 +240,7 @@ fn q_quits_and_leaves_the_terminal_as_it_was() {
 }
 
 #[test]
-fn a_signal_ends_it_as_well() {
+fn a_signal_quits() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         let mut top = InTerminal::top(&[]);
         top.until_shown("reveille");
@@ -250,8 +250,8 @@ fn a_signal_ends_it_as_well() {
 }
 
 #[test]
-fn keys_change_what_is_shown_at_once() {
-    // A refresh in an hour: what is shown comes of the keys.
+fn keys_change_the_view_at_once() {
+    // One refresh in an hour: changes are due to the keys.
     let mut top = InTerminal::top(&["--interval", "1h"]);
     top.until_shown("machine");
     top.press("2");
@@ -263,10 +263,10 @@ fn keys_change_what_is_shown_at_once() {
 }
 
 #[test]
-fn a_terminal_may_change_its_size() {
+fn the_view_follows_the_terminal_size() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("wake-ups");
-    // The keys are being read when the size changes: none may get lost after it.
+    // The keys are being read when the size changes: none may be lost.
     top.press("v");
     top.until_shown("mean stay");
     for (columns, rows) in [(20, 5), (1, 1), (200, 60)] {
@@ -285,7 +285,7 @@ fn a_terminal_may_change_its_size() {
 }
 
 #[test]
-fn a_terminal_that_is_closed_ends_it() {
+fn a_closed_terminal_quits() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("reveille");
     top.close();
@@ -294,17 +294,17 @@ fn a_terminal_that_is_closed_ends_it() {
 }
 
 #[test]
-fn nothing_is_left_in_the_kernel_even_after_kill_9() {
+fn kill_9_leaves_nothing_in_the_kernel() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("wake-ups");
     let loaded = programs_of(top.child.id());
     if loaded.is_empty() {
-        println!("skipped: nothing_is_left_in_the_kernel_even_after_kill_9: no BPF here");
+        println!("skipped: kill_9_leaves_nothing_in_the_kernel: no BPF here");
         return;
     }
     top.send(Signal::SIGKILL);
     top.ended();
-    // The kernel frees them once all its CPUs have gone on.
+    // The kernel frees them once all its CPUs have moved on.
     let end = Instant::now() + PATIENCE;
     while is_loaded(&loaded) {
         assert!(Instant::now() < end, "{loaded:?} are there still");
@@ -313,7 +313,7 @@ fn nothing_is_left_in_the_kernel_even_after_kill_9() {
 }
 
 #[test]
-fn control_z_gives_the_terminal_back_until_it_goes_on() {
+fn control_z_releases_the_terminal_until_resumed() {
     let mut top = InTerminal::top(&[]);
     top.until_shown("wake-ups");
     top.press("\x1a");
@@ -326,9 +326,9 @@ fn control_z_gives_the_terminal_back_until_it_goes_on() {
 }
 
 #[test]
-fn without_root_it_says_what_is_missing() {
+fn without_root_the_missing_data_is_named() {
     let Some((_folder, mut command)) = as_nobody() else {
-        println!("skipped: without_root_it_says_what_is_missing: not root, so all tests are");
+        println!("skipped: without_root_the_missing_data_is_named: not root, so all tests are");
         return;
     };
     let mut top = InTerminal::start(command.arg("top"));
@@ -340,13 +340,13 @@ fn without_root_it_says_what_is_missing() {
 }
 
 #[test]
-fn a_count_ends_it() {
+fn a_count_quits() {
     let top = InTerminal::top(&["--count", "2", "--interval", "250ms"]);
     top.ends_well();
 }
 
 #[test]
-fn without_a_terminal_there_are_tables() {
+fn without_a_terminal_it_prints_tables() {
     let output = reveille()
         .args(["top", "--count", "2", "--interval", "250ms"])
         .output()
@@ -358,7 +358,7 @@ fn without_a_terminal_there_are_tables() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let line = format!(
         "{} top --interval 100ms | head -1 >/dev/null; exit ${{PIPESTATUS[0]}}",
         env!("CARGO_BIN_EXE_reveille")

@@ -20,7 +20,7 @@ fn lines(command: &mut Command) -> Vec<String> {
 }
 
 #[test]
-fn json_is_an_object_a_line_for_each_refresh() {
+fn json_is_an_object_per_line_and_refresh() {
     let lines = lines(reveille().args(["top", "--json", "--count", "2", "--interval", "200ms"]));
     assert_eq!(lines.len(), 2);
     for line in &lines {
@@ -54,7 +54,7 @@ fn csv_is_a_heading_and_lines_of_seven_fields() {
 }
 
 #[test]
-fn without_root_it_shows_what_is_counted_and_says_what_is_missing() {
+fn without_root_it_shows_counts_and_names_the_missing_data() {
     let Some((_folder, mut nobody)) = as_nobody() else {
         return println!("skipped: top without root: this test needs root to give it up");
     };
@@ -73,7 +73,7 @@ fn without_root_it_shows_what_is_counted_and_says_what_is_missing() {
 }
 
 #[test]
-fn an_endless_stream_that_is_stopped_ends_well_after_a_whole_line() {
+fn an_interrupted_stream_ends_after_a_whole_line() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
         let mut top = reveille();
         let top = top.args(["top", "--json", "--interval", "100ms"]);
@@ -89,7 +89,7 @@ fn an_endless_stream_that_is_stopped_ends_well_after_a_whole_line() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_failure() {
+fn a_closed_pipe_is_no_failure() {
     let mut top = reveille();
     let top = top.args(["top", "--json", "--interval", "100ms"]);
     let mut child = top

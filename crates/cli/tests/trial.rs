@@ -17,7 +17,7 @@ use program::{as_nobody, reveille, run};
 use recorded::recorded;
 use serde_json::Value;
 
-/// Two trials at a time would be each other's settings.
+/// Two trials at a time would disturb each other's settings.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> std::sync::MutexGuard<'static, ()> {
@@ -51,7 +51,7 @@ fn setting<'a>(trial: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or_else(|| panic!("no setting {name}: {settings:?}"))
 }
 
-/// What a trial may change.
+/// The settings that a trial may change.
 fn settings_of_the_machine() -> Vec<String> {
     let mut all = Vec::new();
     for cpu in 0..nix::sched::CpuSet::count() {
@@ -121,7 +121,7 @@ fn invalid_input_is_reported_in_one_line_and_changes_nothing() {
         ),
     ] {
         let ended = run(reveille().arg("trial").args(&flags));
-        // A machine without idle states says that instead: it cannot.
+        // A machine without idle states reports that instead.
         let cannot = ended.code == 3 && ended.stderr.contains("no cpuidle");
         assert!(ended.code == code || cannot, "{flags:?}: {}", ended.stderr);
         assert!(
@@ -140,12 +140,12 @@ fn invalid_input_is_reported_in_one_line_and_changes_nothing() {
 }
 
 #[test]
-fn who_does_not_answer_is_said_before_anything_is_measured() {
+fn an_unreachable_host_is_reported_before_any_measurement() {
     if !is_root("who does not answer") {
         return;
     }
     let _alone = alone();
-    // A port that was just free.
+    // A port that was free a moment ago.
     let port = {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.local_addr().unwrap()
@@ -210,7 +210,7 @@ fn a_command_that_fails_ends_the_trial_with_its_exit_code() {
 }
 
 #[test]
-fn without_root_the_trial_says_what_it_may_not_do_before_it_runs_anything() {
+fn without_root_the_trial_is_refused_before_it_runs_anything() {
     let Some((folder, mut command)) = as_nobody() else {
         println!("skipped: without root: needs root to become nobody");
         return;
@@ -229,7 +229,7 @@ fn without_root_the_trial_says_what_it_may_not_do_before_it_runs_anything() {
         "touch",
     ];
     let ended = run(command.args(touch).arg(&ran));
-    // Where no driver honours a bound, threads keep the CPUs awake, which anyone may.
+    // If no driver honours a bound, threads keep the CPUs awake, which needs no permission.
     if Path::new("/sys/devices/system/cpu/cpu0/cpuidle/state0").exists() {
         assert_eq!(ended.code, 3, "{}", ended.stderr);
         assert!(ended.stderr.contains("root"), "{}", ended.stderr);
@@ -240,7 +240,7 @@ fn without_root_the_trial_says_what_it_may_not_do_before_it_runs_anything() {
     }
 }
 
-/// A command that tells how many idle states are disabled: the setting that is in force.
+/// A command that prints the number of disabled idle states: the setting in force.
 const DISABLED: &str = "cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | \
                         awk '{ sum += $1 } END { print \"disabled \" sum }'";
 
@@ -273,7 +273,7 @@ fn a_limit_is_in_force_during_its_turns_only() {
 }
 
 #[test]
-fn an_interrupted_trial_keeps_what_it_gathered_and_the_machine_is_as_before() {
+fn an_interrupted_trial_keeps_its_rounds_and_restores_the_machine() {
     if !is_root("an interrupted trial") {
         return;
     }
@@ -322,7 +322,7 @@ fn an_interrupted_trial_keeps_what_it_gathered_and_the_machine_is_as_before() {
     assert_eq!(kept["ended"], "interrupted");
     assert!(!kept["rounds"].as_array().unwrap().is_empty());
     assert_eq!(settings_of_the_machine(), before);
-    // What was kept is never written over, and makes a page.
+    // A kept result is never overwritten, and makes a page.
     let mut again = reveille();
     let ended = run(again
         .args(["trial", "--out"])
@@ -345,7 +345,7 @@ fn interrupt(child: &Child) {
 }
 
 #[test]
-fn a_served_port_is_asked_by_udp_and_tcp_until_the_server_is_interrupted() {
+fn a_served_port_answers_udp_and_tcp_until_interrupted() {
     if !is_root("a served port") {
         return;
     }
@@ -387,16 +387,16 @@ fn a_served_port_is_asked_by_udp_and_tcp_until_the_server_is_interrupted() {
 }
 
 #[test]
-fn no_sleep_is_told_from_as_is_over_loopback() {
-    let test = "no sleep is told from as is over loopback";
+fn no_sleep_differs_from_as_is_over_loopback() {
+    let test = "no_sleep_differs_from_as_is_over_loopback";
     if !is_root(test) {
         return;
     }
     let _alone = alone();
-    // Waking takes more than a tenth of such a round trip. Somebody else's work may hide the effect
-    // for a while: it is looked for up to three times, and an interval that is too wide tells nothing.
-    const TELLING: f64 = 0.1;
-    let mut told = Vec::new();
+    // Waking takes more than a tenth of such a round trip. Other load may hide the effect for a
+    // while: up to three attempts are made, and an interval that is too wide decides nothing.
+    const NARROW: f64 = 0.1;
+    let mut intervals = Vec::new();
     for rounds in ["10", "14", "18"] {
         let trial = json(reveille().args([
             "trial",
@@ -441,14 +441,17 @@ fn no_sleep_is_told_from_as_is_over_loopback() {
         let round_trip = setting(&trial, "as is")["figure"]["median"]
             .as_f64()
             .unwrap();
-        told.push((low / round_trip, high / round_trip));
+        intervals.push((low / round_trip, high / round_trip));
     }
-    let narrow = |&(low, high): &(f64, f64)| high - low < TELLING;
-    assert!(!told.iter().any(narrow), "no sleep is as slow: {told:?}");
-    println!("skipped: {test}: the machine is too busy to tell: {told:?}");
+    let narrow = |&(low, high): &(f64, f64)| high - low < NARROW;
+    assert!(
+        !intervals.iter().any(narrow),
+        "no sleep is as slow: {intervals:?}"
+    );
+    println!("skipped: {test}: the machine is too busy for a verdict: {intervals:?}");
 }
 
-/// Two network namespaces with a cable between them; gone when this is dropped.
+/// Two network namespaces with a cable between them; removed when this is dropped.
 struct Namespaces {
     names: [String; 2],
 }
@@ -456,7 +459,7 @@ struct Namespaces {
 impl Namespaces {
     const ADDRESSES: [&str; 2] = ["10.213.77.1", "10.213.77.2"];
 
-    /// `None`, with a word, where this machine has none.
+    /// `None`, with a message, if this machine has none.
     fn new(test: &str) -> Option<Self> {
         let id = std::process::id();
         let namespaces = Self {
@@ -507,7 +510,7 @@ fn ip(words: &[&str]) -> bool {
 }
 
 #[test]
-fn pings_between_namespaces_are_answered_and_those_to_nobody_are_not() {
+fn pings_between_namespaces_are_answered_and_those_to_no_host_are_not() {
     let test = "pings between namespaces";
     if !is_root(test) {
         return;
@@ -566,7 +569,7 @@ fn pings_between_namespaces_are_answered_and_those_to_nobody_are_not() {
 }
 
 #[test]
-fn a_dry_run_tells_which_settings_a_recorded_machine_would_get() {
+fn a_dry_run_lists_the_settings_of_a_recorded_machine() {
     for (machine, settings) in [
         (
             "cfl-u",

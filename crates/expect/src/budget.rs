@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_comes_back_with_time() {
+    fn used_budget_returns_with_time() {
         let mut budget = budget();
         assert!(ask(&mut budget, 0, window(0, 10 * MS)));
         assert!(!ask(&mut budget, 0, window(0, 1)));
@@ -239,10 +239,10 @@ mod tests {
     }
 
     #[test]
-    fn nothing_can_be_saved_up_for_one_second_far_ahead() {
+    fn budget_cannot_be_saved_up_for_one_future_second() {
         let mut budget = budget();
         let mut got_ns = 0;
-        // For nine seconds, ever again: one more window within the tenth.
+        // For nine seconds, repeatedly: one more window within the tenth.
         for n in 0..900 {
             let (now, at) = (n * 10 * MS, 9 * SECOND + n * MS);
             if ask(&mut budget, now, window(at, 10 * MS)) {
@@ -254,16 +254,16 @@ mod tests {
     }
 
     #[test]
-    fn a_window_between_planned_ones_may_not_take_what_they_need() {
+    fn a_window_between_planned_ones_may_not_take_their_budget() {
         let mut budget = budget();
         assert!(ask(&mut budget, 0, window(SECOND, 10 * MS)));
         assert!(!ask(&mut budget, 0, window(SECOND - MS, 5 * MS)));
-        // A second before there is time to fill up again.
+        // A second before there is time to refill.
         assert!(ask(&mut budget, 0, window(0, 10 * MS)));
     }
 
     #[test]
-    fn a_cancelled_window_costs_what_was_used_of_it() {
+    fn a_cancelled_window_costs_its_used_part() {
         let mut budget = budget();
         assert!(ask(&mut budget, 0, window(SECOND, 10 * MS)));
         budget.give_back(MS, window(SECOND, 10 * MS));
@@ -276,14 +276,14 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_nothing_allows_nothing() {
+    fn a_share_of_zero_allows_nothing() {
         let mut budget = Budget::new(0, 10 * MS, 0);
         assert!(!ask(&mut budget, 0, window(SECOND, 1)));
         assert!(budget.is_full(SECOND));
     }
 
     #[test]
-    fn a_rate_says_when_the_next_one_may_come() {
+    fn a_rate_gives_the_next_allowed_instant() {
         let mut rate = Rate::new(1_000, 2, 0);
         assert_eq!(rate.take(0), Ok(()));
         assert_eq!(rate.take(0), Ok(()));
@@ -305,14 +305,14 @@ mod tests {
         assert_eq!(rate.take(11 * MS), Ok(()));
         assert_eq!(rate.take(11 * MS), Err(12 * MS));
         assert_eq!(rate.has(12 * MS, 2), Err(13 * MS));
-        // More than ever fit.
+        // More than can ever fit.
         assert_eq!(rate.has(13 * MS, 5), Ok(()));
         rate.charge(13 * MS, u64::MAX);
         assert!(rate.ready(14 * MS).is_err());
     }
 
     #[test]
-    fn no_second_has_more_things_than_at_most() {
+    fn no_second_exceeds_the_burst_limit() {
         let mut rate = Rate::at_most(100, 0);
         let taken = (0..10_000).filter(|ms| rate.take(ms * MS).is_ok());
         let taken: Vec<u64> = taken.collect();
@@ -324,10 +324,10 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is asked for and cancelled: windows that begin within a second are at most the
-        /// share, and what is planned is always paid for.
+        /// For any requests and cancellations: windows that start within a second are at most the
+        /// share, and planned windows are always paid for.
         #[test]
-        fn no_second_has_more_than_the_share(
+        fn no_second_exceeds_the_share(
             steps in prop::collection::vec(
                 (0..200 * MS, 0..12 * SECOND, 1..10 * MS, any::<bool>()), 1..150),
             awake_ppm in 1_000..200_000u32,
@@ -351,7 +351,7 @@ mod tests {
             for (n, first) in used.iter().enumerate() {
                 let within = |next: &&Window| next.at_ns < first.at_ns + SECOND;
                 let sum: u64 = used[n..].iter().take_while(within).map(|w| w.length_ns).sum();
-                // A cancelled one that had ended, or was the last but one, is counted in full.
+                // A cancelled window that had ended, or was the last but one, is counted in full.
                 prop_assert!(sum <= u64::from(awake_ppm) * 1_000, "{sum}");
             }
         }

@@ -222,7 +222,7 @@ fn errno(error: &Error) -> i32 {
             Refusal::Empty => libc::EINVAL,
             Refusal::Cpu => libc::ENODEV,
         },
-        Error::Nonsense(_) => libc::EINVAL,
+        Error::InvalidDuration(_) => libc::EINVAL,
         Error::Cannot(_) => libc::ENOTSUP,
         Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
     }

@@ -45,8 +45,8 @@ mod tests {
         let before = monotonic_ns();
         let instant = Instant::now();
         let after = monotonic_ns();
-        // What a conversion can be off by, if the thread is interrupted within it, is unbounded:
-        // one of many is exact enough.
+        // If the thread is interrupted within a conversion, its error is unbounded: one exact
+        // result of many is enough.
         let fits = |ns: u64| (before.saturating_sub(1_000)..=after + 1_000).contains(&ns);
         assert!((0..10_000).any(|_| fits(instant_ns(instant))));
         let ahead = instant_ns(instant + Duration::from_secs(5));

@@ -119,7 +119,7 @@ impl History {
     /// An operation of this kind has just ended, after that time.
     ///
     /// # Errors
-    /// [`Error::Nonsense`] where the duration is zero or longer than [`LONGEST_NS`]; it is counted
+    /// [`Error::InvalidDuration`] where the duration is zero or longer than [`LONGEST_NS`]; it is counted
     /// and changes nothing.
     pub fn observe(&mut self, kind: impl Into<Kind>, duration: Duration) -> Result<()> {
         self.observe_at(kind.into(), duration, monotonic_ns())
@@ -130,7 +130,7 @@ impl History {
         let took_ns = whole_ns(duration);
         if took_ns == 0 || took_ns > LONGEST_NS {
             self.refused += 1;
-            return Err(Error::Nonsense(duration));
+            return Err(Error::InvalidDuration(duration));
         }
         match self.kinds.get_mut(&kind) {
             Some(series) => series.observe(took_ns, end_ns),

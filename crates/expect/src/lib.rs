@@ -60,7 +60,7 @@ pub enum Error {
     Refused(#[from] Refusal),
     /// A duration that nothing can have taken.
     #[error("invalid duration of an operation: {0:?}")]
-    Nonsense(std::time::Duration),
+    InvalidDuration(std::time::Duration),
     /// This machine, kernel or user cannot do it.
     #[error("{0}")]
     Cannot(String),

@@ -150,7 +150,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     #[test]
-    fn a_window_is_refused_for_its_length_or_its_place() {
+    fn a_window_is_refused_for_its_length_or_its_start() {
         let limits = Limits::default();
         let check = |at, length| limits.window(100 * SECOND, at, length);
         assert_eq!(check(101 * SECOND, 0), Err(Refusal::Empty));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_has_begun_begins_now() {
+    fn a_window_that_already_started_starts_now() {
         let window = Limits::default().window(100 * SECOND, 100 * SECOND - 400, 1_000);
         let rest = Window {
             at_ns: 100 * SECOND,
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_have_the_place_that_they_say() {
+    fn refusals_have_their_documented_numbers() {
         for (place, refusal) in Refusal::ALL.into_iter().enumerate() {
             assert_eq!(refusal.index(), place);
         }

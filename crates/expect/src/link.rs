@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_engine_that_closes_before_the_hello_may_have_said_why() {
+    fn an_engine_that_closes_before_the_hello_may_send_a_reason() {
         for (said, expected) in [
             (
                 Some(CloseReason::Full),
@@ -229,13 +229,13 @@ mod tests {
             match link.be_welcomed(VERSION, monotonic_ns()) {
                 Err(NoLink::Other(why)) => assert_eq!(why, expected),
                 Err(NoLink::Version) => panic!("no version was spoken of"),
-                Ok(()) => panic!("nobody said welcome"),
+                Ok(()) => panic!("no welcome"),
             }
         }
     }
 
     #[test]
-    fn nothing_is_waited_for_where_an_engine_does_not_read_or_does_not_speak() {
+    fn a_silent_or_hung_engine_is_not_waited_for() {
         let (link, engine) = pair();
         assert_eq!(link.receive(), Received::Nothing);
         let cancel = Request::Cancel { id: 1 };
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_with_more_behind_it_is_none() {
+    fn a_message_with_trailing_bytes_is_invalid() {
         let (link, engine) = pair();
         let welcome = Answer::Welcome {
             version: VERSION,

@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn it_spins_in_a_window_and_not_before_or_after() {
+    fn it_spins_only_within_a_window() {
         let mut own = OwnThread::start().unwrap();
         let asleep = |own: &OwnThread| own.shared.asleep.load(Ordering::SeqCst);
         own.expect(1, here(), from_now(9_000_000_000, 5_000_000))
@@ -408,7 +408,7 @@ mod tests {
         wait_for("the thread to sleep before", || asleep(&own));
         assert_eq!(own.awake_ns(), 0);
         own.cancel(1);
-        // Each window anew: a thread that is kept from running misses one.
+        // Repeat for each window: a thread that is kept from running misses one.
         wait_for("a window to be spun in", || {
             let _ = own.expect(2, here(), from_now(1_000_000, 2_000_000));
             own.awake_ns() > 0
@@ -417,7 +417,7 @@ mod tests {
             own.shared.next(monotonic_ns()).is_none()
         });
         wait_for("the thread to sleep after", || asleep(&own));
-        // One that was late for a window may be awake for an instant yet.
+        // A thread that was late for a window may still be awake for a moment.
         wait_for("the time awake to stand still", || {
             let awake_ns = own.awake_ns();
             std::thread::sleep(Duration::from_millis(20));
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn it_holds_its_limits_open_and_in_time() {
+    fn it_spins_on_time_and_within_its_limits() {
         let mut own = OwnThread::start().unwrap();
         let cpu = here();
         let window = from_now(5_000_000_000, 8_000_000);
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_refused() {
+    fn a_missing_cpu_is_refused() {
         let mut own = OwnThread::start().unwrap();
         for cpu in [1_000, u32::MAX] {
             let refused = own.expect(1, cpu, from_now(1_000_000, 1_000));
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn it_runs_on_the_cpu_asked_for_below_everything_else() {
+    fn it_runs_on_the_requested_cpu_at_the_lowest_priority() {
         let mut own = OwnThread::start().unwrap();
         let cpu = here();
         own.expect(1, cpu, from_now(1_000_000_000, 1_000)).unwrap();
@@ -475,13 +475,13 @@ mod tests {
         let bound = sched_getaffinity(Pid::from_raw(tid)).unwrap();
         let cpus = (0..CpuSet::count()).filter(|&cpu| bound.is_set(cpu) == Ok(true));
         assert_eq!(cpus.collect::<Vec<_>>(), [cpu as usize]);
-        // And the application where it was.
+        // And the application stays where it was.
         let mine = sched_getaffinity(Pid::from_raw(0)).unwrap();
         assert_eq!(mine, own.allowed);
     }
 
     #[test]
-    fn it_goes_back_to_a_cpu_that_was_offline_for_a_moment() {
+    fn it_returns_to_a_cpu_that_was_briefly_offline() {
         let cpus: Vec<u32> = (0..CpuSet::count() as u32)
             .filter(|&cpu| {
                 let mine = sched_getaffinity(Pid::from_raw(0)).unwrap();
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_with_its_owner_also_within_a_window() {
+    fn it_ends_with_its_owner_even_within_a_window() {
         let mut own = OwnThread::start().unwrap();
         let tid = own.shared.tid.load(Ordering::Relaxed);
         let there = format!("/proc/self/task/{tid}");
@@ -532,7 +532,7 @@ mod tests {
             own.shared.learn(0);
         }
         assert_eq!(own.lead_ns(), SHORTEST_LEAD_NS);
-        // Between 10 and 30 µs, evenly: three in four are below 25 µs.
+        // Between 10 and 30 µs, uniformly: three in four are below 25 µs.
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..10_000 {
             own.shared.learn(random.u64(10_000..30_000));

@@ -398,22 +398,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_request_comes_back_as_it_was_said(request in request()) {
+        fn a_request_survives_encoding(request in request()) {
             let bytes = request.encode();
             prop_assert_eq!(Request::decode(bytes.as_ref()), Ok(request));
             prop_assert_eq!(Answer::decode(bytes.as_ref()), Err(InvalidMessage));
         }
 
         #[test]
-        fn an_answer_comes_back_as_it_was_said(answer in answer()) {
+        fn an_answer_survives_encoding(answer in answer()) {
             let bytes = answer.encode();
             prop_assert_eq!(Answer::decode(bytes.as_ref()), Ok(answer));
             prop_assert_eq!(Request::decode(bytes.as_ref()), Err(InvalidMessage));
         }
 
-        /// Decoding and encoding gives the same bytes: a message has one form.
+        /// Decoding and encoding gives the same bytes: a message has one encoding.
         #[test]
-        fn any_bytes_are_rubbish_or_just_one_message(
+        fn any_bytes_decode_to_at_most_one_message(
             request in request(), place in 0..LONGEST, byte: u8, cut in 0..=LONGEST,
         ) {
             let mut bytes = request.encode().as_ref().to_vec();
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_is_as_documented() {
+    fn the_format_is_as_documented() {
         let cancel = Request::Cancel { id: 0x0102 }.encode();
         let bytes = b"rvle\x03\x00\x10\x00\x02\x01\x00\x00\x00\x00\x00\x00";
         assert_eq!(cancel.as_ref(), bytes);
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn another_magic_or_length_is_rubbish() {
+    fn a_wrong_magic_or_length_is_invalid() {
         let good = Answer::Closing {
             why: CloseReason::Full,
         }
@@ -468,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_of_a_later_engine_is_one_that_is_not_known() {
+    fn a_later_engines_reason_is_unknown() {
         let closing = Answer::Closing {
             why: CloseReason::Full,
         };
@@ -488,12 +488,12 @@ mod tests {
 
     #[cfg(feature = "server")]
     #[test]
-    fn the_first_version_has_seven_reasons_of_refusal() {
+    fn the_first_version_has_seven_refusal_reasons() {
         for why in Refusal::ALL {
             assert_eq!(why.in_version(VERSION), why);
-            let told = why.in_version(1);
-            assert!(told.index() < 7, "{why:?}");
-            assert!(why.index() >= 7 || told == why, "{why:?}");
+            let translated = why.in_version(1);
+            assert!(translated.index() < 7, "{why:?}");
+            assert!(why.index() >= 7 || translated == why, "{why:?}");
         }
     }
 }

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn clients_may_ask_for_what_the_engine_may_use() {
+    fn clients_may_request_what_the_engine_may_use() {
         let of = |share| {
             let settings = Settings::default().within(share);
             (settings.limits.awake_ppm, settings.user_awake_ppm)

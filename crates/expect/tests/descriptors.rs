@@ -1,4 +1,4 @@
-//! A server that has no file descriptor left. (Alone in its process, whose limit it lowers.)
+//! A server without a free file descriptor. (Alone in its process, whose limit it lowers.)
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -24,9 +24,9 @@ impl Plan for Anything {
     fn cancel(&self, _: Ticket) {}
 }
 
-/// The first answer; `None` where the connection has ended without one.
+/// The first answer; `None` if the connection has ended without one.
 fn answer(client: &OwnedFd, path: &UnixAddr) -> Option<Answer> {
-    // A server that says nothing is waited for in vain.
+    // A silent server would block the read.
     setsockopt(client, ReceiveTimeout, &TimeVal::seconds(60)).unwrap();
     connect(client.as_raw_fd(), path).unwrap();
     let hello = Request::Hello { version: VERSION }.encode();
@@ -44,7 +44,7 @@ fn answer(client: &OwnedFd, path: &UnixAddr) -> Option<Answer> {
 }
 
 #[test]
-fn who_comes_when_no_descriptor_is_left_is_told_so_and_finds_one_when_another_has_gone() {
+fn a_client_without_a_descriptor_left_is_refused_and_served_once_one_is_free() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         path: folder.path().join("engine.sock"),
@@ -52,7 +52,7 @@ fn who_comes_when_no_descriptor_is_left_is_told_so_and_finds_one_when_another_ha
     };
     let server = Server::start(&settings, Anything).unwrap();
     let path = UnixAddr::new(server.path()).unwrap();
-    // The clients' own are there before.
+    // The clients' own exist before.
     let client = || {
         let kind = SockType::SeqPacket;
         socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap()

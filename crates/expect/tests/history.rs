@@ -1,4 +1,4 @@
-//! Predictions of series like those of the paper's GPU kernels, of ones that drift and that jump.
+//! Predictions of series like those of the paper's GPU kernels, of drifting and of jumping ones.
 
 use std::time::Duration;
 
@@ -10,20 +10,20 @@ const KIND: Kind = Kind::from_number(7);
 const US: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
 
-/// A program that does one operation after the other, 50 µs apart.
+/// A program that performs one operation after the other, 50 µs apart.
 struct Program {
     history: History,
     now_ns: u64,
 }
 
-/// A call, and what was predicted before it.
+/// A call, and the prediction before it.
 struct Call {
     took_ns: u64,
     predicted: Option<Prediction>,
 }
 
 impl Call {
-    /// Relative error, where something was predicted.
+    /// Relative error, if there was a prediction.
     fn error(&self) -> Option<f64> {
         let predicted = self.predicted?.duration.as_nanos() as f64;
         Some((predicted - self.took_ns as f64).abs() / self.took_ns as f64)
@@ -83,7 +83,7 @@ fn stream_cluster(random: &mut fastrand::Rng, calls: usize) -> Vec<u64> {
 }
 
 #[test]
-fn k_means_is_predicted_with_more_than_the_papers_87_percent() {
+fn k_means_is_predicted_better_than_the_papers_87_percent() {
     for seed in 0..20 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut program = Program::new();
@@ -91,13 +91,13 @@ fn k_means_is_predicted_with_more_than_the_papers_87_percent() {
         let accuracy = program.next().unwrap().accuracy.unwrap();
         assert!(accuracy >= 0.95, "seed {seed}: {accuracy}");
         assert!(mean_error(&calls) <= 0.05, "seed {seed}");
-        // The long first one left no trace.
+        // The long first one has no effect.
         assert!(program.next().unwrap().duration < Duration::from_micros(566));
     }
 }
 
 #[test]
-fn stream_cluster_is_predicted_with_more_than_the_papers_87_percent_outliers_and_all() {
+fn stream_cluster_with_outliers_is_predicted_better_than_the_papers_87_percent() {
     for seed in 0..20 {
         let mut random = fastrand::Rng::with_seed(seed);
         let mut program = Program::new();
@@ -105,8 +105,8 @@ fn stream_cluster_is_predicted_with_more_than_the_papers_87_percent_outliers_and
         let accuracy = program.next().unwrap().accuracy.unwrap();
         assert!(accuracy >= 0.90, "seed {seed}: {accuracy}");
         for call in &calls {
-            // No outlier draws a prediction out of where the others are. (A trend by chance may, by
-            // little.)
+            // No outlier moves a prediction away from the others. (A trend by chance may,
+            // slightly.)
             let Some(predicted) = call.predicted else {
                 continue;
             };
@@ -139,7 +139,7 @@ fn most_calls_end_between_early_and_late() {
 }
 
 #[test]
-fn a_drift_is_followed_and_not_run_after() {
+fn a_drift_is_followed_without_overshoot() {
     let mut random = fastrand::Rng::with_seed(5);
     let mut program = Program::new();
     // 5 µs more each time, ±10 µs: the median of sixteen is 42 µs behind.
@@ -172,7 +172,7 @@ fn a_jump_up_or_down_is_followed_within_ten_calls() {
 }
 
 #[test]
-fn a_large_jump_is_followed_at_once_after_four_calls() {
+fn a_large_jump_is_followed_after_four_calls() {
     let mut program = Program::new();
     program.calls((0..40).map(|n| 500 * US + n % 7 * US));
     program.calls((0..4).map(|n| 2_000 * US + n * US));
@@ -182,7 +182,7 @@ fn a_large_jump_is_followed_at_once_after_four_calls() {
 }
 
 #[test]
-fn nothing_is_predicted_before_three_calls_after_the_first() {
+fn nothing_is_predicted_before_three_gaps() {
     let mut program = Program::new();
     for _ in 0..=FEWEST {
         assert_eq!(program.next(), None);
@@ -194,20 +194,20 @@ fn nothing_is_predicted_before_three_calls_after_the_first() {
 }
 
 #[test]
-fn the_first_call_after_a_silence_is_neither_predicted_nor_kept() {
+fn the_first_call_after_a_silence_is_neither_predicted_nor_recorded() {
     let mut program = Program::new();
     program.calls([500 * US; 10]);
     program.now_ns += SILENCE_NS;
     assert_eq!(program.next(), None);
     program.call(9_000 * US);
-    // The series goes on where it was, and the long call left no trace.
+    // The series continues where it was, and the long call has no effect.
     let next = program.next().unwrap();
     assert_eq!(next.duration, Duration::from_micros(500));
     assert_eq!(next.calls, 9);
 }
 
 #[test]
-fn a_silence_is_more_than_a_second_and_more_than_eight_times_the_gap_before() {
+fn a_silence_exceeds_a_second_and_eight_times_the_previous_gap() {
     for (gap_ns, longest_ns) in [
         (50 * US, SECOND),
         (125_000 * US, SECOND),
@@ -227,7 +227,7 @@ fn a_silence_is_more_than_a_second_and_more_than_eight_times_the_gap_before() {
 }
 
 #[test]
-fn what_is_done_every_two_seconds_is_one_series() {
+fn calls_every_two_seconds_are_one_series() {
     let mut program = Program::new();
     for _ in 0..8 {
         program.call(500 * US);
@@ -237,14 +237,14 @@ fn what_is_done_every_two_seconds_is_one_series() {
 }
 
 #[test]
-fn an_operation_that_takes_seconds_is_not_silent_meanwhile() {
+fn a_call_that_takes_seconds_is_no_silence() {
     let mut program = Program::new();
     program.calls([3 * SECOND; 8]);
     assert_eq!(program.next().unwrap().calls, 7);
 }
 
 #[test]
-fn nonsense_is_refused_and_counted_and_changes_nothing() {
+fn invalid_input_is_refused_and_counted_and_changes_nothing() {
     let mut program = Program::new();
     program.calls([500 * US; 10]);
     let before = program.next();
@@ -254,7 +254,7 @@ fn nonsense_is_refused_and_counted_and_changes_nothing() {
         Duration::MAX,
     ] {
         let refused = program.history.observe_at(KIND, nonsense, program.now_ns);
-        assert!(matches!(refused, Err(Error::Nonsense(what)) if what == nonsense));
+        assert!(matches!(refused, Err(Error::InvalidDuration(what)) if what == nonsense));
     }
     assert_eq!(program.history.refused(), 3);
     assert_eq!(program.next(), before);
@@ -264,7 +264,7 @@ fn nonsense_is_refused_and_counted_and_changes_nothing() {
 }
 
 #[test]
-fn kinds_are_apart_and_names_are_not_numbers() {
+fn kinds_are_separate_and_names_differ_from_numbers() {
     let mut history = History::new();
     for _ in 0..5 {
         history
@@ -282,9 +282,9 @@ fn kinds_are_apart_and_names_are_not_numbers() {
     assert!(Kind::from("7").number() > u64::from(u32::MAX));
 }
 
-/// The hashes are of the test vectors of FNV's authors (draft-eastlake-fnv, 64 bits, FNV-1a).
+/// The hashes are from the test vectors of FNV's authors (draft-eastlake-fnv, 64 bits, FNV-1a).
 #[test]
-fn a_names_kind_is_its_hash_with_the_highest_bit_set() {
+fn a_named_kind_is_its_hash_with_the_highest_bit_set() {
     for (name, hash) in [
         ("", 0xcbf2_9ce4_8422_2325),
         ("a", 0xaf63_dc4c_8601_ec8c),
@@ -297,7 +297,7 @@ fn a_names_kind_is_its_hash_with_the_highest_bit_set() {
 }
 
 #[test]
-fn one_kind_too_many_takes_the_place_of_the_one_longest_silent() {
+fn an_additional_kind_replaces_the_least_recently_used() {
     let mut history = History::new();
     let took = Duration::from_micros(100);
     for call in 0..5 {
@@ -317,9 +317,9 @@ fn one_kind_too_many_takes_the_place_of_the_one_longest_silent() {
 }
 
 proptest! {
-    /// Whatever was observed, in whatever order of instants.
+    /// For any observations, in any order of instants.
     #[test]
-    fn predictions_are_ordered_and_within_what_was_seen(
+    fn predictions_are_ordered_and_within_the_observed_range(
         calls in prop::collection::vec((1..=LONGEST_NS, 0..=u64::MAX), 1..80),
     ) {
         let mut history = History::new();

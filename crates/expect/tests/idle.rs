@@ -1,4 +1,4 @@
-//! A server without anything to do sleeps. (Alone in its process, for its threads are counted.)
+//! An idle server sleeps. (Alone in its process, because its threads are counted.)
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ impl Plan for Anything {
     fn cancel(&self, _: Ticket) {}
 }
 
-/// How often the thread of that name went to sleep so far.
+/// How often the thread of that name has gone to sleep.
 fn slept(name: &str) -> Option<u64> {
     for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
         let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
@@ -50,7 +50,7 @@ fn settled(name: &str) -> u64 {
 }
 
 #[test]
-fn neither_the_server_nor_an_applications_thread_wakes_up_while_nothing_comes() {
+fn server_and_waker_thread_do_not_wake_up_while_idle() {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         path: folder.path().join("engine.sock"),
@@ -59,7 +59,7 @@ fn neither_the_server_nor_an_applications_thread_wakes_up_while_nothing_comes() 
     let server = Server::start(&settings, Arc::new(Anything)).unwrap();
     let mut waker = Waker::connect_to(server.path());
     if waker.served() == Served::ByEngine {
-        // A window far ahead is the plan's matter; the server does not wait for it.
+        // A window far ahead concerns only the plan; the server does not wait for it.
         let at_ns = monotonic_ns() + 9_000_000_000;
         waker.expect_on(0, at_ns, 1_000).unwrap();
         waker.wait_for_answers(Duration::from_secs(60));

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn values_may_be_left_out_as_long_as_their_number_is_rare() {
+    fn values_may_be_omitted_if_rare() {
         for (beyond, count, side) in [(0.1, 100, 0.05), (0.01, 1000, 0.05), (0.3, 50, 0.01)] {
             let most = quantile_high_beyond(beyond, count, side).unwrap();
             assert!(summed(most, count, beyond) <= side);

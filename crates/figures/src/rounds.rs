@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_a_figure_that_occurred_and_needs_ten_beyond_it() {
+    fn a_quantile_is_an_observed_figure_and_needs_ten_beyond_it() {
         let figures = |count: usize| (1..=count).map(|figure| figure as f64);
         let summary = summarise(figures(1000)).unwrap();
         assert_eq!((summary.median, summary.p99), (500.0, Some(990.0)));
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_is_written_with_its_interval_where_it_has_one() {
+    fn an_estimate_is_written_with_its_interval_if_known() {
         let text = |interval| {
             let (estimate, rounds) = (80.0, 7);
             let estimate = Estimate {
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_known_to_be_one_where_its_interval_excludes_zero() {
+    fn a_difference_is_significant_if_its_interval_excludes_zero() {
         let difference = |interval| Estimate {
             estimate: 0.0,
             interval,
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_that_ends_at_zero_holds_it() {
+    fn an_interval_that_ends_at_zero_includes_it() {
         let difference = |interval| Estimate {
             estimate: 0.0,
             interval: Some(interval),

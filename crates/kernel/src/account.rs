@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_account_is_found_by_its_name_and_its_number() {
+    fn an_account_is_found_by_name_and_by_number() {
         let root = Account::find("root").unwrap();
         assert_eq!((root.uid, root.gid), (0, 0));
         assert!(root.groups.contains(&0));
@@ -102,17 +102,17 @@ mod tests {
     }
 
     #[test]
-    fn who_called_sudo_is_told_by_its_variables_and_root_is_nobody_else() {
-        let by = |told: &[(&str, &str)]| {
+    fn sudos_variables_identify_the_caller_unless_it_is_root() {
+        let by = |variables: &[(&str, &str)]| {
             Account::by_sudo(|name| {
-                let known = told.iter().find(|(known, _)| *known == name);
+                let known = variables.iter().find(|(known, _)| *known == name);
                 known.map(|(_, text)| (*text).to_owned())
             })
         };
         assert_eq!(by(&[]), None);
         assert_eq!(by(&[("SUDO_UID", "0")]), None);
         assert_eq!(by(&[("SUDO_UID", "x")]), None);
-        // An account that nothing knows.
+        // An account that does not exist.
         let unknown = [("SUDO_UID", "4123456789"), ("SUDO_GID", "77")];
         let account = by(&unknown).unwrap();
         assert_eq!((account.uid, account.gid), (4_123_456_789, 77));
@@ -122,25 +122,25 @@ mod tests {
         );
         let named = by(&[("SUDO_UID", "4123456789"), ("SUDO_USER", "ann")]).unwrap();
         assert_eq!((named.name.as_str(), named.gid), ("ann", OVERFLOW_GID));
-        // One that is known (1 is `daemon` or `bin`), whatever the other variables say.
+        // An existing account (1 is `daemon` or `bin`), whatever the other variables contain.
         if let Ok(known) = Account::find("1") {
             assert!(known.groups.contains(&known.gid), "{known:?}");
-            let told = [("SUDO_UID", "1"), ("SUDO_GID", "77"), ("SUDO_USER", "ann")];
-            assert_eq!(by(&told), Some(known));
+            let variables = [("SUDO_UID", "1"), ("SUDO_GID", "77"), ("SUDO_USER", "ann")];
+            assert_eq!(by(&variables), Some(known));
         }
     }
 
-    /// Runs itself once more as a child of a sudo that never was.
+    /// Restarts itself as a child of a fake sudo.
     #[test]
-    fn only_root_believes_the_variables_of_sudo() {
+    fn only_root_trusts_sudos_variables() {
         const UID: &str = "4123456789";
         if std::env::var("SUDO_UID").as_deref() == Ok(UID) {
-            let told = Account::behind_sudo().map(|account| account.uid.to_string());
+            let found = Account::behind_sudo().map(|account| account.uid.to_string());
             let is_root = Uid::effective().is_root();
-            assert_eq!(told.as_deref(), is_root.then_some(UID));
+            assert_eq!(found.as_deref(), is_root.then_some(UID));
             return;
         }
-        let test = "account::tests::only_root_believes_the_variables_of_sudo";
+        let test = "account::tests::only_root_trusts_sudos_variables";
         let again = std::process::Command::new(std::env::current_exe().unwrap())
             .args(["--exact", test])
             .env("SUDO_UID", UID)

@@ -103,13 +103,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_binding_that_the_kernel_ends_is_lost() {
+    fn a_binding_that_the_kernel_breaks_is_lost() {
         let all = sched_getaffinity(THIS).unwrap();
         let first = allowed()[0];
         std::thread::spawn(move || {
             let bound = Binding::here(first).unwrap();
             bound.holds().unwrap();
-            // From another thread, too.
+            // From another thread as well.
             std::thread::spawn(move || bound.holds().unwrap())
                 .join()
                 .unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_visit_leaves_the_calling_thread_where_it_may_run() {
+    fn a_visit_restores_the_threads_affinity() {
         let before = allowed();
         assert!(!before.is_empty());
         visit(&before);
@@ -150,11 +150,11 @@ mod tests {
     }
 
     #[test]
-    fn the_binding_of_a_thread_that_ended_is_lost() {
+    fn the_binding_of_an_ended_thread_is_lost() {
         let first = allowed()[0];
         let bound = std::thread::spawn(move || Binding::here(first).unwrap());
         let bound = bound.join().unwrap();
-        // The kernel forgets a thread a moment after it was waited for.
+        // The kernel removes a thread a moment after it was joined.
         let began = std::time::Instant::now();
         while bound.holds().is_ok() {
             assert!(began.elapsed().as_secs() < 60);

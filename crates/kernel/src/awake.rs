@@ -131,7 +131,7 @@ mod tests {
         names.filter(|name| name.starts_with("awake-")).count()
     }
 
-    /// A thread that was waited for is listed a moment longer.
+    /// A joined thread is listed for a moment longer.
     fn none_spins() {
         let began = std::time::Instant::now();
         while spinning() > 0 {
@@ -166,8 +166,8 @@ mod tests {
     }
 
     #[test]
-    fn the_threads_are_there_until_it_is_dropped_and_a_cpu_that_is_not_is_an_error() {
-        // In one test: both count this process's threads.
+    fn the_threads_run_until_dropped_and_a_missing_cpu_is_an_error() {
+        // One test for both, because both count this process's threads.
         let first = nix::sched::sched_getaffinity(Pid::from_raw(0)).unwrap();
         let cpu = (0..CpuSet::count())
             .find(|&cpu| first.is_set(cpu) == Ok(true))

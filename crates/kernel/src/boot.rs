@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_settings_are_found_among_others_and_init_keeps_its_own() {
+    fn idle_parameters_are_recognized_among_others_and_init_keeps_its_own() {
         let found =
             settings("ro quiet intel_idle.max-cstate=1 x=\"a idle=poll\" idle=halt -- nohlt");
         let names: Vec<(&str, Option<&str>)> = found
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reason_for_no_driver_is_the_command_lines_where_it_says_so() {
+    fn a_command_line_parameter_explains_a_missing_driver() {
         let x86 = "processor: 0\nflags: monitor\n";
         let off = judge("cpuidle.off=1", x86, &[]);
         assert!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_machine_without_mwait_is_the_reason_otherwise() {
+    fn otherwise_a_virtual_machine_without_mwait_explains_it() {
         let guest = "processor: 0\nflags: hypervisor\n";
         let without = judge("quiet", guest, &["menu", "haltpoll"]);
         assert!(without.does.contains("HLT") && without.reason.contains("cpuidle_haltpoll.force"));
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_setting_of_idling_has_its_meaning() {
+    fn each_idle_parameter_has_its_meaning() {
         let off = "intel_idle is off; acpi_idle takes its place where firmware offers states";
         for (word, meaning) in [
             ("intel_idle.max_cstate=0", off),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn nohlt_is_heeded_by_other_architectures_than_x86() {
+    fn nohlt_applies_to_other_architectures_than_x86() {
         let arm = judge("nohlt", "processor: 0\nFeatures: fp\n", &[]);
         let expected = WithoutDriver {
             polls: true,
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_a_driver_is_judged_by_its_files() {
+    fn a_machine_without_a_driver_is_explained_from_its_files() {
         let folder = tempfile::tempdir().unwrap();
         let put = |file: &str, text: &str| {
             let path = folder.path().join(file);

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bound_says_what_it_rules_out_and_where() {
+    fn each_bound_reports_the_states_it_rules_out_and_the_cpus() {
         let (_folder, root) = bounded();
         let idle = Idle::read(&root).unwrap();
         let bounds = of(&idle, &root, Some(1), &[tuned()]);
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lower_of_two_bounds_is_in_force() {
+    fn the_lower_of_two_bounds_applies() {
         let (_folder, root) = bounded();
         let mut idle = Idle::read(&root).unwrap();
         assert_eq!(in_force_us(&idle.cpus[0], None), None);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn cpus_with_the_same_bound_are_one_and_those_with_others_are_apart() {
+    fn cpus_with_equal_bounds_are_grouped() {
         let (_folder, root) = bounded();
         let mut idle = Idle::read(&root).unwrap();
         for (cpu, us) in [(0, 1), (1, 50), (2, 1)] {
@@ -307,13 +307,13 @@ mod tests {
         // C1 off on CPU 0, C6 on the others.
         idle.cpus[0].states[0].disabled = Some(true);
         idle.cpus[1].states[1].disabled = Some(true);
-        let told: Vec<_> = of(&idle, &root, None, &[])
+        let listed: Vec<_> = of(&idle, &root, None, &[])
             .into_iter()
             .map(|bound| (bound.kind, bound.cpus, bound.bound_us, bound.rules_out))
             .collect();
         let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
         assert_eq!(
-            told[..4],
+            listed[..4],
             [
                 (BoundKind::PerCpu, vec![0, 2], Some(1), names(&["C1", "C6"])),
                 (BoundKind::PerCpu, vec![1], Some(50), names(&["C6"])),
@@ -321,11 +321,11 @@ mod tests {
                 (BoundKind::DisabledState, vec![1, 2], None, names(&["C6"])),
             ]
         );
-        assert_eq!((told.len(), told[4].0), (5, BoundKind::CommandLine));
+        assert_eq!((listed.len(), listed[4].0), (5, BoundKind::CommandLine));
     }
 
     #[test]
-    fn a_bound_of_one_or_of_several_cpus_says_so_and_so_does_one_that_rules_nothing_out() {
+    fn bounds_name_their_cpus_and_may_rule_out_nothing() {
         let (_folder, root) = bounded();
         let mut idle = Idle::read(&root).unwrap();
         for cpu in 0..3 {
@@ -336,14 +336,14 @@ mod tests {
             texts,
             [
                 "132 µs by pm_qos_resume_latency_us of CPUs 0,2: rules out C6",
-                // A state that takes just as long as the bound stays.
+                // A state whose latency equals the bound remains.
                 "133 µs by pm_qos_resume_latency_us of CPU 1: rules out no state",
             ]
         );
     }
 
     #[test]
-    fn a_request_and_its_holder_are_told_field_by_field() {
+    fn a_request_and_its_holder_are_described_field_by_field() {
         let (_folder, root) = bounded();
         let idle = Idle::read(&root).unwrap();
         let bounds = of(&idle, &root, Some(2), &[tuned()]);

@@ -199,13 +199,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_steer_the_terminal_that_shows_it() {
+    fn a_name_cannot_control_the_terminal() {
         let comm = *b"a\x1b[2Jb\0left over";
         assert_eq!(thread_name(&comm.map(|byte| byte as c_char)), "a [2Jb");
     }
 
     #[test]
-    fn the_running_kernel_says_what_it_has() {
+    fn the_running_kernel_reports_its_features() {
         match KernelBtf::read() {
             Ok(btf) => {
                 assert!(btf.function("schedule") && !btf.function("snore"));

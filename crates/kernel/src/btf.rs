@@ -140,7 +140,7 @@ fn insert(names: &mut HashMap<String, u32>, strings: &[u8], name: u32, number: u
 mod tests {
     use super::*;
 
-    /// A BTF with the given words of types and the strings "", "x", "btf_trace_nap", "SNORE".
+    /// A BTF with the given type words and the strings "", "x", "btf_trace_nap", "SNORE".
     fn btf(types: &[u32]) -> Vec<u8> {
         let strings = b"\0x\0btf_trace_nap\0SNORE\0";
         let types: Vec<u8> = types.iter().flat_map(|word| word.to_ne_bytes()).collect();
@@ -164,7 +164,7 @@ mod tests {
     const SNORE: u32 = 17;
 
     #[test]
-    fn names_are_found_behind_types_of_every_size() {
+    fn names_are_found_after_types_of_every_size() {
         let types = [
             [X, KIND_INT << 24, 4].as_slice(),
             &[32],
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_or_unknown_is_no_btf() {
+    fn truncated_or_unknown_data_is_not_btf() {
         let whole = btf(&[NAP, KIND_TYPEDEF << 24, 1]);
         for length in 0..whole.len() {
             assert_eq!(Btf::parse(&whole[..length]), None, "{length} bytes");
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_array_and_a_longer_header_are_passed_over() {
+    fn an_array_and_a_longer_header_are_skipped() {
         let types = [
             [0, KIND_ARRAY << 24, 0].as_slice(),
             &[1, 2, 3],

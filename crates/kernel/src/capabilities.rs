@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_inner_user_namespace_is_told_by_its_number() {
+    fn an_inner_user_namespace_has_another_number() {
         let folder = tempfile::tempdir().unwrap();
         let own = folder.path().join("proc/self");
         std::fs::create_dir_all(own.join("ns")).unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn root_of_an_inner_user_namespace_may_nothing_that_matters() {
+    fn root_of_an_inner_user_namespace_lacks_the_relevant_capabilities() {
         let inner = Credentials {
             user: 0,
             capabilities: u64::MAX,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_credentials_of_this_process_are_its_own() {
+    fn the_credentials_are_those_of_this_process() {
         let own = Credentials::of_this_process().unwrap();
         assert_eq!(own.user, nix::unistd::geteuid().as_raw());
     }

@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn residency_counters_are_found_in_the_order_of_their_depth() {
+    fn residency_counters_are_ordered_by_depth() {
         let folder = tempfile::tempdir().unwrap();
         let format = ("format/event", "config:0-63");
         pmu(
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_term_goes_where_its_format_says() {
+    fn a_term_goes_to_the_bits_of_its_format() {
         let format = |term: &str| match term {
             "event" => Some("config:0-7,32-35".to_owned()),
             "umask" => Some("config1:8-15".to_owned()),
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_no_use_are_left_out() {
+    fn unused_events_are_omitted() {
         assert_eq!(column(Scope::Cpu, "pperf"), None);
         assert_eq!(column(Scope::Core, "cx-residency"), None);
         assert_eq!(column(Scope::Cpu, "mperf").unwrap().0, "cc0_percent");
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_is_not_there_is_one_clear_error() {
+    fn a_missing_cpu_is_one_error_line() {
         let counters = discover(&Root::default());
         let Some(counter) = counters.first() else {
             return println!("skipped: this machine has no counters");
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_counts_whatever_runs_on_its_cpu() {
+    fn a_counter_counts_everything_on_its_cpu() {
         // PERF_TYPE_SOFTWARE, PERF_COUNT_SW_CPU_CLOCK: time in ns, on every kernel with perf events.
         let clock = Counter {
             column: "clock".to_owned(),

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_of_each_architecture_give_a_model() {
+    fn each_architectures_keys_give_a_model() {
         let x86 = "processor\t: 0\nmodel name\t: Some  CPU @ 2 GHz\nflags\t\t: fpu tsc\n\nprocessor\t: 1\n";
         let processors = parse(x86);
         assert_eq!(processors.len(), 2);
@@ -84,13 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_cpuinfo_has_no_processors() {
+    fn other_text_has_no_processors() {
         assert!(parse("").is_empty());
         assert!(parse(":::\nprocessor: x\nmodel name: y\n\0").is_empty());
     }
 
     #[test]
-    fn a_value_is_a_number_or_is_not_told() {
+    fn a_value_is_a_number_or_unknown() {
         let processors = parse("processor : 0\ncore id : 7\nphysical id : one\n");
         let of = |key: &str| processors[0].number_of(key);
         assert_eq!(

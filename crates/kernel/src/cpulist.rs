@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_is_read_and_written_in_the_kernels_form() {
+    fn a_list_is_read_and_written_in_the_kernels_format() {
         assert_eq!(parse("0-2,5,7-8\n"), Some(vec![0, 1, 2, 5, 7, 8]));
         assert_eq!(parse("5,3-6,4,0-1"), Some(vec![0, 1, 3, 4, 5, 6]));
         assert_eq!(parse(""), Some(vec![]));
@@ -62,14 +62,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn an_invalid_list_is_refused() {
         for text in ["a", "3-1", "1-", "-1", "0-4294967295", "1,,x"] {
             assert_eq!(parse(text), None, "{text}");
         }
     }
 
     #[test]
-    fn numbers_are_taken_up_to_the_bound_and_ranges_that_touch_count_once() {
+    fn numbers_up_to_the_limit_are_accepted_and_touching_ranges_counted_once() {
         assert_eq!(parse("65536"), Some(vec![65536]));
         assert_eq!(parse("65537"), None);
         assert_eq!(parse("3-3"), Some(vec![3]));

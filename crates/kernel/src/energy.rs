@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_belongs_to_its_package_and_the_same_counter_is_not_shown_twice() {
+    fn a_domain_belongs_to_its_package_and_a_duplicate_counter_is_omitted() {
         let (_folder, root) = machine(&[
             ("powercap/intel-rapl/enabled", "1"),
             ("powercap/intel-rapl:1/name", "package-0"),
@@ -216,12 +216,12 @@ mod tests {
             ("powercap/intel-rapl-mmio:0/energy_uj", "500"),
         ]);
         let meters = meters(&root);
-        let told: Vec<_> = meters
+        let listed: Vec<_> = meters
             .iter()
             .map(|meter| (meter.name.as_str(), meter.domain, meter.package))
             .collect();
         assert_eq!(
-            told,
+            listed,
             [
                 ("package-0", Domain::Package, Some(0)),
                 ("core", Domain::Cores, Some(0)),
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_wrapped_around_has_counted_on() {
+    fn a_wrapped_counter_continues() {
         let (_folder, root) = machine(&[
             ("powercap/intel-rapl:0/name", "package-0"),
             ("powercap/intel-rapl:0/energy_uj", "10"),
@@ -244,7 +244,7 @@ mod tests {
         let meters = meters(&root);
         assert_eq!(meters[0].between_uj(400, 900), Some(500));
         assert_eq!(meters[0].between_uj(900, 10), Some(110));
-        assert_eq!(meters[1].between_uj(900, 10), None, "it does not say where");
+        assert_eq!(meters[1].between_uj(900, 10), None, "the range is unknown");
     }
 
     #[test]
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_battery_counts_only_while_it_is_used_up() {
+    fn a_battery_counts_only_while_discharging() {
         let battery = |status: &str, more: &[(&str, &str)]| {
             let mut files = vec![("power_supply/BAT0/type", "Battery")];
             files.push(("power_supply/BAT0/status", status));

@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_file_is_wrong_use_unless_it_is_the_kernels() {
+    fn a_missing_file_is_wrong_use_unless_it_belongs_to_the_kernel() {
         let code = |path: &str, kind: ErrorKind| Error::at(Path::new(path))(kind).exit_code();
         assert_eq!(code("result/result.json", ErrorKind::NotFound), 2);
         assert_eq!(code("/tmp/tree/sys/x", ErrorKind::NotFound), 2);
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_root_may_do_is_said_so_and_other_errors_stay() {
+    fn a_permission_error_names_root_and_other_errors_are_unchanged() {
         let of = |kind: ErrorKind| Error::Io {
             path: "/x".into(),
             source: kind.into(),
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_this_user_may_not_open_says_who_may() {
+    fn a_refused_counter_names_who_may_open_it() {
         let of = |kind: ErrorKind| {
             let (counter, cpu, source) = ("msr/smi".into(), 3, kind.into());
             let error = Error::Counter {

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cpufreq_tells_is_in_mhz_and_what_it_does_not_is_unknown() {
+    fn cpufreq_values_are_in_mhz_and_missing_ones_are_unknown() {
         let (_folder, root) = machine(&[
             ("cpu3/cpufreq/scaling_cur_freq", "2400000"),
             ("cpu3/cpufreq/cpuinfo_max_freq", "4800000"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn turbo_is_off_by_one_file_and_on_by_the_other() {
+    fn no_turbo_disables_turbo_and_boost_enables_it() {
         let (_folder, root) = machine(&[("intel_pstate/no_turbo", "1")]);
         assert_eq!(turbo(&root), Some(false));
         let (_folder, root) = machine(&[("cpufreq/boost", "1")]);

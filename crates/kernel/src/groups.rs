@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_a_kind_a_disabled_or_missing_state_and_an_offline_cpu_stand_out() {
+    fn bounds_kinds_disabled_and_missing_states_and_offline_cpus_form_groups() {
         let plain = || cpu(0, vec![state("C1", 5)]);
         let mut cpus = vec![plain(); 7];
         cpus[1].resume_latency_us = Some(20);
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_the_cpu_time_since_boot_where_that_is_known() {
+    fn shares_are_relative_to_the_cpu_time_since_boot_if_known() {
         let group = &alike(&[
             cpu(0, vec![state("C1", 250_000)]),
             cpu(1, vec![state("C1", 250_000)]),
@@ -186,19 +186,19 @@ mod tests {
     }
 
     #[test]
-    fn an_uptime_shorter_than_the_idle_time_is_not_believed() {
+    fn an_uptime_shorter_than_the_idle_time_is_ignored() {
         let group = &alike(&[cpu(0, vec![state("C1", 3_000_000)])])[0];
         assert_eq!(shares(group, Some(1.0)).0, ShareOf::IdleTime);
     }
 
     #[test]
-    fn a_share_of_nothing_is_unknown() {
+    fn a_share_of_zero_is_unknown() {
         let group = &alike(&[cpu(0, vec![state("C1", 0)])])[0];
         assert_eq!(shares(group, None).1, [None]);
     }
 
     #[test]
-    fn idle_time_may_be_a_hundredth_above_the_uptime() {
+    fn idle_time_may_exceed_the_uptime_by_one_percent() {
         for (time_us, of) in [
             (2_020_000, ShareOf::CpuTimeSinceBoot),
             (2_020_001, ShareOf::IdleTime),
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machines_groups_are_those_of_its_cpus() {
+    fn a_machines_groups_contain_its_cpus() {
         let cpus = vec![cpu(0, vec![state("C1", 5)]), cpu(1, vec![])];
         let idle = Idle {
             driver: None,

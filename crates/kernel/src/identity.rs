@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_release_is_taken_from_the_version_text() {
+    fn the_version_text_gives_the_release() {
         let version = "Linux version 6.18.8-200.fc43.x86_64 (mockbuild@x) (gcc (GCC) 15.2.1)";
         assert_eq!(release(version), Some("6.18.8-200.fc43.x86_64"));
         assert_eq!(release("FreeBSD 14"), None);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_root_tells_nothing_and_invents_nothing() {
+    fn an_empty_root_has_no_identity() {
         let empty = tempfile::tempdir().unwrap();
         assert_eq!(Identity::read(&Root::at(empty.path())), Identity::default());
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_machine_says_so_even_where_its_hypervisor_is_not_told() {
+    fn a_virtual_machine_is_reported_even_with_an_unknown_hypervisor() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(folder.path().join("proc")).unwrap();
         let cpuinfo = "processor : 0\nflags : fpu hypervisor lm\nvendor_id : X\n";
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hypervisor_is_known_by_its_folder_the_device_tree_or_the_clock() {
+    fn folder_device_tree_and_clock_identify_a_hypervisor() {
         let guest = ("proc/cpuinfo", "processor : 0\nflags : fpu hypervisor\n");
         let bare = ("proc/cpuinfo", "processor : 0\nflags : fpu\n");
         let clock = |name| {
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_what_the_registers_spell() {
+    fn the_registers_spell_a_signature() {
         let of = |text: &[u8; 12]| {
             let register = |at| u32::from_le_bytes(text[at..at + 4].try_into().unwrap());
             spelt([register(0), register(4), register(8)])
@@ -279,11 +279,11 @@ mod tests {
     }
 
     #[test]
-    fn the_architecture_of_a_recording_is_given_away_by_cpuinfo() {
+    fn cpuinfo_gives_the_architecture_of_a_recording() {
         for (cpuinfo, expected) in [
             ("vendor_id : GenuineIntel\nflags : fpu lm\n", Some("x86_64")),
             ("vendor_id : GenuineIntel\nflags : fpu\n", Some("i686")),
-            // s390 names a vendor and has features.
+            // s390 has a vendor line and a features line.
             ("vendor_id : IBM/S390\nfeatures : esan3\n", None),
             ("flags : fpu lm\n", None),
             (
@@ -301,17 +301,17 @@ mod tests {
     }
 
     #[test]
-    fn the_running_architecture_is_that_of_uname() {
+    fn uname_gives_the_running_architecture() {
         let Ok(uname) = std::process::Command::new("uname").arg("-m").output() else {
             return println!("skipped: there is no uname");
         };
-        let told = String::from_utf8(uname.stdout).unwrap();
-        assert_eq!(running_architecture().as_deref(), Some(told.trim()));
+        let reported = String::from_utf8(uname.stdout).unwrap();
+        assert_eq!(running_architecture().as_deref(), Some(reported.trim()));
     }
 
     #[cfg(target_arch = "x86_64")]
     #[test]
-    fn the_running_machines_signature_is_that_of_its_cpuid() {
+    fn cpuid_gives_the_running_machines_signature() {
         // SAFETY: every x86-64 CPU has CPUID.
         #[allow(unused_unsafe)]
         let leaf = unsafe { std::arch::x86_64::__cpuid(0x4000_0000) };

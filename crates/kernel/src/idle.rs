@@ -51,7 +51,7 @@ pub struct Cpu {
     /// The core, unique within its package only; `None` where it is unknown.
     pub core: Option<u32>,
     /// The CPU's latency bound (`power/pm_qos_resume_latency_us`), µs; `None` without that file. `Some(0)`
-    /// is no bound, as the kernel documents; the text `n/a` is `Some(-1)`: no latency is tolerated.
+    /// is not a bound, as the kernel documents; the text `n/a` is `Some(-1)`: no latency is tolerated.
     pub resume_latency_us: Option<i64>,
     /// Itself and the CPUs that share its core, ascending; empty if unknown.
     #[serde(default)]

@@ -136,7 +136,7 @@ mod tests {
         timer interrupts\nERR:  0\n 11:  900  800  GICv3 27 Level  arch_timer\n";
 
     #[test]
-    fn counts_belong_to_the_cpus_of_the_heading() {
+    fn counts_belong_to_the_cpus_of_the_header() {
         let interrupts = Interrupts::parse(TEXT);
         assert_eq!(interrupts.cpus, [0, 2]);
         assert_eq!(interrupts.lines.len(), 4);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quietest_cpu_is_the_one_that_serves_least_now() {
+    fn the_quietest_cpu_currently_serves_the_fewest_interrupts() {
         let text = |a: u64, b: u64, c: u64| format!("CPU0 CPU1 CPU2\n5: {a} {b} {c} chip device\n");
         let reading = |a, b, c| Interrupts::parse(&text(a, b, c));
         let (before, after) = (reading(1, 900, 50), reading(11, 902, 60));
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_text_has_no_cpus() {
+    fn other_text_has_no_cpus() {
         for text in ["", "hello\nCPU0", "CPUx\n1: 2", "\0\0"] {
             assert!(Interrupts::parse(text).lines.is_empty(), "{text}");
         }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_read_below_a_root_and_are_unknown_without_cpus() {
+    fn counts_are_read_below_a_root_and_unknown_without_cpus() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         assert_eq!(Interrupts::read(&root), None);

@@ -17,6 +17,7 @@
 //! - [`limits`]: which idle states CPUs may use.
 //! - [`affinity`]: which CPUs a thread may use.
 //! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
+//! - [`workload`]: the tasks of a process, a cgroup, or all.
 //! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
 //! - [`features`]: what kernel, CPU and user allow (`reveille doctor`).
 //! - [`Account`] and [`RunAs`]: user accounts, and running a command with their rights.
@@ -66,6 +67,7 @@ pub mod requests;
 mod root;
 mod run_as;
 mod topology;
+pub mod workload;
 
 pub use account::Account;
 pub use awake::Awake;

@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn idle_is_the_fourth_and_fifth_number_of_each_cpus_line() {
+    fn idle_is_the_fourth_and_fifth_field_of_each_cpus_line() {
         let stat = "cpu  9 9 9 9 9 9\ncpu0 1 2 3 40 5 6 7\ncpu11 1 2 3 7 0 6\nintr 5 1\n";
         assert_eq!(parse(stat), BTreeMap::from([(0, 45), (11, 7)]));
         assert_eq!(parse("cpu1 1 2\nnonsense"), BTreeMap::new());

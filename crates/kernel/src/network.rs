@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_told_with_its_devices_interrupts_and_power() {
+    fn an_interface_has_its_devices_interrupts_and_power() {
         let folder = machine();
         let root = Root::at(folder.path());
         let eth5 = Interface::read(&root, "eth5").unwrap();
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_is_none() {
+    fn other_names_are_no_interfaces() {
         let folder = machine();
         let root = Root::at(folder.path());
         assert_eq!(names(&root), ["eth5", "lo", "veth1"]);
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_in_force_is_the_one_in_brackets() {
+    fn the_policy_in_brackets_is_in_force() {
         let folder = machine();
         let (present, all) = aspm_policy(&Root::at(folder.path())).unwrap();
         assert_eq!(present, "powersave");
@@ -382,10 +382,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_elsewhere_is_no_interface() {
+    fn a_name_that_leaves_the_folder_is_no_interface() {
         let folder = machine();
         let root = Root::at(folder.path());
-        // As if the folder of interfaces, and the one above it, were interfaces.
+        // The folder of interfaces, and its parent, taken as interfaces.
         for above in ["sys/class/net/ifindex", "sys/class/ifindex"] {
             fs::write(root.path(above), "7\n").unwrap();
         }
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_threaded_where_its_file_is_not_zero() {
+    fn an_interface_is_threaded_if_its_file_is_not_zero() {
         let folder = machine();
         let root = Root::at(folder.path());
         let threaded = || Interface::read(&root, "lo").unwrap().threaded;
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_namespace_is_the_number_that_its_link_names() {
+    fn the_link_of_the_namespace_gives_its_number() {
         let link = fs::read_link("/proc/self/ns/net").unwrap();
         let number = format!("net:[{}]", namespace().unwrap());
         assert_eq!(link, Path::new(&number));

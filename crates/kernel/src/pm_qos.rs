@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernels_default_is_no_bound() {
+    fn the_kernels_default_is_not_a_bound() {
         assert_eq!(bound(NO_BOUND_US), None);
         assert_eq!(bound(0), Some(0));
         assert_eq!(bound(50), Some(50));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_may_not_be_looked_into_is_said_to_be_unseen() {
+    fn an_unreadable_process_is_reported_as_unseen() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("77")).unwrap();
         fs::write(folder.path().join("77/fd"), "no folder").unwrap();
@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_has_ended_hides_nothing() {
+    fn an_ended_process_is_not_unseen() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("78")).unwrap();
         assert_eq!(holders(folder.path()).unwrap(), (vec![], true));
     }
 
     #[test]
-    fn a_bound_that_is_held_is_the_current_one() {
+    fn a_held_bound_is_the_current_one() {
         use std::io::Write;
         use std::os::unix::fs::FileExt;
         let device = fs::OpenOptions::new().read(true).write(true).open(DEVICE);
@@ -182,9 +182,9 @@ mod tests {
             Ok(device) => device,
             Err(error) => return println!("skipped: {DEVICE}: {error}"),
         };
-        // A second keeps no CPU from any state.
+        // A second restricts no state.
         device.write_all(&1_000_000_i32.to_ne_bytes()).unwrap();
-        // Others hold and let go of tighter ones meanwhile.
+        // Other processes hold and release tighter ones meanwhile.
         let lowest = || {
             let mut us = [0; 4];
             device.read_exact_at(&mut us, 0).unwrap();
@@ -194,7 +194,7 @@ mod tests {
             let (before, bound, after) = (lowest(), current_bound_us().unwrap(), lowest());
             (before == after).then_some((before, bound))
         });
-        let (lowest, bound) = at_rest.expect("nobody sets a bound a thousand times");
+        let (lowest, bound) = at_rest.expect("no process changes the bound a thousand times");
         assert!((0..=1_000_000).contains(&lowest), "{lowest}");
         assert_eq!(bound, Some(lowest as u32));
     }

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpus_bound_is_put_back_and_zero_is_written_as_the_kernel_names_it() {
+    fn a_cpus_bound_is_restored_and_zero_is_written_in_the_kernels_notation() {
         let (folder, root) = machine(&["0", "0", "0"]);
         let mut journal = Journal::new(&root, &folder.path().join("run"));
         bound_cpus(&mut journal, &root, &[0], 100).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_that_is_tighter_already_is_not_loosened() {
+    fn a_tighter_bound_is_not_loosened() {
         let (folder, root) = machine(&["20", "n/a", "500"]);
         let mut journal = Journal::new(&root, &folder.path().join("run"));
         bound_cpus(&mut journal, &root, &[0, 1, 2], 100).unwrap();
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_without_the_setting_is_said_and_the_others_are_put_back() {
+    fn a_cpu_without_the_setting_is_reported_and_the_others_are_restored() {
         let (folder, root) = machine(&["0"]);
         let mut journal = Journal::new(&root, &folder.path().join("run"));
         let error = bound_cpus(&mut journal, &root, &[0, 1], 100).unwrap_err();
@@ -163,13 +163,11 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_seen_by_the_kernel_and_goes_with_its_holder() {
+    fn the_kernel_sees_a_request_until_its_holder_ends() {
         let request = match Request::hold(1234) {
             Ok(request) => request,
             Err(error) => {
-                println!(
-                    "skipped: a_request_is_seen_by_the_kernel_and_goes_with_its_holder: {error}"
-                );
+                println!("skipped: the_kernel_sees_a_request_until_its_holder_ends: {error}");
                 return;
             }
         };

@@ -73,7 +73,7 @@ impl Root {
         Some(names)
     }
 
-    /// The file's number; `None` where it is absent or is no number.
+    /// The file's number; `None` where it is absent or is not a number.
     pub fn number(&self, path: &str) -> Option<u64> {
         self.text(path)?.trim().parse().ok()
     }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_cannot_steer_the_terminal_that_shows_it() {
+    fn a_line_cannot_control_the_terminal() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("name"), "C6\x1b[2J\nC7\n").unwrap();
         std::fs::write(folder.path().join("empty"), "\n").unwrap();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_in_a_recording_is_not_waited_for() {
+    fn a_fifo_in_a_recording_does_not_block() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("latency");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();

@@ -325,7 +325,7 @@ mod tests {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// A descriptor that an exec does not close, with a high number: lower ones come and go.
+    /// A descriptor that exec does not close, with a high number: lower ones change.
     fn left_open() -> OwnedFd {
         let file = std::fs::File::open("/dev/null").unwrap();
         // SAFETY: the call makes a new descriptor, which has no other owner.
@@ -354,8 +354,8 @@ mod tests {
     }
 
     #[test]
-    fn the_environment_is_the_users_and_says_nothing_of_sudo() {
-        if !is_root("the_environment_is_the_users_and_says_nothing_of_sudo") {
+    fn the_environment_is_the_users_and_has_nothing_of_sudo() {
+        if !is_root("the_environment_is_the_users_and_has_nothing_of_sudo") {
             return;
         }
         let environment = said(&nobody(&[65534]), "env");
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn where_the_kernel_cannot_close_a_range_each_is_closed() {
+    fn if_the_kernel_cannot_close_a_range_each_is_closed() {
         let ours = left_open();
         let mut command = Command::new("ls");
         command.arg("/proc/self/fd");
@@ -402,9 +402,9 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_can_be_opened_anew_by_the_user_that_it_is_for() {
+    fn the_target_user_can_reopen_a_pipe() {
         use std::io::Read;
-        if !is_root("a_pipe_can_be_opened_anew_by_the_user_that_it_is_for") {
+        if !is_root("the_target_user_can_reopen_a_pipe") {
             return;
         }
         let run_as = nobody(&[65534]);
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inherited_is_what_an_exec_leaves_open() {
+    fn inherited_descriptors_are_those_that_exec_leaves_open() {
         let (theirs, ours) = (left_open(), std::fs::File::open("/dev/null").unwrap());
         let inherited = Inherited::at_start().descriptors;
         assert!(inherited.contains(&theirs.as_raw_fd()), "{inherited:?}");
@@ -431,8 +431,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_looked_for_with_the_users_rights() {
-        if !is_root("a_program_is_looked_for_with_the_users_rights") {
+    fn a_program_is_looked_up_with_the_users_rights() {
+        if !is_root("a_program_is_looked_up_with_the_users_rights") {
             return;
         }
         let folder = tempfile::tempdir().unwrap();
@@ -446,7 +446,7 @@ mod tests {
             program.display()
         );
         assert_eq!(refused.to_string(), words);
-        // The look has left this thread its rights.
+        // The lookup has restored this thread's rights.
         assert!(Uid::effective().is_root() && std::fs::read(&program).is_ok());
         assert!(nobody(&[65534]).find("sh".as_ref()).is_ok());
         let missing = nobody(&[65534])

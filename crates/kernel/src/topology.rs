@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_calls_a_kind_goes_before_what_figures_tell() {
+    fn the_kernels_kinds_override_inferred_ones() {
         let (_folder, root) = machine(&[
             ("sys/devices/cpu_core/cpus", "0-1"),
             ("sys/devices/cpu_atom/cpus", "2"),
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn capacities_are_kinds_where_they_differ() {
+    fn different_capacities_are_kinds() {
         let capacity = |cpu: u32| format!("sys/devices/system/cpu/cpu{cpu}/cpu_capacity");
         let (zero, one) = (capacity(0), capacity(1));
         let (_folder, root) = machine(&[(&zero, "1024"), (&one, "446")]);
@@ -205,13 +205,13 @@ mod tests {
     }
 
     #[test]
-    fn favoured_cores_are_no_kind_of_their_own() {
+    fn favoured_cores_are_not_a_separate_kind() {
         assert!(by_frequency(&[(0, 5_800_000), (1, 5_500_000), (2, 5_300_000)]).is_empty());
         assert!(by_frequency(&[(0, 0), (1, 0)]).is_empty());
     }
 
     #[test]
-    fn kinds_have_words() {
+    fn each_kind_has_a_name() {
         let words = |kind: CoreKind| kind.to_string();
         assert_eq!(words(CoreKind::Performance), "performance cores");
         assert_eq!(words(CoreKind::Efficient), "efficient cores");
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn places_come_from_the_folders_or_else_all_from_cpuinfo() {
+    fn topology_comes_from_the_folders_or_entirely_from_cpuinfo() {
         let cpuinfo = "processor: 0\nphysical id: 1\ncore id: 4\n\nprocessor: 1\n\n\
             processor: 2\nphysical id: 1\n\nprocessor: 9\ncore id: 3";
         let (_folder, root) = machine(&[("proc/cpuinfo", cpuinfo)]);
@@ -255,13 +255,13 @@ mod tests {
             ),
         ]);
         let found = places(&root, &[0, 1, 2]);
-        // A list without the CPU itself is none of its own.
+        // A list without the CPU itself does not belong to it.
         assert_eq!(found.len(), 1);
         assert_eq!(found[&2], place(None, Some(7), Some(&[2, 3])));
     }
 
     #[test]
-    fn frequencies_15_percent_apart_are_one_kind_still() {
+    fn frequencies_15_percent_apart_are_one_kind() {
         let kinds = |lower| by_frequency(&[(0, 4_000_000), (1, lower)]).len();
         assert_eq!((kinds(3_400_000), kinds(3_399_999)), (0, 2));
     }

@@ -1,10 +1,10 @@
-//! Settings under several owners at a time, each a process of its own, which end together or in any
-//! order, by SIGTERM or SIGKILL: afterwards everything is as it was.
+//! Settings under several owners at a time, each a separate process, which end together or in any
+//! order, by SIGTERM or SIGKILL: afterwards every setting is restored.
 //!
-//! The settings are the kernel's, so that a killed process has written a value or has not: two of a
-//! network namespace of the test's own, by links from where a CPU's settings would be.
+//! The settings are the kernel's, so that a killed process has written a value or has not: two of
+//! the test's own network namespace, by links from the paths of a CPU's settings.
 //!
-//! `make soak` runs 10,000 rounds; `ROUNDS` says how many.
+//! `make soak` runs 10,000 rounds; `ROUNDS` sets the number.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -21,13 +21,13 @@ use reveille_kernel::{Journal, Root, journal};
 const BOUND: &str = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
 const DISABLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state1/disable";
 
-/// Take numbers from 1 to 255, and 0 or 1.
+/// They accept numbers from 1 to 255, and 0 or 1.
 const STAND_INS: [(&str, &str); 2] = [
     (BOUND, "/proc/sys/net/ipv4/ip_default_ttl"),
     (DISABLE, "/proc/sys/net/ipv4/ip_forward"),
 ];
 
-/// Where the owner's machine is.
+/// The path of the owner's machine.
 const MACHINE: &str = "REVEILLE_TEST_OWNER_OF";
 
 static ENDED: AtomicBool = AtomicBool::new(false);
@@ -36,8 +36,8 @@ extern "C" fn end(_signal: c_int) {
     ENDED.store(true, Ordering::Relaxed);
 }
 
-/// An owner's process: claims what its standard input lists, reports it, and ends well at SIGTERM.
-/// Alone, this does nothing.
+/// An owner's process: claims the settings listed on its standard input, reports that, and ends
+/// normally at SIGTERM. Alone, this does nothing.
 #[test]
 fn an_owner() {
     let Some(machine) = std::env::var_os(MACHINE).map(PathBuf::from) else {
@@ -73,7 +73,7 @@ impl Owner {
         let mut owner = Self::spawn(machine, claims);
         let mut lines = BufReader::new(owner.process.stdout.take().unwrap()).lines();
         assert!(lines.any(|line| line.unwrap() == "claimed"));
-        // What it says at its end has somewhere to go.
+        // Its messages at the end need a reader.
         std::thread::spawn(move || lines.for_each(drop));
         owner
     }
@@ -111,11 +111,11 @@ impl Owner {
 enum End {
     Well,
     Killed,
-    /// While it puts its settings back.
+    /// While it restores its settings.
     CutShort(Duration),
 }
 
-/// A generator of its own, so that a round can be drawn again by its number (xorshift64*).
+/// Its own generator, so that a round can be repeated by its number (xorshift64*).
 struct Random(u64);
 
 impl Random {
@@ -131,7 +131,7 @@ impl Random {
     }
 }
 
-/// What stands there while these claims do, in the order in which they were made.
+/// The value in force under these claims, in the order in which they were made.
 fn wanted(setting: &str, original: &str, owners: &[Owner]) -> String {
     let claims = owners.iter().flat_map(|owner| &owner.claims);
     let values: Vec<&str> = claims
@@ -146,7 +146,7 @@ fn wanted(setting: &str, original: &str, owners: &[Owner]) -> String {
     us.min().unwrap().to_string()
 }
 
-/// A round; how many owners it had, and how many of them were killed.
+/// A round: the number of owners, and the number of killed ones.
 fn round(number: u64) -> (usize, usize) {
     let mut random = Random(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
     let folder = tempfile::tempdir().unwrap();
@@ -183,7 +183,7 @@ fn round(number: u64) -> (usize, usize) {
     let count = owners.len();
     let mut killed = 0;
     if random.below(4) == 0 {
-        // While it claims, perhaps.
+        // Perhaps while it claims.
         let mut hasty = Owner::spawn(machine, vec![(BOUND, "10"), (DISABLE, "1")]);
         std::thread::sleep(Duration::from_micros(random.below(8000) as u64));
         hasty.end(&End::Killed);
@@ -241,13 +241,13 @@ fn round(number: u64) -> (usize, usize) {
 }
 
 #[test]
-fn whoever_ends_in_whatever_order_and_way_leaves_what_the_others_want() {
+fn owners_that_end_in_any_order_and_way_keep_the_others_settings() {
     if std::env::var_os(MACHINE).is_some() {
         return;
     }
     if let Err(errno) = unshare(CloneFlags::CLONE_NEWNET) {
         println!(
-            "skipped: whoever_ends_in_whatever_order_and_way_leaves_what_the_others_want: a network \
+            "skipped: owners_that_end_in_any_order_and_way_keep_the_others_settings: a network \
              namespace is unavailable: {errno}"
         );
         return;

@@ -1,4 +1,4 @@
-//! Properties of the parsers: any text is read or refused, and what is written is read back.
+//! Properties of the parsers: any text is read or refused, and written text is read back.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use reveille_kernel::capabilities::Credentials;
 use reveille_kernel::interrupts::{Interrupts, quietest_cpu};
 use reveille_kernel::{Btf, Identity, Idle, Root, boot, counters, cpulist};
 
-/// Text that is nearly what a file of the kernel holds: its own words in any order.
+/// Text that resembles a kernel file: its own words in any order.
 fn nearly() -> impl Strategy<Value = String> {
     let words = [
         "CPU0",
@@ -55,7 +55,7 @@ fn anything() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn any_list_of_cpus_is_read_back_as_it_was_written(mut cpus in vec(0u32..9000, 0..80)) {
+    fn any_cpu_list_survives_writing_and_reading(mut cpus in vec(0u32..9000, 0..80)) {
         let list = cpulist::format(&cpus);
         cpus.sort_unstable();
         cpus.dedup();
@@ -70,7 +70,7 @@ proptest! {
     }
 
     #[test]
-    fn any_text_of_interrupts_has_as_many_counts_as_cpus(text in anything()) {
+    fn any_interrupt_table_has_a_count_per_cpu(text in anything()) {
         let interrupts = Interrupts::parse(&text);
         for line in &interrupts.lines {
             prop_assert_eq!(line.counts.len(), interrupts.cpus.len());
@@ -80,7 +80,7 @@ proptest! {
     }
 
     #[test]
-    fn settings_of_any_command_line_are_of_its_words(text in anything()) {
+    fn parameters_of_any_command_line_are_among_its_words(text in anything()) {
         for setting in boot::settings(&text) {
             prop_assert!(!setting.meaning.is_empty());
             prop_assert!(text.replace('-', "_").contains(&setting.name));
@@ -90,7 +90,7 @@ proptest! {
     #[test]
     fn any_bytes_are_btf_or_none(bytes in vec(any::<u8>(), 0..300), types in vec(any::<u8>(), 0..200)) {
         prop_assert!(Btf::parse(&bytes).is_none_or(|btf| btf == Btf::parse(&bytes).unwrap()));
-        // Behind a right header, the types are looked at.
+        // After a valid header, the types are parsed.
         let length = types.len() as u32;
         let mut data = 0xeb9f_u16.to_ne_bytes().to_vec();
         data.extend([1, 0]);
@@ -106,9 +106,9 @@ proptest! {
         let _ = Credentials::parse(&text);
     }
 
-    /// Files of a machine hold anything: nothing panics, and a number that is none is unknown.
+    /// Files of a machine may contain anything: nothing panics, and an invalid number is unknown.
     #[test]
-    fn a_machine_of_any_files_is_read(text in vec(anything(), 12)) {
+    fn any_files_give_a_machine(text in vec(anything(), 12)) {
         let folder = tempfile::tempdir().unwrap();
         let cpu = "sys/devices/system/cpu";
         let files = [

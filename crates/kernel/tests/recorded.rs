@@ -1,4 +1,4 @@
-//! The ten recorded machines, read whole and compared with what their kernels wrote.
+//! The ten recorded machines, read completely and compared with their kernels' files.
 
 #[path = "recorded/facts.rs"]
 mod facts;
@@ -17,17 +17,17 @@ fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines")
 }
 
-/// A recorded machine as files that tests may read; `None`, with a word, where the recordings are
-/// not at hand. Laid out once and kept below `target/tmp`: ten machines are 50 000 files.
+/// A recorded machine as files that tests may read; `None`, with a message, if the recordings are
+/// unavailable. Extracted once and kept below `target/tmp`: ten machines are 50 000 files.
 fn machine(name: &str) -> Option<Root> {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let recording = recordings().join(name).join("sysfs.txt.xz");
-    // A recording that was made anew is another one.
+    // A replaced recording is a different one.
     let length = recording.metadata().map_or(0, |recording| recording.len());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{length}"));
     if !folder.exists() {
-        // Under its name when it is whole: another process may do the same just now.
+        // Renamed when it is complete: another process may do the same at the same time.
         let unfinished = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         lay_out(name, unfinished.path())?;
         let _ = std::fs::rename(unfinished.path(), &folder);
@@ -35,7 +35,7 @@ fn machine(name: &str) -> Option<Root> {
     Some(Root::at(folder))
 }
 
-/// Writes a recorded machine into a folder; `None`, with a word, where that cannot be done.
+/// Writes a recorded machine into a folder; `None`, with a message, if that fails.
 fn lay_out(name: &str, folder: &Path) -> Option<()> {
     let program = recordings().join("lay-out");
     if !program.exists() {
@@ -53,7 +53,7 @@ fn lay_out(name: &str, folder: &Path) -> Option<()> {
 }
 
 #[test]
-fn every_recorded_machine_is_what_it_is() {
+fn every_recorded_machine_is_identified() {
     for facts in MACHINES {
         let Some(root) = machine(facts.name) else {
             return;
@@ -163,7 +163,7 @@ fn lines(name: &str) -> HashMap<String, String> {
 }
 
 #[test]
-fn every_figure_of_every_state_is_the_one_that_was_recorded() {
+fn every_recorded_value_of_every_state_is_read() {
     for Facts { name, .. } in MACHINES {
         let Some(root) = machine(name) else {
             return;
@@ -201,7 +201,7 @@ fn every_figure_of_every_state_is_the_one_that_was_recorded() {
                         "{name} {folder}{file}"
                     );
                 }
-                // The old ABI's figure, which nothing here reads.
+                // The old ABI's file, which nothing here reads.
                 lines.remove(&format!("{folder}power"));
             }
         }
@@ -214,7 +214,7 @@ fn every_figure_of_every_state_is_the_one_that_was_recorded() {
 }
 
 #[test]
-fn alike_cpus_are_one_group_and_a_hybrids_two_kinds_are_two() {
+fn equal_cpus_are_one_group_and_a_hybrid_has_two() {
     for Facts { name, cpus, .. } in MACHINES {
         let Some(root) = machine(name) else {
             return;
@@ -245,7 +245,7 @@ fn alike_cpus_are_one_group_and_a_hybrids_two_kinds_are_two() {
 }
 
 #[test]
-fn siblings_of_a_hybrid_are_the_performance_cores_threads() {
+fn only_the_performance_cores_of_a_hybrid_have_siblings() {
     let Some(root) = machine("rpl0") else {
         return;
     };
@@ -255,7 +255,7 @@ fn siblings_of_a_hybrid_are_the_performance_cores_threads() {
 }
 
 #[test]
-fn no_recorded_machine_was_booted_with_idle_settings() {
+fn no_recorded_machine_has_idle_parameters() {
     for Facts { name, .. } in MACHINES {
         let Some(root) = machine(name) else {
             return;
@@ -267,7 +267,7 @@ fn no_recorded_machine_was_booted_with_idle_settings() {
 }
 
 #[test]
-fn a_recording_whose_cpuidle_is_gone_is_a_machine_without_a_driver() {
+fn a_recording_without_cpuidle_is_a_machine_without_a_driver() {
     let folder = tempfile::tempdir().unwrap();
     let Some(()) = lay_out("cfl-u", folder.path()) else {
         return;

@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_interrupt_among_the_tries_does_not_move_the_median() {
+    fn one_interrupted_try_does_not_change_the_median() {
         let mut tries = vec![30.0; 999];
         tries.push(1e6);
         let cost = of(tries).unwrap();
@@ -32,7 +32,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_even_number_of_tries_the_median_is_the_mean_of_the_two_in_the_middle() {
+    fn the_median_of_an_even_number_of_tries_is_the_mean_of_the_middle_two() {
         assert_eq!(of(vec![1.0, 4.0, 2.0, 3.5]).unwrap().median_ns, Some(2.75));
         assert_eq!(of(vec![294.0, 1254.0]).unwrap().median_ns, Some(774.0));
         assert_eq!(of(vec![5.0]).unwrap().median_ns, Some(5.0));

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_later_source_with_fewer_counters_fills_the_columns_of_the_first() {
+    fn a_source_with_fewer_counters_fills_the_first_columns() {
         let columns = ["c1_percent", "c6_percent"].map(str::to_owned);
         let six = Residency {
             counter: 1,

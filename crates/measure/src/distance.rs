@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_decade_is_as_likely_as_every_other() {
+    fn each_decade_is_equally_likely() {
         let drawn = Distances::new(1_000, 1_000_000).unwrap().draw(30_000, 7);
         let decade = |low, high| drawn.iter().filter(|&&d| d >= low && d < high).count();
         for (low, high) in [(1_000, 10_000), (10_000, 100_000), (100_000, 1_000_000)] {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_factor_that_makes_no_sweep_or_too_many_steps_is_refused() {
+    fn an_invalid_factor_or_too_many_steps_is_refused() {
         let distances = Distances::new(300_000, 8_000_000).unwrap();
         for factor in [1.000000001, 1.003, 1.0, 0.5, -2.0, f64::NAN, f64::INFINITY] {
             let error = distances.steps(factor).unwrap_err().to_string();

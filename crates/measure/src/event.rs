@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_of_a_hidden_table_has_no_name() {
+    fn a_state_outside_the_table_has_no_name() {
         let hidden = Conversion {
             states: Vec::new(),
             ..conversion()
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_by_the_flag_has_no_interrupt_latency() {
+    fn a_wake_up_by_polling_has_no_interrupt_latency() {
         let flag = types::event {
             source: types::source::SOURCE_REMOTE.0 as u8,
             tintr: 0,
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unread_column_is_unknown_and_not_left_out() {
+    fn an_unread_column_is_unknown_and_not_omitted() {
         let unread = Conversion {
             residencies: vec![None, None],
             ..conversion()

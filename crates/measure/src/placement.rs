@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_of_another_core_is_taken_before_one_of_the_same() {
+    fn a_cpu_of_another_core_is_preferred() {
         // CPU 0 with its sibling 4, as on most machines; and 0 with 1, as on others.
         for (siblings, others, taken) in [
             ([0, 4], vec![1, 2, 4], vec![1, 2]),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_core_is_taken_and_reported_if_there_is_no_other() {
+    fn the_same_core_is_used_and_reported_if_there_is_no_other() {
         let elsewhere = Elsewhere::among(vec![1], &[0, 1]);
         assert_eq!(
             (elsewhere.cpus.as_slice(), elsewhere.same_core),

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use reveille_kernel::Identity;
 use reveille_results::description::{Description, Ended, Settings};
-use reveille_results::kept;
+use reveille_results::kept::Header;
 use reveille_results::{Datapoint, ResultFolder, Writer, schema};
 use reveille_show::progress::Bar;
 
@@ -53,17 +53,18 @@ impl Recorder {
         let cpu = self.settings.cpu.and_then(|cpu| outcome.idle.cpu(cpu));
         let mut settings = self.settings.clone();
         settings.arming = outcome.arming.join("; ");
+        let header = Header::of(self.started, self.machine.clone(), &outcome.idle);
         Description {
             schema_version: schema::SCHEMA_VERSION,
-            tool: kept::tool(),
+            tool: header.tool,
             name: self.name.clone(),
-            started: kept::instant(self.started),
-            command_line: kept::command_line(),
+            started: header.started,
+            command_line: header.command_line,
             probe: outcome.probe,
             ended: outcome.ended.clone(),
-            machine: self.machine.clone(),
-            driver: outcome.idle.driver.clone(),
-            governor: outcome.idle.governor.clone(),
+            machine: header.machine,
+            driver: header.driver,
+            governor: header.governor,
             states: cpu.map(|cpu| cpu.states.clone()).unwrap_or_default(),
             residency_columns: outcome.residency_columns.clone(),
             settings,

@@ -66,6 +66,20 @@ pub enum Protocol {
     },
 }
 
+impl Protocol {
+    /// The launch distances by default; a sweep's are the thesis's (chapter 4.7).
+    pub fn default_distances(&self) -> Distances {
+        let min_ns = match self {
+            Self::Random => 100_000,
+            Self::Sweep { .. } => 300_000,
+        };
+        Distances {
+            min_ns,
+            max_ns: 8_000_000,
+        }
+    }
+}
+
 /// What to measure.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -91,6 +105,11 @@ pub struct Options {
     pub seed: u64,
     /// Where the journal of changed settings is kept.
     pub journal_folder: std::path::PathBuf,
+}
+
+impl Options {
+    /// The time of measuring, unless a number of datapoints or a sweep ends the run.
+    pub const DEFAULT_DURATION: Duration = Duration::from_secs(30);
 }
 
 /// The progress of a run.
@@ -632,7 +651,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fewer_idle_entries_than_datapoints_were_kept_of_is_said() {
+    fn a_sweep_starts_at_300_us_by_default_and_other_distances_at_100_us() {
+        let sweep = Protocol::Sweep {
+            datapoints: 1500,
+            factor: 1.1,
+        };
+        let range = |protocol: Protocol| {
+            let Distances { min_ns, max_ns } = protocol.default_distances();
+            (min_ns, max_ns)
+        };
+        assert_eq!(range(sweep), (300_000, 8_000_000));
+        assert_eq!(range(Protocol::Random), (100_000, 8_000_000));
+    }
+
+    #[test]
+    fn fewer_idle_entries_than_datapoints_is_reported() {
         assert_eq!(contradiction(1, 7, 7), None);
         assert_eq!(contradiction(1, 0, 0), None);
         let note = contradiction(1, 1000, 7).unwrap();

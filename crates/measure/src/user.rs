@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_is_inferred_only_if_it_alone_was_used() {
+    fn a_state_is_inferred_only_if_no_other_was_used() {
         let uses = of_two();
         let read = |poll, c1| vec![used(poll, 0), used(c1, 1_000 * c1)];
         let between = |before: &[_], after: &[_]| uses.between(before, after, 1_000_000);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_was_awake_for_part_of_the_wait_may_have_been_awake_at_the_launch() {
+    fn a_cpu_that_was_partly_awake_during_the_wait_may_have_been_awake_at_the_launch() {
         let uses = of_two();
         // Idle for `us` of a wait of `of_us`.
         let slept = |us: u64, of_us: u64| {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_launch_that_has_passed_before_the_thread_sleeps_is_dropped() {
+    fn a_launch_before_the_thread_sleeps_is_dropped() {
         let waiting = Waiting::default();
         let root = Root::default();
         let plan = Plan {
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cpuidle_a_cpu_counts_as_idle_from_half_of_the_time() {
+    fn without_cpuidle_a_cpu_that_idles_half_of_the_time_is_idle() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("proc")).unwrap();
         let set = |ticks: u64| {

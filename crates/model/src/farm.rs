@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_what_always_on_draws_more() {
+    fn savings_are_relative_to_always_on() {
         let paper = Parameters::paper();
         let farm = Farm {
             servers: 10,
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn each_policy_has_its_year_by_name_and_what_is_unstable_has_none() {
+    fn each_policy_has_its_year_by_name_and_an_unstable_one_has_none() {
         let policy = |name: &str, policy| Named {
             name: name.into(),
             policy,
@@ -135,7 +135,7 @@ mod tests {
                 assert_eq!(year.saved_money, price.map(|price| year.saved_kwh * price));
             }
         }
-        // Always-on comes first under its own name where it is none of them.
+        // Always-on comes first under its own name unless it is among them.
         let names: Vec<String> = years(
             &farm(None),
             &policies[2..],

@@ -75,7 +75,7 @@ mod tests {
     use super::Error;
 
     #[test]
-    fn a_load_has_three_decimals_unless_it_is_no_load() {
+    fn a_load_has_three_decimals_unless_it_is_zero() {
         for (load, said) in [
             (1.0004, "1.000"),
             (1.25, "1.250"),

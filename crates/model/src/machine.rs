@@ -85,7 +85,7 @@ impl By {
 /// # Errors
 /// [`Error::Usage`] if the text is not such an analysis, or has no such machine.
 pub fn read(text: &[u8], format: &str, version: u32, name: Option<&str>) -> Result<Vec<Machine>> {
-    let is_none = "is no analysis; give what `reveille resume analyze --json` writes";
+    let is_none = "is not an analysis; give what `reveille resume analyze --json` writes";
     let unreadable = |error| Error::Usage(format!("{is_none} ({error})"));
     let analysis: Analysis = serde_json::from_slice(text).map_err(unreadable)?;
     ensure!(

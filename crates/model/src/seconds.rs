@@ -62,7 +62,7 @@ impl<'de> Deserialize<'de> for Seconds {
         }
         let time = from.deserialize_any(Reader)?;
         match time.0.is_nan() {
-            true => Err(D::Error::custom("nan is no time")),
+            true => Err(D::Error::custom("nan is not a time")),
             false => Ok(time),
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_has_times_as_texts_and_as_numbers_of_seconds() {
+    fn a_file_may_have_times_as_text_or_as_seconds() {
         let read = |json: &str| serde_json::from_str::<Seconds>(json);
         for (json, seconds) in [
             ("\"50ms\"", 0.05),
@@ -110,6 +110,6 @@ mod tests {
         let expected = "expected a time such as \"50ms\", or a number of seconds";
         assert!(why("true").contains(expected), "{}", why("true"));
         let nan = toml::from_str::<std::collections::BTreeMap<String, Seconds>>("time = nan");
-        assert!(nan.unwrap_err().message().contains("nan is no time"));
+        assert!(nan.unwrap_err().message().contains("nan is not a time"));
     }
 }

@@ -195,7 +195,7 @@ mod tests {
                 );
             }
         }
-        // Rounding makes the square of the spread no less than 0.
+        // Rounding makes the square of the deviation no less than 0.
         let alike = Service::Empirical {
             values: vec![0.1; 3],
         };

@@ -152,7 +152,7 @@ mod tests {
     fn policies_are_compared_with_always_on_at_the_same_load() {
         let swept = Sweep::of(&Parameters::paper()).unwrap();
         assert_eq!(swept.points.len(), 95);
-        // Four that nap against the one that scales the frequency.
+        // Four that nap compared with the one that scales the frequency.
         assert_eq!(swept.pairs.len(), 4);
         for point in &swept.points {
             for compared in point.policies.iter().flatten() {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_cannot_keep_up_has_no_figures_and_the_others_have() {
+    fn an_unstable_policy_has_no_figures_and_the_others_have_theirs() {
         let mut parameters = Parameters::paper();
         let Policy::Dvfs(dvfs) = &mut parameters.policies[4].policy else {
             panic!("{:?}", parameters.policies);

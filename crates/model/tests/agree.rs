@@ -1,15 +1,15 @@
-//! Closed forms and simulator against each other: two ways to the same figures.
+//! Closed forms compared with the simulator: two ways to the same figures.
 //!
-//! At each point of a grid the closed form must lie within the simulator's 99% interval (Student's t
-//! over replications). Of many points some lie outside by chance: of n independent ones, Binomial(n,
-//! 0.01). So, for each figure, two things are asked of all points together, each of which a correct
-//! pair fails with a probability below 0.1%:
+//! At each point of a grid the closed form must lie within the simulator's 99% interval (Student's
+//! t over replications). Of many points some lie outside by chance: of n independent ones,
+//! Binomial(n, 0.01). So each figure has two tests over all points together, each of which a
+//! correct pair fails with a probability below 0.1%:
 //!
-//! - no more are outside than that binomial distribution exceeds with probability 0.1%;
+//! - the number outside is at most the 99.9% quantile of that binomial distribution;
 //! - none is outside its interval at 1 − 0.001/n (Bonferroni).
 //!
-//! What is too rare to be seen has no interval: a figure is judged at a point where the closed form
-//! expects at least 200 of the naps that it is made of.
+//! Rare events have no interval: a figure is judged at a point where the closed form expects at
+//! least 200 of its naps.
 //!
 //! Seeds are fixed, one for each point, so the outcome is always the same.
 
@@ -61,8 +61,8 @@ struct Figure {
     name: &'static str,
     closed: fn(&Outcome) -> f64,
     simulated: fn(&Replication) -> f64,
-    /// How often a second that happens which it is made of, where that may be rare. Asleep, the next
-    /// request is 1/rate away in the mean.
+    /// The rate of the events behind it, per second, if they may be rare. While asleep, the next
+    /// request is on average 1/rate away.
     events: fn(&Outcome, rate: f64) -> f64,
 }
 
@@ -123,7 +123,7 @@ fn simulated(point: &Point, seed: u64) -> Simulated {
     };
     let (policy, service) = (point.policy.clone(), point.service.clone());
     let mut setup = Setup::new(policy, arrivals, service, POWER);
-    // The longer the queue remembers, the longer a replication has to be for its mean to be normal.
+    // The longer the queue remembers, the longer a replication must be for its mean to be normal.
     setup.horizon = Horizon::Requests((4000.0 / (1.0 - point.load).powf(1.3)) as u64);
     setup.replications = 20;
     setup.seed = seed;
@@ -132,7 +132,7 @@ fn simulated(point: &Point, seed: u64) -> Simulated {
 
 const CHANCE: f64 = 0.001;
 
-/// Asks what the head of this file says.
+/// The tests of the module comment.
 fn agree(points: &[Point]) {
     let both: Vec<(Outcome, Simulated)> = (1..)
         .zip(points)
@@ -170,13 +170,13 @@ fn agree(points: &[Point]) {
     }
 }
 
-/// What is outside the 99% interval, in words; panics where it is outside Bonferroni's.
+/// The figures outside the 99% interval, as text; panics if one is outside Bonferroni's.
 fn outside(figure: &Figure, point: &Point, both: &(Outcome, Simulated), n: u64) -> Option<String> {
     let (outcome, simulated) = both;
     let exact = (figure.closed)(outcome);
     let within = |confidence| {
         let estimate = simulated.estimate(confidence, figure.simulated).unwrap();
-        // What is drawn nowhere differs by rounding only.
+        // A figure without randomness differs by rounding only.
         let half = estimate.half_width.unwrap() + 1e-9 * exact.max(1e-3);
         (estimate.value - exact).abs() <= half
     };

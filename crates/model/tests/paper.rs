@@ -1,6 +1,6 @@
 //! The statements of "Understanding the Critical Path in Power State Transition Latencies" (Xi and
 //! others, 2013), section V, one by one, under the parameters of the sweep. The book's chapter on
-//! models says where each of these comes from, and what becomes of the statements under others.
+//! models explains the source of each, and whether they hold under other parameters.
 
 use reveille_model::parameters::Parameters;
 use reveille_model::policy::{Dvfs, Law, Policy, PowerNap, Rule};
@@ -90,18 +90,18 @@ fn six_hundred_fifty_ms_are_not_competitive_at_the_loads_of_data_centres() {
     }
 }
 
-/// The paper's own words, taken together: a processor of 33%, idle at 60% of active power, sleep at
-/// 5% of idle power, transitions that draw what idling does, suspend as long as resume. The
-/// crossings are then elsewhere: its figure 7 supposes something that is not told.
+/// The paper's text taken literally: a processor of 33%, idle at 60% of active power, sleep at 5%
+/// of idle power, transitions at idle power, suspend as long as resume. The crossings are then
+/// elsewhere: its figure 7 makes an assumption that the text does not mention.
 #[test]
-fn in_the_papers_words_alone_the_crossings_in_power_are_elsewhere() {
+fn by_the_papers_text_alone_the_power_crossings_are_elsewhere() {
     let parameters = Parameters::unfitted();
     let at = |name| lower_below(&parameters, name, Figure::Power).round();
     assert!(at("nap 10 ms") > 90.0, "{}", at("nap 10 ms"));
     assert_eq!((at("nap 50 ms"), at("nap 650 ms")), (54.0, 11.0));
 }
 
-/// The statements on response time need a service time near 38 ms and a suspend that costs no time.
+/// The statements on response time need a service time near 38 ms and a suspend of zero length.
 #[test]
 fn with_other_service_times_or_a_suspend_the_statements_on_response_time_fail() {
     let gain = |parameters: &Parameters, load: f64| {
@@ -132,8 +132,8 @@ fn with_other_service_times_or_a_suspend_the_statements_on_response_time_fail() 
     assert_eq!((found.crossings[0].utilisation * 100.0).round(), 47.0);
 }
 
-/// Figures that the paper leaves open, drawn from wide ranges; what it gives stays: idle at 60% of
-/// active power, sleep at 4 to 6% of idle power.
+/// Parameters that the paper leaves open, drawn from wide ranges; the given ones are fixed: idle at
+/// 60% of active power, sleep at 4 to 6% of idle power.
 fn drawn(random: &mut fastrand::Rng, processor_share: f64) -> (Parameters, f64) {
     let mut between = |low: f64, high: f64| low + (high - low) * random.f64();
     let power = Power {
@@ -163,11 +163,11 @@ fn drawn(random: &mut fastrand::Rng, processor_share: f64) -> (Parameters, f64) 
     parameters.service = Service::Exponential { mean };
     parameters.policies.retain(|named| named.name == "DVFS");
     parameters.policies[0].policy = Policy::Dvfs(dvfs);
-    // Is the suspend as long as the resume, or nothing?
+    // Is the suspend as long as the resume, or of zero length?
     (parameters, f64::from(random.u8(..2)))
 }
 
-/// Do the three crossings in power lie within 3 points (of 650 ms: 1.5) of where they are stated?
+/// Are the three crossings in power within 3 points (for 650 ms: 1.5) of their stated places?
 fn has_all_crossings((parameters, suspend): &(Parameters, f64)) -> bool {
     let stated = [
         (0.010, 0.45, 0.03),
@@ -187,7 +187,7 @@ fn has_all_crossings((parameters, suspend): &(Parameters, f64)) -> bool {
     })
 }
 
-/// What the paper says of the processor and what it draws do not go together.
+/// The paper's statements about the processor and about its power are inconsistent.
 #[test]
 fn with_a_processor_of_33_per_cent_no_set_has_the_three_crossings_in_power() {
     const SETS: usize = 20_000;
@@ -205,7 +205,7 @@ fn with_a_processor_of_33_per_cent_no_set_has_the_three_crossings_in_power() {
     assert!(others.iter().all(|share| *share > 0.5), "{others:?}");
 }
 
-/// The rows of the table in the book: what becomes of the crossings under other parameters.
+/// The rows of the table in the book: the crossings under other parameters.
 #[test]
 fn the_books_table_of_crossings_is_right() {
     let rows = [
@@ -241,9 +241,9 @@ fn the_books_table_of_crossings_is_right() {
             }
         }
         let at = |name| lower_below(&parameters, name, Figure::Power);
-        let near = |found: f64, told: f64| {
-            let margin = if told < 10.0 { 0.1 } else { 0.75 };
-            assert!((found - told).abs() < margin, "{found}, told {told}");
+        let near = |found: f64, stated: f64| {
+            let margin = if stated < 10.0 { 0.1 } else { 0.75 };
+            assert!((found - stated).abs() < margin, "{found}, stated {stated}");
         };
         match ten {
             Some(ten) => near(at("nap 10 ms"), ten),

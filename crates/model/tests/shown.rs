@@ -1,4 +1,4 @@
-//! The results for people.
+//! The results for readers.
 
 use reveille_model::answers::{Questions, Swept};
 use reveille_model::comparison::Comparison;
@@ -68,7 +68,7 @@ fn a_table_has_the_first_and_the_last_load() {
     assert!(heads.contains("  1%") && heads.ends_with("95%"), "{heads}");
 }
 
-/// The lists, but for the columns that other lists hold.
+/// The lists, except for the columns that other lists have.
 fn check(json: &serde_json::Value, lists: Vec<(&str, Vec<Heading>)>, elsewhere: &[&str]) {
     for (list, headings) in lists {
         let mut missing = not_in_json(json, list, &headings);

@@ -1,4 +1,4 @@
-//! The simulator against a plain one that goes from event to event: the same requests, one by one.
+//! The simulator compared with a simple event-driven one: the same requests, one by one.
 
 mod plain;
 
@@ -127,7 +127,7 @@ fn asked(requests: &[Request]) -> Vec<Asked> {
     requests.iter().map(ask).collect()
 }
 
-/// Rounding: both add up some thousand times of some milliseconds.
+/// Rounding: both add up several thousand times of some milliseconds.
 const CLOSE: f64 = 1e-9;
 
 #[track_caller]
@@ -153,7 +153,7 @@ fn same_requests(setup: &Setup) {
             got.found_ready
         );
     }
-    // Little: the integral of the number of requests is the sum of their response times.
+    // Little's law: the integral of the number of requests is the sum of their response times.
     let responses: f64 = requests.iter().map(|r| r.departure - r.arrival).sum();
     assert!(
         (plain.sums.requests / responses - 1.0).abs() < CLOSE,
@@ -217,14 +217,14 @@ fn each_setup(check: impl Fn(&Setup)) {
 }
 
 #[test]
-fn each_request_leaves_when_the_plain_simulator_says() {
+fn each_request_leaves_when_the_reference_simulator_predicts() {
     each_setup(same_requests);
 }
 
 #[test]
-fn times_and_energy_are_those_of_the_plain_simulator() {
+fn times_and_energy_match_the_reference_simulator() {
     each_setup(|setup| {
-        // Of servers of which each has its own requests the oracle knows the next after the window, too.
+        // If each server has its own requests the oracle also knows the next one after the window.
         let is_poisson = matches!(setup.arrivals, Arrivals::Poisson { .. });
         let is_alone = setup.servers == 1 || is_poisson && setup.dispatcher == Dispatcher::Random;
         if !(is_alone && setup.policies == [c_states(Choice::Oracle)]) {
@@ -239,7 +239,8 @@ fn servers_with_different_policies_keep_to_their_own() {
     let rate = 50.0 * all.len() as f64;
     let bursts = Arrivals::Hyperexponential { rate, cv: 2.5 };
     for dispatcher in DISPATCHERS {
-        // All but the oracle, which knows more than the plain simulator of servers that are alone.
+        // All but the oracle, which knows more than the reference simulator about independent
+        // servers.
         let poisson = Arrivals::Poisson { rate: 350.0 };
         let setups = [
             setup(7, all[..7].to_vec(), dispatcher, poisson),
@@ -253,7 +254,7 @@ fn servers_with_different_policies_keep_to_their_own() {
 }
 
 #[test]
-fn long_queues_are_told_apart_too() {
+fn long_queues_are_compared_correctly() {
     // More than 64 requests in each queue: three bursts of 400 requests to three servers.
     let burst = |start: f64| {
         let arrival = move |place: u32| start + f64::from(place) * 1.13e-4;

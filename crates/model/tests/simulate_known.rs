@@ -1,6 +1,7 @@
-//! The simulator against what is known of queues beyond the closed forms, and what it promises.
+//! The simulator compared with known results about queues beyond the closed forms, and its
+//! guarantees.
 //!
-//! Seeds are fixed; where a figure is held against an interval, it is one of 99.9%.
+//! Seeds are fixed; intervals are of 99.9%.
 
 use std::ops::ControlFlow;
 
@@ -63,15 +64,15 @@ fn response_times_of_m_m_1_are_exponential() {
         for percentile in simulated(&setup).response_percentiles {
             let exact = -response * (1.0 - percentile.share).ln();
             let mut estimate = percentile.response.unwrap();
-            // The histogram's part.
+            // The histogram's bucket.
             *estimate.half_width.as_mut().unwrap() += exact / 256.0;
             covers(estimate, exact);
         }
     }
 }
 
-/// The share of requests that wait where the times between requests have the transform `phi`: the
-/// root of σ = φ(μ(1 − σ)) below 1; the mean response is E[S]/(1 − σ) (GI/M/1).
+/// The share of requests that wait if the times between requests have the transform `phi`: the root
+/// of σ = φ(μ(1 − σ)) below 1; the mean response is E[S]/(1 − σ) (GI/M/1).
 fn sigma(phi: impl Fn(f64) -> f64) -> f64 {
     (0..10_000).fold(0.5, |sigma, _| phi((1.0 - sigma) / MEAN))
 }
@@ -89,7 +90,7 @@ fn servers_in_turn_see_erlang_arrivals() {
 }
 
 #[test]
-fn renewal_arrivals_give_what_gi_m_1_has() {
+fn renewal_arrivals_match_gi_m_1() {
     let rate = 0.8 / MEAN;
     let cv: f64 = 2.0;
     let shape = 1.0 / (cv * cv);
@@ -124,7 +125,7 @@ fn m_m_k(servers: usize, load: f64) -> f64 {
 }
 
 #[test]
-fn the_shortest_queue_lies_between_one_queue_for_all_and_chance() {
+fn the_shortest_queue_is_between_one_shared_queue_and_random_dispatch() {
     for servers in [2, 8] {
         let response = |dispatcher| simulated(&always_on(servers, 0.8, dispatcher));
         let random = response(Dispatcher::Random);
@@ -146,7 +147,7 @@ fn the_shortest_queue_lies_between_one_queue_for_all_and_chance() {
 }
 
 #[test]
-fn packing_lets_more_servers_sleep_than_chance() {
+fn packing_lets_more_servers_sleep_than_random_dispatch() {
     let naps = |dispatcher| {
         let mut setup = setup(nap(0.020, 0.0), 20, 0.3);
         setup.dispatcher = dispatcher;
@@ -181,7 +182,7 @@ fn poisson_arrivals_see_time_averages() {
 }
 
 #[test]
-fn shares_are_one_and_energy_is_power_by_time() {
+fn shares_sum_to_one_and_energy_is_power_times_time() {
     for dispatcher in [Dispatcher::Random, Dispatcher::Packing { bound: 2 }] {
         let mut setup = setup(nap(0.020, 0.010), 7, 0.4);
         setup.dispatcher = dispatcher;
@@ -201,7 +202,7 @@ fn shares_are_one_and_energy_is_power_by_time() {
 }
 
 #[test]
-fn threads_change_nothing_and_seeds_do() {
+fn results_depend_on_seeds_and_not_on_threads() {
     for (servers, dispatcher) in [(100, Dispatcher::Random), (5, Dispatcher::LeastLoaded)] {
         let mut setup = setup(nap(0.020, 0.010), servers, 0.5);
         setup.dispatcher = dispatcher;
@@ -243,8 +244,8 @@ fn policies_and_dispatchers_with_one_seed_meet_the_same_requests() {
 }
 
 #[test]
-fn the_warm_up_takes_the_empty_start_out() {
-    // Windows so short that a queue that starts empty is seen in them.
+fn the_warm_up_removes_the_empty_start() {
+    // Windows so short that a queue that starts empty affects them.
     let response = |warm_up| {
         let mut setup = always_on(1, 0.9, Dispatcher::Random);
         setup.horizon = Horizon::Requests(100);
@@ -265,7 +266,7 @@ fn the_warm_up_takes_the_empty_start_out() {
 }
 
 #[test]
-fn intervals_are_students() {
+fn intervals_use_students_distribution() {
     // By hand: mean 2, standard deviation 1; t(0.975, 2) = 4.302653.
     let estimate = Estimate::of(&[1.0, 2.0, 3.0], 0.95).unwrap();
     assert_eq!(estimate.value, 2.0);
@@ -285,7 +286,7 @@ fn a_trace_is_simulated_to_its_last_departure() {
     let arrivals = Arrivals::Trace(Trace::read(text).unwrap());
     let service = Service::Exponential { mean: 1.0 };
     let simulated = simulated(&Setup::new(nap(0.25, 0.5), arrivals, service, POWER));
-    // By hand: the first comes at 0. Served 0 to 1 and 1 to 2; idle to 2.5, suspended at 2.75,
+    // By hand: the first arrives at 0. Served 0 to 1 and 1 to 2; idle to 2.5, suspended at 2.75,
     // woken at 5, ready at 5.25; served to 7.25.
     assert_eq!(simulated.replications, 1);
     assert_eq!(simulated.window, 7.25);
@@ -308,16 +309,16 @@ fn a_trace_is_simulated_to_its_last_departure() {
 }
 
 #[test]
-fn too_much_work_is_refused_with_what_would_be_stable_and_a_trace_is_noted() {
+fn an_overload_is_refused_with_the_stable_limit_and_a_trace_is_noted() {
     let refused = |setup: &Setup| match simulate(setup, &mut |_| ControlFlow::Continue(())) {
         Err(error) => error.to_string(),
         Ok(_) => panic!("it was simulated"),
     };
     let error = refused(&always_on(10, 1.25, Dispatcher::LeastLoaded));
-    for says in ["1.250", "1000 requests", "8 ms"] {
-        assert!(error.contains(says) && !error.contains('\n'), "{error}");
+    for expected in ["1.250", "1000 requests", "8 ms"] {
+        assert!(error.contains(expected) && !error.contains('\n'), "{error}");
     }
-    // Evenly spread, the slow one is overloaded; by length it is not.
+    // With random dispatch the slow one is overloaded; by queue length it is not.
     let mut mixed = always_on(2, 0.7, Dispatcher::RoundRobin);
     let slow = reveille_model::policy::Dvfs {
         floor: 0.5,
@@ -344,14 +345,14 @@ fn too_much_work_is_refused_with_what_would_be_stable_and_a_trace_is_noted() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_in_one_line() {
-    let refused = |change: fn(&mut Setup), says: &str| {
+fn invalid_input_is_refused_in_one_line() {
+    let refused = |change: fn(&mut Setup), expected: &str| {
         let mut setup = always_on(2, 0.5, Dispatcher::Random);
         change(&mut setup);
         let error = simulate(&setup, &mut |_| ControlFlow::Continue(())).unwrap_err();
         assert!(matches!(error, Error::Usage(_)), "{error:?}");
         let text = error.to_string();
-        assert!(text.contains(says) && !text.contains('\n'), "{text}");
+        assert!(text.contains(expected) && !text.contains('\n'), "{text}");
     };
     refused(|s| s.servers = 0, "servers: 0");
     refused(
@@ -388,7 +389,7 @@ fn what_cannot_be_meant_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_simulation_that_is_stopped_keeps_what_was_completed() {
+fn a_stopped_simulation_keeps_completed_replications() {
     let mut setup = always_on(1, 0.5, Dispatcher::Random);
     setup.replications = 500;
     setup.horizon = Horizon::Requests(20_000);

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_is_as_long_as_it_has_values() {
+    fn a_column_has_the_length_of_its_values() {
         for (values, length) in [
             (Values::Integer(vec![]), 0),
             (Values::Integer(vec![4, NULL]), 2),
@@ -214,7 +214,7 @@ mod tests {
         let mut shares = Values::Percent(vec![1.0]);
         shares.append(Values::Percent(vec![2.0])).unwrap();
         assert_eq!(shares, Values::Percent(vec![1.0, 2.0]));
-        // b is 0 in the second part and 1 in the first; c is new; 9 stands for no name.
+        // b is 0 in the second part and 1 in the first; c is new; 9 has no name.
         let mut names = named(&[0, 1], &["a", "b"]);
         names
             .append(named(&[0, 1, NO_NAME, 9], &["b", "c"]))
@@ -254,7 +254,7 @@ mod tests {
         }
         let full = code_of(&mut names, b"one more");
         assert_eq!(full, Err("one of at most 255 names"));
-        // Those that are there are still found.
+        // The existing ones are still found.
         assert_eq!(code_of(&mut names, b"S254"), Ok(254));
         assert!(named(&[0], &["one more"]).append(named(&[], &[])).is_ok());
         let mut all = Values::Name {
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_unlike_length_are_refused_by_name() {
+    fn columns_of_different_length_are_refused_by_name() {
         let mut columns = three().columns;
         columns[2].values = named(&[0, 0], &["thread"]);
         assert_eq!(Columns::new(columns), Err("first".to_owned()));
@@ -308,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_retained_is_what_its_flag_keeps() {
+    fn retained_values_are_those_with_their_flag_set() {
         let mut columns = three();
         columns.retain(&[true, false, true]);
         assert_eq!(columns.rows, 2);
         assert_eq!(columns.integers("cpu"), Some(&[5, 7][..]));
         assert_eq!(columns.percents("cc6_percent"), Some(&[0.5, 2.5][..]));
         assert_eq!(columns.names("first").unwrap().0, [1, 1]);
-        // A flag that is missing is not set, and one too many is of no datapoint.
+        // A missing flag is not set, and an extra one belongs to no datapoint.
         let mut columns = three();
         columns.retain(&[false, true]);
         assert_eq!(

@@ -385,7 +385,7 @@ mod tests {
             (r#""a,b",c,d"#, "a,b", Some("c,d")),
             (r#""a","#, "a", Some("")),
             (r#""",b"#, "", Some("b")),
-            // A quote inside, or one that nothing closes, is a character as others are.
+            // A quote inside a field, or an unclosed one, is an ordinary character.
             (r#"a"b,c"#, r#"a"b"#, Some("c")),
             (r#""a,b"#, r#""a"#, Some("b")),
             (r#""a"b,c"#, r#""a"b"#, Some("c")),
@@ -503,7 +503,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line_and_column() {
+    fn an_error_names_its_line_and_column() {
         for (lines, why) in [
             (
                 ",,,,,a,,\n",
@@ -546,7 +546,7 @@ mod tests {
                 "1,,,,,a,,,\n",
                 "line 2: has more than the 8 fields of the header",
             ),
-            // An empty line is one only at the end.
+            // An empty line is allowed only at the end.
             (
                 "1,,,,,a,,\n\n1,,,,,a,,\n",
                 "line 3: column t: expected a number, found \"\"",
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_file_is_a_datapoint_a_torn_one_or_none() {
+    fn the_end_of_the_file_is_a_datapoint_a_partial_one_or_nothing() {
         let whole = "1,,1,1,1,a,b,1\n";
         for (end, last, rows, torn) in [
             ("", LastLine::MayLackNewline, 1, false),
@@ -577,14 +577,14 @@ mod tests {
                 assert_eq!(column.values.len(), rows, "{end}: {}", column.name);
             }
         }
-        // With too many fields, or a wrong one, it is no torn datapoint.
+        // With too many fields, or an invalid one, it is not an incomplete datapoint.
         assert!(wrong(&format!("{whole}2,,2,2,2,c,d,0,")).starts_with("line 3: has more"));
         assert!(wrong(&format!("{whole}x,")).starts_with("line 3: column t"));
     }
 
     #[test]
-    fn a_part_at_a_time_tells_the_line_in_the_file_and_ends_where_its_taker_fails() {
-        // Some 2 MB: two parts and more.
+    fn reading_in_parts_counts_lines_of_the_file_and_stops_when_the_consumer_fails() {
+        // About 2 MB: two parts and more.
         let lines = format!("1,,,,,{},,\n", "a".repeat(200)).repeat(10_000);
         let text = format!("{HEADER}{lines}2,,x,,,a,,\n");
         let mut rows = 0;
@@ -611,9 +611,9 @@ mod tests {
     }
 
     #[test]
-    fn columns_without_datapoints_have_the_names_and_kinds_of_their_fields() {
+    fn columns_without_datapoints_keep_their_names_and_kinds() {
         let none = empty(&fields());
-        let told: Vec<(&str, bool)> = none
+        let named: Vec<(&str, bool)> = none
             .columns
             .iter()
             .map(|column| (column.name.as_str(), column.values.is_empty()))
@@ -627,7 +627,7 @@ mod tests {
             "requested_state",
             "first",
         ];
-        assert_eq!(told, names.map(|name| (name, true)));
+        assert_eq!(named, names.map(|name| (name, true)));
         assert_eq!(none, read("", LastLine::IsTorn).unwrap().columns);
         let fields = fields();
         let named: Vec<&str> = fields

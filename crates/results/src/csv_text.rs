@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_its_fields_and_nothing_where_a_value_is_unknown() {
+    fn a_line_has_its_fields_and_leaves_unknown_ones_empty() {
         let mut line = String::new();
         field(&mut line, -7);
         optional(&mut line, Some(3));
@@ -54,7 +54,7 @@ mod tests {
         percent(&mut line, f32::NAN);
         name(&mut line, "C6");
         name(&mut line, "");
-        // A comma is quoted; a quote, a tabulator and the end of a line cannot stand there.
+        // A comma is quoted; a quote, a tab and a line end are not possible there.
         name(&mut line, "C1, \"deep\"");
         name(&mut line, "a\tb\r\nc");
         end_line(&mut line);

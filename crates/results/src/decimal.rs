@@ -121,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn microseconds_become_the_nearest_nanoseconds() {
+    fn microseconds_are_rounded_to_nanoseconds() {
         for (text, expected) in [
             ("4.1797981021053525", 4180),
             ("1757.788", 1757788),
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_told_from_what_is_unknown() {
+    fn an_invalid_number_differs_from_an_unknown_one() {
         for text in ["", "nan", "NaN", " "] {
             assert_eq!(integer(text.as_bytes(), 3), Decimal::Unknown, "{text:?}");
         }
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn eighteen_digits_are_exact_and_more_are_within_a_doubles() {
+    fn eighteen_digits_are_exact_and_more_as_precise_as_a_double() {
         for (text, shift, expected) in [
             ("999999999999999999", 0, 999_999_999_999_999_999),
             ("123456789012345679", 0, 123_456_789_012_345_679),

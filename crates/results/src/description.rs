@@ -37,6 +37,20 @@ pub enum Ended {
     Disturbed(String),
 }
 
+impl Ended {
+    /// The words for a run that a signal ended.
+    pub const INTERRUPTED: &'static str = "early, interrupted";
+
+    /// How a run that was not completed ended, in words that follow "ended".
+    pub fn early(&self) -> Option<String> {
+        match self {
+            Self::Completed => None,
+            Self::Interrupted => Some(Self::INTERRUPTED.to_owned()),
+            Self::Disturbed(why) => Some(format!("early: {why}")),
+        }
+    }
+}
+
 /// What was requested.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -197,7 +211,7 @@ impl Description {
 pub fn read(text: &[u8]) -> Result<Description, Malformed> {
     let wrong = |error: serde_json::Error| {
         Malformed::new(format!(
-            "is no result.json of reveille, or was cut short: {error}"
+            "is not a result.json of reveille, or was cut short: {error}"
         ))
     };
     if text.iter().all(u8::is_ascii_whitespace) {
@@ -210,7 +224,7 @@ pub fn read(text: &[u8]) -> Result<Description, Malformed> {
         Some(version) => schema::check_version(version)?,
         None => {
             return Err(Malformed::new(
-                "has no schema_version; it is no result.json of reveille",
+                "has no schema_version; it is not a result.json of reveille",
             ));
         }
     }
@@ -238,7 +252,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_floors_quantiles_that_too_few_datapoints_carry_are_not_read() {
+    fn only_a_run_that_was_not_completed_ended_early() {
+        assert_eq!(Ended::Completed.early(), None);
+        assert_eq!(Ended::Interrupted.early().unwrap(), "early, interrupted");
+        let offline = Ended::Disturbed("CPU 3 went offline".into());
+        assert_eq!(offline.early().unwrap(), "early: CPU 3 went offline");
+    }
+
+    #[test]
+    fn a_floors_quantiles_from_too_few_datapoints_are_not_read() {
         let floor = |count: u64| {
             let mut value = serde_json::to_value(Description::unknown(Vec::new())).unwrap();
             value["characterisation"]["floors"] = serde_json::json!([{

@@ -90,7 +90,7 @@ impl ResultFolder {
 /// read as far as it got, with a note in the description.
 ///
 /// # Errors
-/// [`Error::Io`] if a file cannot be read; [`Error::Unreadable`] if it is no result, is damaged, or has an
+/// [`Error::Io`] if a file cannot be read; [`Error::Unreadable`] if it is not a result, is damaged, or has an
 /// unknown schema.
 pub fn open(path: impl AsRef<Path>) -> Result<Loaded> {
     load(path.as_ref(), None)
@@ -306,7 +306,7 @@ fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
 pub(crate) fn open_regular(path: &Path) -> Result<File> {
     let metadata = std::fs::metadata(path).map_err(Error::at(path))?;
     if !metadata.is_file() {
-        return Err(Malformed::new("is no regular file").at(path));
+        return Err(Malformed::new("is not a regular file").at(path));
     }
     File::open(path).map_err(Error::at(path))
 }
@@ -318,7 +318,7 @@ fn read_small(path: &Path, limit: u64) -> Result<Vec<u8>> {
         .read_to_end(&mut text)
         .map_err(Error::at(path))?;
     if text.len() as u64 > limit {
-        let why = format!("is larger than {limit} bytes; it is no result");
+        let why = format!("is larger than {limit} bytes; it is not a result");
         return Err(Malformed::new(why).at(path));
     }
     Ok(text)
@@ -341,7 +341,7 @@ mod tests {
             assert_eq!(
                 read_small(&path, 4).unwrap_err().to_string(),
                 format!(
-                    "{}: is larger than 4 bytes; it is no result",
+                    "{}: is larger than 4 bytes; it is not a result",
                     path.display()
                 )
             );
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn an_info_is_of_the_datapoints_of_wult_beside_it() {
+    fn an_info_file_describes_wults_datapoints_beside_it() {
         let folder = tempfile::tempdir().unwrap();
         let beside = |name: &str| wult_info_beside(&folder.path().join(name));
         assert_eq!(beside(WULT_DATAPOINTS).unwrap(), None);
@@ -361,7 +361,7 @@ mod tests {
         std::fs::write(&info, "toolname: wult\nformat_version: 1.3\n").unwrap();
         let read = beside(WULT_DATAPOINTS).unwrap().unwrap();
         assert_eq!(read.get("toolname").map(String::as_str), Some("wult"));
-        // Another file in the same folder came from elsewhere.
+        // Another file in the same folder is from elsewhere.
         assert_eq!(beside("export.csv").unwrap(), None);
         std::fs::write(&info, "toolname: ndl\n").unwrap();
         assert!(beside(WULT_DATAPOINTS).is_err());

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::time::SystemTime;
 
-use reveille_kernel::Identity;
+use reveille_kernel::{Identity, Idle};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +35,37 @@ pub struct About {
     pub governor: Option<String>,
 }
 
+/// What every result has of its run: who made it, when and where. Each file has these fields among its own.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// `reveille 0.1.0`.
+    pub tool: String,
+    /// RFC 3339, UTC.
+    pub started: String,
+    /// The program and its arguments, as given.
+    pub command_line: Vec<String>,
+    /// The machine it ran on.
+    pub machine: Identity,
+    /// cpuidle's driver, if any.
+    pub driver: Option<String>,
+    /// cpuidle's governor, if any.
+    pub governor: Option<String>,
+}
+
+impl Header {
+    /// Of a run of this process.
+    pub fn of(started: SystemTime, machine: Identity, idle: &Idle) -> Self {
+        Self {
+            tool: tool(),
+            started: instant(started),
+            command_line: command_line(),
+            machine,
+            driver: idle.driver.clone(),
+            governor: idle.governor.clone(),
+        }
+    }
+}
+
 /// The program and its arguments; bytes that are not UTF-8 are replaced.
 pub fn command_line() -> Vec<String> {
     let words = std::env::args_os();
@@ -53,9 +84,17 @@ pub fn instant(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 
-/// Writes such a file into `folder`, which must not hold one.
+/// Writes such a file into `folder`, which must not hold one: in one line, since it may have every turn of a
+/// long run.
 pub fn write(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
     let text = serde_json::to_vec(result).expect("a result is plain data");
+    folder.write(file, Existing::Stays, &text)
+}
+
+/// As [`write()`], a small file: a line for each value, for people and for `diff`.
+pub fn write_pretty(result: &impl Serialize, file: &str, folder: &Folder) -> Result<PathBuf> {
+    let mut text = serde_json::to_vec_pretty(result).expect("a result is plain data");
+    text.push(b'\n');
     folder.write(file, Existing::Stays, &text)
 }
 
@@ -69,7 +108,7 @@ pub fn parse<T: DeserializeOwned>(
     let wrong = |error: serde_json::Error| {
         // It quotes the file, which may have any character.
         let error = error.to_string().replace(char::is_control, " ");
-        format!("is no {file} of reveille, or was cut short: {error}")
+        format!("is not a {file} of reveille, or was cut short: {error}")
     };
     // The version comes first: a newer file may differ in everything else.
     match schema::version(text).map_err(wrong)? {
@@ -79,7 +118,7 @@ pub fn parse<T: DeserializeOwned>(
              reveille"
         )),
         None => Err(format!(
-            "has no schema_version; it is no {file} of reveille"
+            "has no schema_version; it is not a {file} of reveille"
         )),
     }
 }
@@ -100,7 +139,7 @@ mod tests {
     const NAP: &[u8] = br#"{"schema_version": 3, "minutes": 20}"#;
 
     #[test]
-    fn what_is_kept_is_read_again() {
+    fn a_kept_result_can_be_read() {
         let nap = Nap {
             minutes: 20,
             kind: None,
@@ -109,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn another_schema_and_half_a_file_are_refused_in_a_line() {
+    fn another_schema_and_a_partial_file_are_refused_in_a_line() {
         let refused = |text: &[u8], knows| parse::<Nap>(text, "nap.json", knows).unwrap_err();
         assert!(refused(NAP, 2).contains("schema version 3"));
-        // A newer one may have another form altogether.
+        // A newer one may have an entirely different format.
         assert!(refused(b"{\"schema_version\": 4, \"hours\": 1}", 3).contains("version 4"));
-        assert!(refused(&NAP[..20], 3).contains("is no nap.json of reveille"));
+        assert!(refused(&NAP[..20], 3).contains("is not a nap.json of reveille"));
         assert!(refused(b"{\"minutes\": 1}", 3).contains("no schema_version"));
-        assert!(refused(b"[]", 3).contains("is no nap.json"));
+        assert!(refused(b"[]", 3).contains("is not a nap.json"));
         let broken = br#"{"schema_version": 3, "minutes": 1, "kind": "a\nb"}"#;
         assert!(!refused(broken, 3).contains('\n'), "{}", refused(broken, 3));
     }

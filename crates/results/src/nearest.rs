@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_finds_its_name_and_another_word_does_not() {
+    fn a_typing_error_finds_its_name_and_another_word_does_not() {
         let known = ["wake_latency_ns", "silent_time_ns", "cpu"];
         assert_eq!(
             name("wake_latncy_ns", known.into_iter()),
@@ -64,7 +64,7 @@ mod tests {
             ("abc", "", 3),
             ("abc", "abc", 0),
             ("aBC", "Abc", 0),
-            // One letter more, less or other, at either end and inside.
+            // One letter more, less or different, at either end and inside.
             ("abc", "xabc", 1),
             ("abc", "abxc", 1),
             ("abc", "abcx", 1),
@@ -74,7 +74,7 @@ mod tests {
             ("abc", "xbc", 1),
             ("abc", "axc", 1),
             ("abc", "abx", 1),
-            // The textbook's.
+            // The textbook's example.
             ("kitten", "sitting", 3),
             ("saturday", "sunday", 3),
             ("flaw", "lawn", 2),
@@ -85,9 +85,9 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_near_that_begins_so_or_has_an_edit_in_three_letters() {
+    fn a_name_is_near_by_prefix_or_by_one_edit_in_three_letters() {
         for (typed, known, expected) in [
-            // Three letters are a beginning, two are none.
+            // Three letters are a prefix, two are not.
             ("tim", &["time_ns"][..], Some("time_ns")),
             ("ti", &["time_ns"], None),
             // One edit in three letters, two in four.
@@ -95,7 +95,7 @@ mod tests {
             ("cxy", &["cpu"], None),
             ("abxy", &["abcd"], Some("abcd")),
             ("axyz", &["abcd"], None),
-            // A beginning is meant rather than fewer edits; of several the nearest.
+            // A prefix is preferred to fewer edits; of several the nearest.
             (
                 "cpu_fr",
                 &["gpu_fr", "cpu_frequency"],
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_more_than_64_letters_is_not_looked_for() {
+    fn a_name_of_more_than_64_letters_is_not_compared() {
         let of = |letters: usize| "x".repeat(letters);
         let (longest, longer) = (of(64), of(65));
         assert_eq!(name(&longest, [&*longest].into_iter()), Some(&*longest));

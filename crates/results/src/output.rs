@@ -279,7 +279,7 @@ impl Folder {
                 "is a symbolic link, which is not followed; choose another name".to_owned()
             }
             SFlag::S_IFDIR => "is a folder; choose another name".to_owned(),
-            _ => "is no regular file; choose another name".to_owned(),
+            _ => "is not a regular file; choose another name".to_owned(),
         };
         Err(refused(&self.path.join(name), &why))
     }

@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn each_column_is_read_as_the_schema_has_it() {
+    fn each_column_is_read_as_in_the_schema() {
         let header = [
             "wake_latency_ns",
             "requested_state",

@@ -202,7 +202,7 @@ pub(crate) fn in_parts<R: ChunkReader + 'static>(
     let bytes = source.len();
     let file = trust::guarded(|| {
         SerializedFileReader::new(source).map_err(|error| {
-            Malformed::new(format!("is no Parquet file, or was cut short: {error}"))
+            Malformed::new(format!("is not a Parquet file, or was cut short: {error}"))
         })
     })?;
     trust::check(file.metadata(), bytes)?;
@@ -218,7 +218,7 @@ pub(crate) fn in_parts<R: ChunkReader + 'static>(
     let mut names = described.columns().iter().map(|column| column.name());
     if !names.any(|name| name == WAKE_LATENCY) {
         return Err(Malformed::new(
-            "has no column wake_latency_ns; it is no result of reveille",
+            "has no column wake_latency_ns; it is not a result of reveille",
         ));
     }
     let empty = || -> Vec<Column> { selected.iter().map(|(_, column)| column.clone()).collect() };
@@ -251,7 +251,7 @@ fn check_version(metadata: Option<&Vec<KeyValue>>) -> Result<(), Malformed> {
         .and_then(|pair| pair.value.as_deref());
     let Some(version) = version else {
         return Err(Malformed::new(
-            "has no schema version; it is no result of reveille",
+            "has no schema version; it is not a result of reveille",
         ));
     };
     match version.parse::<u32>() {
@@ -386,7 +386,7 @@ mod tests {
     const VERSION: (&str, Option<&str>) = (VERSION_KEY, Some("1"));
 
     #[test]
-    fn a_column_is_read_by_its_type_where_it_is_flat() {
+    fn a_flat_column_is_read_by_its_type() {
         let kind = |fields: &str| {
             let file = empty_file(&format!("{LATENCY} {fields}"), &[VERSION]);
             read(file, Some(&["a", "b"])).map(|columns| columns.columns[0].values.clone())
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_tells_its_schema_version_and_has_a_wake_latency() {
+    fn a_file_has_a_schema_version_and_a_wake_latency() {
         let why = |fields: &str, metadata: &[(&str, Option<&str>)]| {
             let read = read(empty_file(fields, metadata), None);
             read.err().map(|wrong| wrong.to_string())
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(why(LATENCY, &[VERSION]), None);
         let other = ("writer", Some("2"));
         assert_eq!(why(LATENCY, &[other, VERSION, other]), None);
-        let none = "has no schema version; it is no result of reveille";
+        let none = "has no schema version; it is not a result of reveille";
         for metadata in [&[][..], &[other], &[(VERSION_KEY, None)]] {
             assert_eq!(why(LATENCY, metadata).unwrap(), none);
         }
@@ -454,7 +454,7 @@ mod tests {
         assert!(later.starts_with("has schema version 2, "), "{later}");
         assert_eq!(
             why("required int64 cpu;", &[VERSION]).unwrap(),
-            "has no column wake_latency_ns; it is no result of reveille"
+            "has no column wake_latency_ns; it is not a result of reveille"
         );
     }
 
@@ -468,7 +468,7 @@ mod tests {
         ]
     }
 
-    /// So many datapoints, of so many names in turn, each with `prefix`.
+    /// This many datapoints, with this many names in turn, each with `prefix`.
     fn part(rows: usize, names: usize, prefix: &str) -> Columns {
         let integers = |first: i64| (first..).take(rows).collect();
         let values = [
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_group_is_written_as_soon_as_it_is_full() {
+    fn a_full_row_group_is_written_at_once() {
         let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
         for rows in [ROWS_PER_GROUP - 1, 1, 2, 1] {
             writer.push(part(rows, 1, "C")).unwrap();
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_is_null_in_the_file_and_unknown_again() {
+    fn unknown_values_are_null_in_the_file_and_unknown_again() {
         let mut written = part(5, 2, "C");
         for column in &mut written.columns[1..] {
             match &mut column.values {
@@ -541,14 +541,14 @@ mod tests {
         let shares = read.percents("cc6_percent").unwrap();
         assert!(shares[2].is_nan());
         assert_eq!([shares[0], shares[1], shares[3], shares[4]], [0.5; 4]);
-        // By their first appearance: row 0 has none.
+        // In order of first appearance: row 0 has none.
         let (codes, names) = read.names("requested_state").unwrap();
         assert_eq!(codes, [NO_NAME, 0, 1, 0, 1]);
         assert_eq!(names, ["C1", "C0"]);
     }
 
     #[test]
-    fn more_names_than_codes_are_refused_in_writing_and_in_reading() {
+    fn more_names_than_codes_are_refused_on_writing_and_on_reading() {
         let why = "column requested_state: has more than 255 names";
         let mut writer = ParquetWriter::new(Vec::new(), definitions()).unwrap();
         writer.push(part(200, 200, "C")).unwrap();

@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_version_that_is_known_is_read() {
+    fn only_the_known_version_is_read() {
         let why = |version: u32| check_version(version).err().map(|wrong| wrong.to_string());
         assert_eq!(why(1), None);
         assert_eq!(
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn names_in_columns_are_those_of_the_schema() {
+    fn column_names_are_those_of_the_schema() {
         let sources = [Source::Timer, Source::Remote, Source::Nic].map(Source::as_str);
         assert_eq!(sources, ["timer", "remote", "nic"]);
         let woken = [WokenBy::Interrupt, WokenBy::Flag].map(WokenBy::as_str);

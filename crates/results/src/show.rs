@@ -22,6 +22,6 @@ mod view;
 pub use input::{Error, Input, Options, Result};
 pub use page::sheet;
 pub use statistics::reference;
-pub use summary::summary;
+pub use summary::{nothing, summary};
 pub use verdicts::{by_probe, subject};
 pub use view::Views;

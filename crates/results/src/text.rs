@@ -22,7 +22,7 @@ pub fn read(mut input: impl Read, most_mib: u64) -> Result<Vec<u8>> {
     let mut text = Vec::new();
     (&mut input).take(HEAD_BYTES).read_to_end(&mut text)?;
     if is_no_text(&text) {
-        return Err(Error::new(ErrorKind::InvalidData, "it is no text"));
+        return Err(Error::new(ErrorKind::InvalidData, "it is not text"));
     }
     let most = most_mib << 20;
     let more = most.saturating_sub(text.len() as u64) + 1;
@@ -42,10 +42,10 @@ mod tests {
     use std::io;
 
     #[test]
-    fn what_is_no_text_or_has_no_end_is_refused() {
+    fn binary_data_and_endless_text_are_refused() {
         let why = |read: io::Result<Vec<u8>>| read.unwrap_err().to_string();
-        assert_eq!(why(read(io::repeat(0), 1)), "it is no text");
-        assert_eq!(why(read(io::repeat(7), 1)), "it is no text");
+        assert_eq!(why(read(io::repeat(0), 1)), "it is not text");
+        assert_eq!(why(read(io::repeat(7), 1)), "it is not text");
         assert_eq!(why(read(io::repeat(b'y'), 1)), "it has more than 1 MiB");
         let whole = vec![b'y'; 1 << 20];
         assert_eq!(read(&whole[..], 1).unwrap(), whole);
@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn one_control_character_in_twenty_of_64_bytes_or_more_is_no_text() {
+    fn one_control_character_in_twenty_of_64_bytes_or_more_is_binary() {
         let of = |control: u8, controls: usize, others: usize| {
             [vec![control; controls], vec![b'x'; others]].concat()
         };
@@ -69,7 +69,7 @@ mod tests {
         for control in *b"\t\n\r\x1b" {
             assert!(!is_no_text(&of(control, 100, 0)), "{control}");
         }
-        // Of a serial line.
+        // From a serial line.
         let text = [&b"\0"[..], &b"12,130\n".repeat(20)].concat();
         assert_eq!(read(&text[..], 1).unwrap(), text);
         assert_eq!(read(&b"12,130\n\x1a"[..], 1).unwrap(), b"12,130\n\x1a");

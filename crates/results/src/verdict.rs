@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn within_is_said_from_the_count_that_carries_it() {
+    fn within_is_reported_from_the_sufficient_count_on() {
         assert!((1.0 - 1.0 / RARE).powf(NEEDED as f64) <= 0.05);
         assert!((1.0 - 1.0 / RARE).powf(NEEDED as f64 - 1.0) > 0.05);
         assert_eq!(
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_wakes_among_many_are_a_matter_of_the_maximum() {
+    fn a_few_wakes_among_many_concern_the_maximum() {
         assert_eq!(verdict(1, 10_000), Verdict::ExceededByMaxOnly);
         // One in 3000 may still be more than one in a thousand.
         assert_eq!(verdict(1, 3000), Verdict::ExceededByOneIn(3000));
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn ten_exceedances_are_told_however_few_datapoints_there_are() {
+    fn ten_exceedances_are_reported_for_any_number_of_datapoints() {
         assert_eq!(
             verdict(9, 20),
             Verdict::TooFewDatapoints {
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_as_long_as_the_figure_does_not_exceed_it() {
+    fn a_wake_equal_to_the_figure_does_not_exceed_it() {
         let exceedance = Exceedance::of_sorted(&[999, 1000, 1001], 1);
         assert_eq!((exceedance.exceeded, exceedance.count), (1, 3));
         assert!(exceedance.low < exceedance.share && exceedance.share < exceedance.high);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_beyond_what_a_latency_can_be_is_never_exceeded() {
+    fn a_figure_above_any_latency_is_never_exceeded() {
         let exceedance = Exceedance::of_sorted(&[i64::MAX - 1, i64::MAX], u64::MAX);
         assert_eq!((exceedance.exceeded, exceedance.count), (0, 2));
     }
@@ -205,7 +205,7 @@ mod tests {
     fn one_in_so_many_is_rounded_to_the_nearest() {
         assert_eq!(verdict(10, 34), Verdict::ExceededByOneIn(3));
         assert_eq!(verdict(10, 35), Verdict::ExceededByOneIn(4));
-        // Two in three and more are most.
+        // Two in three and more are "most".
         assert_eq!(verdict(20, 30), Verdict::ExceededByOneIn(2));
         assert_eq!(verdict(21, 30), Verdict::ExceededByOneIn(1));
         // Nine are reported unless the maximum decides it, ten in every case.
@@ -214,14 +214,14 @@ mod tests {
     }
 
     #[test]
-    fn few_exceedances_are_a_matter_of_the_maximum_from_the_count_that_shows_it() {
-        // One in 4742 shows fewer than one in a thousand, one in 4741 does not (interval.rs).
+    fn few_exceedances_concern_the_maximum_from_the_sufficient_count_on() {
+        // One in 4742 proves fewer than one in a thousand, one in 4741 does not (interval.rs).
         assert_eq!(verdict(1, 4741), Verdict::ExceededByOneIn(4741));
         assert_eq!(verdict(1, 4742), Verdict::ExceededByMaxOnly);
     }
 
     #[test]
-    fn each_verdict_has_its_words() {
+    fn each_verdict_has_its_text() {
         let words = |verdict: Verdict| verdict.to_string();
         assert_eq!(words(Verdict::Within), "within the driver's figure");
         assert_eq!(

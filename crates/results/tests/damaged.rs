@@ -1,4 +1,4 @@
-//! Damaged and foreign files get one line that says what is wrong; nothing panics.
+//! Damaged and foreign files get a one-line error; nothing panics.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ fn a_damaged_parquet_file_is_refused() {
     }
     fs::remove_file(&file).unwrap();
     fs::create_dir(&file).unwrap();
-    assert!(refused(&path).contains("is no regular file"));
+    assert!(refused(&path).contains("is not a regular file"));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_newer_schema_is_refused_by_number() {
 }
 
 #[test]
-fn a_description_that_is_none_is_refused() {
+fn an_invalid_description_is_refused() {
     let (_parent, path) = result(1);
     for text in [
         "",
@@ -118,7 +118,7 @@ fn a_folder_without_a_result_is_refused() {
 }
 
 #[test]
-fn an_export_reads_as_the_result_did() {
+fn an_export_reads_like_the_result() {
     let (_parent, path) = result(5000);
     let whole = open(&path).unwrap().columns;
     let mut streamed = Vec::new();
@@ -135,8 +135,8 @@ fn an_export_reads_as_the_result_did() {
 }
 
 #[test]
-fn an_export_is_handed_on_in_pieces_and_not_line_by_line() {
-    /// The sizes of what was written.
+fn an_export_is_written_in_blocks() {
+    /// The sizes of the writes.
     #[derive(Default)]
     struct Pieces(Vec<usize>);
     impl std::io::Write for Pieces {
@@ -151,7 +151,7 @@ fn an_export_is_handed_on_in_pieces_and_not_line_by_line() {
     let (_parent, path) = result(5000);
     let mut pieces = Pieces::default();
     export_result(&path, &mut pieces).unwrap();
-    // The header, then 64 KiB and at most a line more at a time, then the rest.
+    // The header, then 64 KiB and at most one more line at a time, then the rest.
     let sizes = &pieces.0[1..];
     let (last, full) = sizes.split_last().unwrap();
     assert!(full.len() >= 2, "{sizes:?}");

@@ -1,4 +1,4 @@
-//! Filters keep what they say, and a wrong one shows where it is wrong.
+//! Filters keep the matching datapoints, and an invalid one shows the position.
 
 use proptest::prelude::*;
 use reveille_results::columns::NO_NAME;
@@ -43,7 +43,7 @@ fn kept(expression: &str) -> Vec<usize> {
 }
 
 #[test]
-fn an_expression_keeps_what_it_says() {
+fn an_expression_keeps_the_matching_datapoints() {
     for (expression, expected) in [
         (
             r#"requested_state == "C6" && silent_time_ns > 250000"#,
@@ -92,7 +92,7 @@ fn an_unknown_value_is_neither_true_nor_false() {
 }
 
 #[test]
-fn the_columns_that_it_needs_are_told_once_and_by_our_names() {
+fn the_needed_columns_are_listed_once_by_our_names() {
     let filter =
         Filter::parse("WakeLatency > 3 && CC6% < 5 || wake_latency_ns < 1 || ReqCState == null")
             .unwrap();
@@ -103,7 +103,7 @@ fn the_columns_that_it_needs_are_told_once_and_by_our_names() {
 }
 
 #[test]
-fn a_wrong_expression_shows_where_it_is_wrong() {
+fn an_invalid_expression_shows_the_position() {
     for (expression, place, words) in [
         ("", 0, "expected a column, a number, a text or ("),
         ("wake_latency_ns >", 17, "expected a column"),
@@ -116,7 +116,7 @@ fn a_wrong_expression_shows_where_it_is_wrong() {
         ),
         ("wake_latency_ns = 3", 16, "\"=\" is written \"==\""),
         ("wake_latency_ns > 3us cpu", 22, "expected an operator"),
-        ("wake_latency_ns > 3min", 19, "\"min\" is no unit"),
+        ("wake_latency_ns > 3min", 19, "\"min\" is not a unit"),
         ("wake_latency_ns > 3µs", 19, "microseconds are written"),
         ("requested_state == C6", 19, "there is no column C6"),
         ("requested_state > \"C1\"", 16, "have no order"),
@@ -159,7 +159,7 @@ fn a_wrong_expression_shows_where_it_is_wrong() {
 }
 
 #[test]
-fn a_column_that_this_result_lacks_is_shown() {
+fn a_missing_column_is_shown() {
     let wrong = Filter::parse("cpu == 1 || pc6_percent > 0")
         .unwrap()
         .apply(&four())
@@ -173,7 +173,7 @@ fn a_column_that_this_result_lacks_is_shown() {
 }
 
 #[test]
-fn an_endless_expression_is_refused_and_does_not_use_up_the_stack() {
+fn an_endless_expression_is_refused_without_exhausting_the_stack() {
     for expression in [
         "(".repeat(100_000),
         "!".repeat(100_000),
@@ -183,7 +183,7 @@ fn an_endless_expression_is_refused_and_does_not_use_up_the_stack() {
     ] {
         assert!(Filter::parse(&expression).is_err());
     }
-    // The whole and what is right of == are levels, too.
+    // The whole and the right side of == are levels, too.
     let nested = |n| format!("{}cpu == 1{}", "(".repeat(n), ")".repeat(n));
     assert!(Filter::parse(&nested(62)).is_ok());
     let wrong = Filter::parse(&nested(63)).unwrap_err().to_string();
@@ -196,7 +196,7 @@ fn an_endless_expression_is_refused_and_does_not_use_up_the_stack() {
 }
 
 #[test]
-fn five_hundred_operators_are_allowed_and_levels_end_with_their_parentheses() {
+fn five_hundred_operators_are_allowed_and_parentheses_close_their_levels() {
     // Sums, and the comparison.
     let sums = |n| format!("1{} == 1", " + 1".repeat(n));
     assert!(Filter::parse(&sums(499)).is_ok());
@@ -204,13 +204,13 @@ fn five_hundred_operators_are_allowed_and_levels_end_with_their_parentheses() {
     assert!(wrong.to_string().contains("at most 500"), "{wrong}");
     // The comparison is the one too many; sums of one digit are four characters long.
     assert_eq!((wrong.at, wrong.length), (2002, 2));
-    // A hundred one after another are not within one another.
+    // A hundred consecutive ones are not nested.
     let beside = vec!["(cpu == 1)"; 100].join(" || ");
     assert!(Filter::parse(&beside).is_ok());
 }
 
 #[test]
-fn operators_bind_as_in_other_languages_and_equal_ones_from_the_left() {
+fn operators_have_the_usual_precedence_and_equal_ones_group_from_the_left() {
     for (expression, expected) in [
         ("wake_latency_ns - 1000 - 1000 == 2000", &[3][..]),
         ("wake_latency_ns / 2 / 2 == 1000", &[3]),
@@ -239,7 +239,7 @@ fn operators_bind_as_in_other_languages_and_equal_ones_from_the_left() {
 }
 
 #[test]
-fn a_comparison_holds_at_its_bound_as_its_sign_says() {
+fn comparison_operators_are_exact_at_the_bound() {
     for (expression, expected) in [
         ("wake_latency_ns < 2000", &[0][..]),
         ("wake_latency_ns <= 2000", &[0, 1]),
@@ -257,8 +257,8 @@ fn a_comparison_holds_at_its_bound_as_its_sign_says() {
 }
 
 #[test]
-fn datapoints_far_into_a_result_are_judged_as_the_first_ones_are() {
-    // Batches are of 4096: their ends, and the last one, which is shorter.
+fn later_datapoints_are_judged_like_the_first() {
+    // Batches have 4096 datapoints: their ends, and the shorter last one.
     let rows = 10_000;
     let columns = columns(
         (0..rows).collect(),
@@ -285,7 +285,7 @@ fn datapoints_far_into_a_result_are_judged_as_the_first_ones_are() {
 }
 
 #[test]
-fn a_wrong_expression_is_shown_whole_with_as_many_carets_as_it_is_long() {
+fn an_invalid_expression_is_shown_whole_with_a_caret_per_character() {
     for (expression, shown) in [
         (
             "cpu == 1 && sourc == 'timer'",
@@ -339,7 +339,7 @@ fn a_wrong_expression_is_shown_whole_with_as_many_carets_as_it_is_long() {
 }
 
 #[test]
-fn a_column_that_is_not_there_or_of_another_kind_is_shown_with_what_is() {
+fn a_missing_column_or_one_of_another_kind_is_shown_with_the_alternatives() {
     let why = |expression: &str| {
         let wrong = Filter::parse(expression).unwrap().apply(&four());
         wrong.unwrap_err().to_string()
@@ -354,7 +354,7 @@ fn a_column_that_is_not_there_or_of_another_kind_is_shown_with_what_is() {
         "filter: this result has no column cpu_frequency_khz; it has wake_latency_ns, \
          silent_time_ns, cc6_percent, requested_state\n  CPUFreq > 1\n  ^^^^^^^"
     );
-    // A file may have our name for something else.
+    // A file may use our name for something else.
     let mut other = four();
     other.columns[0].values = other.columns[3].values.clone();
     other.columns[3].values = Values::Integer(vec![0; 4]);
@@ -373,7 +373,7 @@ fn a_column_that_is_not_there_or_of_another_kind_is_shown_with_what_is() {
 }
 
 #[test]
-fn wults_names_stand_for_the_same_figures_in_its_units() {
+fn wults_names_refer_to_the_same_values_in_its_units() {
     let integer = |name: &str, values: [i64; 2]| Column {
         name: name.into(),
         values: Values::Integer(values.into()),
@@ -511,7 +511,7 @@ fn any_naive() -> impl Strategy<Value = Naive> {
 
 proptest! {
     #[test]
-    fn any_filter_keeps_what_a_naive_evaluation_keeps(
+    fn any_filter_agrees_with_a_naive_evaluation(
         naive in any_naive(),
         rows in proptest::collection::vec(
             (0_i64..4, prop_oneof![Just(NULL), 0_i64..4], prop_oneof![Just(f32::NAN), Just(1.0_f32), Just(3.0)], prop_oneof![Just(NO_NAME), 0_u8..2]),

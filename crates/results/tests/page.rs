@@ -1,4 +1,4 @@
-//! The page as a reader gets it.
+//! The page as shown to a reader.
 
 #[path = "../../show/tests/policy/mod.rs"]
 mod policy;
@@ -40,7 +40,7 @@ fn outliers(html: &str) -> serde_json::Value {
 }
 
 #[test]
-fn every_state_and_its_verdict_is_on_the_page() {
+fn the_page_has_every_state_and_its_verdict() {
     let loaded = server("one", 20_000, 1, 1.0);
     let input = Input::new(loaded).unwrap();
     let html = page(&[input], &Options::default()).unwrap();
@@ -57,7 +57,7 @@ fn every_state_and_its_verdict_is_on_the_page() {
 }
 
 #[test]
-fn nothing_is_fetched_and_the_page_forbids_it() {
+fn the_page_fetches_nothing_and_forbids_it() {
     let html = page_of([server("one", 2_000, 1, 1.0), server("two", 2_000, 2, 1.1)]);
     let without_namespace = html.replace("http://www.w3.org/2000/svg", "");
     for outside in [
@@ -75,7 +75,7 @@ fn nothing_is_fetched_and_the_page_forbids_it() {
 }
 
 #[test]
-fn hostile_names_stay_text() {
+fn hostile_names_remain_text() {
     const HOSTILE: &str = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&";
     let mut loaded = server("x", 3_000, 1, 1.0);
     loaded.description.name = HOSTILE.to_owned();
@@ -118,7 +118,7 @@ fn hostile_names_stay_text() {
 }
 
 #[test]
-fn the_datapoints_beyond_p99_9_are_there_with_all_fields_and_no_others() {
+fn the_page_has_exactly_the_datapoints_beyond_p99_9_with_all_fields() {
     // 2000 datapoints: two are beyond the 1998th.
     let html = page_of([of_latencies((1..=2000).map(|place| place * 10))]);
     let data = outliers(&html);
@@ -133,12 +133,12 @@ fn the_datapoints_beyond_p99_9_are_there_with_all_fields_and_no_others() {
         Some(serde_json::json!([19_990, 20_000]))
     );
     assert_eq!(values("source"), Some(serde_json::json!([0, 0])));
-    // Known of no datapoint, so of no use to a reader.
+    // Unknown for every datapoint, so of no use to a reader.
     assert_eq!(values("requested_state_index"), None);
 }
 
 #[test]
-fn each_density_counts_every_datapoint_that_has_its_quantity() {
+fn each_density_counts_every_datapoint_with_its_quantity() {
     let mut loaded = server("one", 5_000, 1, 1.0);
     let silent = loaded
         .columns
@@ -159,7 +159,7 @@ fn each_density_counts_every_datapoint_that_has_its_quantity() {
 }
 
 #[test]
-fn an_empty_result_says_that_it_is_empty() {
+fn an_empty_result_is_reported_as_empty() {
     let description = bare_description("nothing", Probe::Bpf);
     let html = page_of([Loaded {
         description,
@@ -171,7 +171,7 @@ fn an_empty_result_says_that_it_is_empty() {
 }
 
 #[test]
-fn one_datapoint_and_values_at_the_edges_of_numbers_are_drawn() {
+fn one_datapoint_and_extreme_values_are_drawn() {
     for latencies in [
         vec![5_000],
         vec![0],
@@ -189,7 +189,7 @@ fn one_datapoint_and_values_at_the_edges_of_numbers_are_drawn() {
 }
 
 #[test]
-fn what_the_user_probe_includes_is_said_and_what_it_lacks_is_not_drawn() {
+fn the_user_probes_additional_time_is_stated_and_missing_figures_are_not_drawn() {
     let mut loaded = server("user", 2_000, 1, 1.0);
     loaded.description.probe = Probe::User;
     loaded
@@ -203,7 +203,7 @@ fn what_the_user_probe_includes_is_said_and_what_it_lacks_is_not_drawn() {
 }
 
 #[test]
-fn different_probes_are_not_compared_without_a_word() {
+fn different_probes_are_compared_with_a_warning() {
     let mut user = server("two", 2_000, 2, 1.0);
     user.description.probe = Probe::User;
     let html = page_of([server("one", 2_000, 1, 1.0), user]);
@@ -213,7 +213,7 @@ fn different_probes_are_not_compared_without_a_word() {
 }
 
 #[test]
-fn several_results_tell_their_differences_and_whether_chance_explains_them() {
+fn several_results_have_differences_and_their_significance() {
     let html = page_of([
         server("before", 9_000, 1, 1.0),
         server("after", 9_000, 2, 1.3),
@@ -241,7 +241,7 @@ fn several_results_tell_their_differences_and_whether_chance_explains_them() {
 }
 
 #[test]
-fn a_filter_selects_datapoints_and_the_statistics_are_theirs() {
+fn a_filter_selects_the_datapoints_of_the_statistics() {
     let loaded = server("one", 9_000, 1, 1.0);
     let filter = Filter::parse("requested_state == \"C6\"").unwrap();
     let input = Input::filtered(loaded.clone(), &filter).unwrap();
@@ -263,7 +263,7 @@ fn a_filter_selects_datapoints_and_the_statistics_are_theirs() {
 }
 
 #[test]
-fn a_damaged_result_is_refused_in_words() {
+fn a_damaged_result_is_refused_with_a_message() {
     let mut uneven = of_latencies(0..10);
     uneven.columns.rows = 11;
     let error = Input::new(uneven).unwrap_err().to_string();
@@ -281,7 +281,7 @@ fn a_damaged_result_is_refused_in_words() {
 }
 
 #[test]
-fn the_same_results_give_the_same_page_and_it_is_known_as_one() {
+fn equal_results_give_equal_pages_that_are_recognized() {
     let results = || [server("one", 3_000, 1, 1.0)];
     let html = page_of(results());
     assert_eq!(html, page_of(results()));
@@ -290,17 +290,17 @@ fn the_same_results_give_the_same_page_and_it_is_known_as_one() {
 }
 
 #[test]
-fn a_typical_page_stays_below_a_mebibyte() {
+fn a_typical_page_is_smaller_than_a_mebibyte() {
     assert!(page_of([server("typical", 20_000, 1, 1.0)]).len() < 1 << 20);
 }
 
 #[test]
-fn the_policy_knows_the_script_and_the_style_and_lets_nothing_else_run() {
+fn the_policy_allows_only_the_pages_own_script_and_style() {
     policy::check(&page_of([server("one", 2_000, 1, 1.0)]), 1);
 }
 
 #[test]
-fn where_no_state_has_a_figure_of_the_drivers_the_page_begins_with_the_medians() {
+fn without_driver_figures_the_page_starts_with_the_medians() {
     let mut loaded = of_latencies(std::iter::repeat_n(2_500, 600).chain([9_000; 100]));
     loaded.description.probe = Probe::Foreign;
     loaded.description.tool = "wult 1.12.65".to_owned();
@@ -309,10 +309,10 @@ fn where_no_state_has_a_figure_of_the_drivers_the_page_begins_with_the_medians()
     let headline = headline.split("</p>").next().unwrap();
     assert_eq!(
         headline,
-        "The median wake latency is 2.5 µs from C1 (700 datapoints). There is no driver&#39;s \
-         figure to hold against it."
+        "The median wake latency is 2.5 µs from C1 (700 datapoints). The driver gives no \
+         exit latency to compare it with."
     );
-    // Where a figure is there, the verdict is what one wants to know first.
+    // If there is a driver's figure, the verdict is the main information.
     let html = page_of([server("one", 20_000, 1, 1.0)]);
     assert!(html.contains("class=\"headline\">The driver&#39;s exit latency"));
 }
@@ -324,7 +324,7 @@ fn every_column_is_a_field_of_the_json() {
     assert!(page.contains("Beyond the data") && page.contains("no estimate beyond the data"));
     let mut description = server("one", 40_000, 1, 1.0).description;
     description.statistics = description.statistics_of(&server("one", 40_000, 1, 1.0).columns);
-    // Some states have no figure to exceed, some no estimate of the tail.
+    // Some states have no driver figure, some no estimate of the tail.
     description
         .statistics
         .retain(|one| one.exceedance.is_some() && matches!(one.tail, Tail::Estimated(_)));

@@ -1,4 +1,4 @@
-//! Results are written, read, cut off, damaged and recovered.
+//! Results are written, read, truncated, damaged and recovered.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ fn result_with(rows: i64) -> (tempfile::TempDir, PathBuf) {
 }
 
 #[test]
-fn a_result_is_read_as_it_was_written() {
+fn a_written_result_is_read_back() {
     let (_parent, path) = result_with(3);
     let loaded = open(&path).unwrap();
     assert_eq!(loaded.description.name, "result");
@@ -89,7 +89,7 @@ fn a_result_is_read_as_it_was_written() {
 }
 
 #[test]
-fn row_groups_follow_one_another_without_a_gap() {
+fn row_groups_are_contiguous() {
     let rows = 140_000;
     let (_parent, path) = result_with(rows);
     let loaded = open_columns(&path, &["time_ns", "no_such_column"]).unwrap();
@@ -120,7 +120,7 @@ fn a_result_without_datapoints_is_a_result() {
 }
 
 #[test]
-fn a_writer_that_never_finished_has_lost_nothing() {
+fn an_unfinished_writer_loses_nothing() {
     let parent = tempfile::tempdir().unwrap();
     let folder = ResultFolder::create(parent.path().join("r")).unwrap();
     folder.describe(&description("cut")).unwrap();
@@ -144,7 +144,7 @@ fn a_writer_that_never_finished_has_lost_nothing() {
         Err(Error::Refused { .. })
     ));
 
-    // A line that was half written is left out, whatever it looks like.
+    // A half-written line is omitted, whatever its content.
     let partial = folder.path().join("datapoints.partial.csv");
     let text = fs::read(&partial).unwrap();
     for cut in [1, 2, 20, 60] {
@@ -156,7 +156,7 @@ fn a_writer_that_never_finished_has_lost_nothing() {
         );
     }
 
-    // And without a description the datapoints are still there.
+    // Without a description the datapoints are still there.
     fs::remove_file(folder.path().join("result.json")).unwrap();
     let loaded = open(folder.path()).unwrap();
     assert_eq!(loaded.columns.rows, 999);
@@ -206,10 +206,10 @@ fn a_process_killed_while_it_writes_leaves_every_datapoint_it_pushed() {
 }
 
 #[test]
-fn a_disk_that_is_full_ends_the_writing_and_keeps_every_datapoint_before() {
-    // A limit on the size of files stands for the full disk; the shell sets it for the child.
+fn a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint() {
+    // A file size limit stands for the full disk; the shell sets it for the child.
     const FOLDER: &str = "REVEILLE_TEST_WRITE_UNTIL_FULL";
-    const NAME: &str = "a_disk_that_is_full_ends_the_writing_and_keeps_every_datapoint_before";
+    const NAME: &str = "a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint";
     if let Some(path) = std::env::var_os(FOLDER) {
         let folder = ResultFolder::create(PathBuf::from(path)).unwrap();
         let mut writer = folder.writer(&residency()).unwrap();
@@ -326,7 +326,7 @@ fn name_at<'a>(columns: &'a Columns, column: &str, row: usize) -> Option<&'a str
     names.get(usize::from(codes[row])).map(String::as_str)
 }
 
-/// A file keeps a share to six decimals on its way through text.
+/// A file keeps a share to six decimals when exported as text.
 fn near(read: f32, written: f32) -> bool {
     (read.is_nan() && written.is_nan()) || (read - written).abs() < 1e-5
 }
@@ -334,7 +334,7 @@ fn near(read: f32, written: f32) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn any_datapoints_survive_the_way_to_parquet_and_back(
+    fn any_datapoints_survive_parquet(
         datapoints in proptest::collection::vec(any_datapoint(), 0..50)
     ) {
         let parent = tempfile::tempdir().unwrap();
@@ -369,14 +369,14 @@ proptest! {
 }
 
 #[test]
-fn a_column_is_asked_for_by_its_kind() {
+fn a_column_is_requested_by_its_kind() {
     let (_parent, path) = result_with(1);
     let columns = open(&path).unwrap().columns;
     assert!(columns.integers("requested_state").is_none());
     assert!(matches!(columns.get("cpu"), Some(Values::Integer(_))));
 }
 
-/// The names of the files that a folder has, each as a result of so many datapoints has it.
+/// The names of a folder's files; each file holds a result of this many datapoints.
 fn folder_with(names: &[&str], rows: i64) -> tempfile::TempDir {
     let (_parent, finished) = result_with(rows);
     let other = tempfile::tempdir().unwrap();
@@ -397,7 +397,7 @@ fn folder_with(names: &[&str], rows: i64) -> tempfile::TempDir {
 }
 
 #[test]
-fn a_folder_is_read_by_the_files_that_it_holds() {
+fn a_folders_files_determine_its_format() {
     const MISSING: &str = "result.json is missing: machine and settings are unknown.";
     const ONE: &str = "The run was cut off; its one datapoint up to then is here.";
     const TWO: &str = "The run was cut off; its 2 datapoints up to then are all here.";
@@ -412,7 +412,7 @@ fn a_folder_is_read_by_the_files_that_it_holds() {
         (&[json, partial], 2, &[TWO]),
         (&[json, partial], 1, &[ONE]),
         (&[partial], 2, &[MISSING, TWO]),
-        // What is finished comes first.
+        // The finished file takes precedence.
         (&[json, parquet, partial], 2, &[]),
         (&[parquet, "info.yml", "datapoints.csv"], 2, &[MISSING]),
     ] {
@@ -441,7 +441,7 @@ fn a_folder_is_read_by_the_files_that_it_holds() {
 }
 
 #[test]
-fn a_folder_that_lacks_a_file_is_refused_and_says_which() {
+fn a_folder_that_lacks_a_file_is_refused_with_its_name() {
     let datapoints = "holds no datapoints; expected datapoints.parquet or datapoints.csv";
     for (names, opened, streamed) in [
         (
@@ -491,7 +491,7 @@ fn a_file_alone_is_a_result_without_a_description() {
     );
     let partial = folder.path().join("datapoints.partial.csv");
     let text = fs::read_to_string(&partial).unwrap();
-    // As an export; one without its last newline, and one that was cut within a datapoint.
+    // As an export; one without its last newline, and one truncated within a datapoint.
     for (short, rows, notes) in [
         (0, 3, &[][..]),
         (1, 3, &[]),
@@ -517,7 +517,7 @@ fn a_file_alone_is_a_result_without_a_description() {
         let streamed = export_result(folder.path().join(&name), &mut Vec::new()).unwrap();
         assert_eq!(streamed, rows as u64);
     }
-    // The partial file of a run is never whole without its newline.
+    // The partial file of a run is never complete without its newline.
     fs::write(&partial, &text[..text.len() - 1]).unwrap();
     fs::remove_file(folder.path().join("datapoints.parquet")).unwrap();
     assert_eq!(open(folder.path()).unwrap().columns.rows, 2);
@@ -526,7 +526,7 @@ fn a_file_alone_is_a_result_without_a_description() {
 }
 
 #[test]
-fn a_stream_ends_with_the_error_of_whoever_takes_its_parts() {
+fn a_stream_ends_with_its_consumers_error() {
     let full = || std::io::Error::other("no room");
     for names in [
         &["datapoints.parquet"][..],
@@ -550,7 +550,7 @@ fn a_stream_ends_with_the_error_of_whoever_takes_its_parts() {
 }
 
 #[test]
-fn a_residency_column_has_a_name_of_its_own_and_a_share_in_each_datapoint() {
+fn a_residency_column_has_its_own_name_and_a_share_in_each_datapoint() {
     let parent = tempfile::tempdir().unwrap();
     let writer = |at: u32, names: &[&str]| {
         let folder = ResultFolder::create(parent.path().join(at.to_string())).unwrap();

@@ -1,4 +1,4 @@
-//! Figures per state are those that one can check by hand.
+//! Statistics per state match values calculated by hand.
 
 use proptest::prelude::*;
 use reveille_results::statistics::Floor;
@@ -7,7 +7,7 @@ use reveille_results::verdict::Verdict;
 use reveille_results::{Column, Columns, NULL, Values};
 
 #[test]
-fn a_quantile_is_a_value_that_so_large_a_share_does_not_exceed() {
+fn a_quantile_is_a_value_that_its_share_does_not_exceed() {
     let mut sample: Vec<i64> = (1..=100).rev().collect();
     let summary = summarise(&mut sample).unwrap();
     assert_eq!(
@@ -26,7 +26,7 @@ fn a_quantile_is_a_value_that_so_large_a_share_does_not_exceed() {
 }
 
 #[test]
-fn a_quantile_is_there_only_where_ten_datapoints_lie_beyond_it() {
+fn a_quantile_needs_ten_datapoints_beyond_it() {
     let of = |count: i64| summarise(&mut (0..count).collect::<Vec<_>>()).unwrap();
     assert_eq!((of(99).p90_ns, of(100).p90_ns), (None, Some(89)));
     assert_eq!((of(999).p99_ns, of(1000).p99_ns), (None, Some(989)));
@@ -38,7 +38,7 @@ fn a_quantile_is_there_only_where_ten_datapoints_lie_beyond_it() {
 }
 
 #[test]
-fn small_samples_say_what_they_can() {
+fn small_samples_have_the_statistics_they_support() {
     assert_eq!(summarise(&mut []), None);
     let one = summarise(&mut [7]).unwrap();
     assert_eq!(
@@ -57,7 +57,7 @@ fn names(codes: Vec<u8>, names: &[&str]) -> Values {
 }
 
 #[test]
-fn states_and_sources_are_kept_apart_and_stand_by_index() {
+fn states_and_sources_are_separate_and_ordered_by_index() {
     let columns = Columns::new(vec![
         Column {
             name: "requested_state".into(),
@@ -122,7 +122,7 @@ fn states_and_sources_are_kept_apart_and_stand_by_index() {
 
 proptest! {
     #[test]
-    fn quantiles_are_the_smallest_values_that_enough_of_the_sample_does_not_exceed(
+    fn quantiles_are_the_smallest_values_with_enough_of_the_sample_below(
         sample in proptest::collection::vec(-50_i64..50, 1..400)
     ) {
         let naive = |share: f64| {
@@ -142,28 +142,28 @@ proptest! {
 }
 
 #[test]
-fn without_names_and_indices_a_group_is_unknown_and_states_stand_by_median() {
+fn without_names_and_indices_a_group_is_unknown_and_states_are_ordered_by_median() {
     let latencies = |values: Vec<i64>| Column {
         name: "wake_latency_ns".into(),
         values: Values::Integer(values),
     };
     let bare = Columns::new(vec![latencies(vec![5, NULL, 7])]).unwrap();
-    let told = by_state(&bare, &|_| None, &[]);
-    assert_eq!(told.len(), 1);
+    let states = by_state(&bare, &|_| None, &[]);
+    assert_eq!(states.len(), 1);
     assert_eq!(
         (
-            told[0].state.as_str(),
-            told[0].source.as_str(),
-            told[0].index
+            states[0].state.as_str(),
+            states[0].source.as_str(),
+            states[0].index
         ),
         ("unknown", "unknown", None)
     );
     assert_eq!(
-        (told[0].wake_latency.count, told[0].exceedance.clone()),
+        (states[0].wake_latency.count, states[0].exceedance.clone()),
         (2, None)
     );
 
-    // A figure of 0 says that nothing sleeps there: there is nothing to exceed.
+    // A figure of 0 means that nothing sleeps there: there is nothing to exceed.
     let polling = by_state(&bare, &|_| Some(0), &[]);
     assert_eq!(
         (
@@ -174,7 +174,7 @@ fn without_names_and_indices_a_group_is_unknown_and_states_stand_by_median() {
     );
     assert_eq!(polling[0].verdict, Verdict::NoFigure);
 
-    // Deep first in the file; an index that no state can have is none.
+    // Deep first in the file; an impossible index is unknown.
     let columns = Columns::new(vec![
         Column {
             name: "requested_state".into(),
@@ -187,8 +187,8 @@ fn without_names_and_indices_a_group_is_unknown_and_states_stand_by_median() {
         latencies(vec![90, 5, 100]),
     ])
     .unwrap();
-    let told = by_state(&columns, &|_| None, &[]);
-    let states: Vec<_> = told
+    let groups = by_state(&columns, &|_| None, &[]);
+    let states: Vec<_> = groups
         .iter()
         .map(|one| (one.state.as_str(), one.index))
         .collect();
@@ -196,7 +196,7 @@ fn without_names_and_indices_a_group_is_unknown_and_states_stand_by_median() {
 }
 
 #[test]
-fn a_floor_is_of_its_source_and_its_own_state_exceeds_nothing() {
+fn a_floor_belongs_to_its_source_and_its_own_state_has_no_excess() {
     let columns = Columns::new(vec![
         Column {
             name: "requested_state".into(),
@@ -221,9 +221,9 @@ fn a_floor_is_of_its_source_and_its_own_state_exceeds_nothing() {
         p99_ns: None,
         max_ns: 0,
     };
-    let told = by_state(&columns, &|_| Some(3), &[floor]);
+    let groups = by_state(&columns, &|_| Some(3), &[floor]);
     let of = |state: &str, source: &str| {
-        let found = told
+        let found = groups
             .iter()
             .find(|one| one.state == state && one.source == source);
         let one = found.unwrap();
@@ -233,7 +233,7 @@ fn a_floor_is_of_its_source_and_its_own_state_exceeds_nothing() {
         )
     };
     assert_eq!(of("C1", "timer"), (Some(500), None));
-    // The floor of timers says nothing of remote wakes, and C1 is a state like others there.
+    // The floor of timers does not apply to remote wakes, for which C1 is an ordinary state.
     assert_eq!(of("C1", "remote"), (None, Some(1)));
     assert_eq!(of("C6", "timer"), (Some(-500), Some(1)));
 }

@@ -1,4 +1,4 @@
-//! Results of wult are read with our names and units, and what is wrong with them is told.
+//! Results of wult are read with our names and units, and errors in them are reported.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,8 @@ const INFO: &str = "cpu: 3\ndevdescr: TSC deadline timer\ndevid: tdt\nformat_ver
 const HEADER: &str = "WakeLatency,SilentTime,IntrLatency,IntrOff,LDist,ReqCState,CC0%,\
                       CC1Derived%,CC1%,CC6%,PC2%,PC6%,SMICnt,NMICnt\n";
 
-/// The first lines of the test data in wult's own repository, and one that woke by the interrupt.
+/// The first lines of the test data in wult's own repository, and one that was woken by the
+/// interrupt.
 const LINES: &str = "\
 4.1797981021053525,1746.30360946498,7.903527106738778,1,1757.788,C6,0.33,0.00,1.25,92.63,77.08,0.00,0,0
 3.4180123568775187,3757.994327923707,6.894495110866822,0,3775.651,C1,0.16,9.64,48.81,48.49,23.99,17.72,0,2
@@ -83,7 +84,7 @@ fn a_csv_file_alone_is_a_result() {
     let path = folder.path().join("datapoints.csv");
     let all = open_columns(folder.path(), &["wake_latency_ns", "source"]).unwrap();
     assert_eq!(all.columns.columns.len(), 2);
-    // Its info.yml stands beside it; then it does not.
+    // With its info.yml beside it; then without.
     assert_eq!(open(&path).unwrap(), open(folder.path()).unwrap());
     fs::remove_file(folder.path().join("info.yml")).unwrap();
     let loaded = open_columns(&path, &["wake_latency_ns", "source"]).unwrap();
@@ -92,11 +93,11 @@ fn a_csv_file_alone_is_a_result() {
 }
 
 #[test]
-fn many_blocks_come_out_in_order_with_all_their_names() {
+fn many_blocks_are_read_in_order_with_all_their_names() {
     let mut csv = "WakeLatency,ReqCState\n".to_owned();
     let rows = 400_000;
     for row in 0..rows {
-        // Each block begins with another name.
+        // Each block starts with another name.
         csv.push_str(&format!("{row}.5,S{}\n", (row / 1000) % 200));
     }
     let loaded = in_microseconds(csv.as_bytes()).unwrap();
@@ -118,7 +119,7 @@ fn complaint(csv: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_line_is_told_with_its_number() {
+fn an_invalid_line_is_reported_by_number() {
     assert_eq!(
         complaint("WakeLatency,LDist\n1,2\n3\n4,5\n"),
         "line 3: has 1 fields, expected 2 as in the header"
@@ -143,7 +144,7 @@ fn what_is_wrong_with_a_line_is_told_with_its_number() {
         complaint("WakeLatency,IntrOff\n1,2\n"),
         "line 2: column IntrOff: expected 0 or 1, found \"2\""
     );
-    // Far into the file, where other threads read: the line is still the right one.
+    // Far into the file, where other threads read: the line number is still right.
     let mut csv = "WakeLatency,LDist\n".to_owned();
     for _ in 0..500_000 {
         csv.push_str("1.5,2.5\n");
@@ -157,7 +158,7 @@ fn what_is_wrong_with_a_line_is_told_with_its_number() {
 }
 
 #[test]
-fn what_is_wrong_with_a_header_is_told() {
+fn an_invalid_header_is_reported() {
     assert!(complaint("").starts_with("is empty"));
     assert!(complaint("\n\n").starts_with("is empty"));
     assert!(complaint("a,b\n1,2\n").contains("expected a column WakeLatency"));
@@ -195,7 +196,7 @@ fn a_file_that_ends_within_a_datapoint_is_read_up_to_there() {
             .iter()
             .any(|note| note.contains("ended within"))
     );
-    // Without the newline the last line may be whole.
+    // Without the newline the last line may be complete.
     let loaded = in_microseconds(&b"WakeLatency,LDist\r\n1,\r\n3,4"[..]).unwrap();
     assert_eq!(
         loaded.columns.integers("launch_distance_ns"),
@@ -204,7 +205,7 @@ fn a_file_that_ends_within_a_datapoint_is_read_up_to_there() {
 }
 
 #[test]
-fn an_info_that_is_not_wults_is_refused() {
+fn another_tools_info_file_is_refused() {
     let complaint = |text: &str| {
         read::read_info_yml(text.as_bytes())
             .unwrap_err()
@@ -238,22 +239,22 @@ fn refused(path: &Path) -> String {
 }
 
 #[test]
-fn files_that_are_none_get_one_line() {
+fn other_files_get_one_line() {
     let folder = wult(INFO, "");
     refused(folder.path());
     fs::remove_file(folder.path().join("datapoints.csv")).unwrap();
     refused(folder.path());
     fs::create_dir(folder.path().join("datapoints.csv")).unwrap();
-    assert!(refused(folder.path()).contains("is no regular file"));
+    assert!(refused(folder.path()).contains("is not a regular file"));
     fs::remove_dir(folder.path().join("datapoints.csv")).unwrap();
     std::os::unix::fs::symlink("/dev/null", folder.path().join("datapoints.csv")).unwrap();
-    assert!(refused(folder.path()).contains("is no regular file"));
+    assert!(refused(folder.path()).contains("is not a regular file"));
     assert!(refused(Path::new("/dev/null")).contains("neither a folder nor a regular file"));
     assert!(refused(Path::new("/no/such/result")).contains("No such file"));
 }
 
 #[test]
-fn a_wult_result_streams_the_same_columns_as_it_opens() {
+fn a_streamed_wult_result_has_the_columns_of_an_opened_one() {
     let folder = wult(INFO, &format!("{HEADER}{LINES}"));
     let whole = open(folder.path()).unwrap().columns;
     let mut parts = Vec::new();
@@ -263,7 +264,7 @@ fn a_wult_result_streams_the_same_columns_as_it_opens() {
     })
     .unwrap();
     assert_eq!(parts, [whole]);
-    // Without a datapoint the columns still come, once.
+    // Without a datapoint the columns still exist, once.
     let empty = wult(INFO, HEADER);
     let mut rows = Vec::new();
     in_parts(empty.path(), |part| {
@@ -308,7 +309,7 @@ fn format_1_0_is_in_nanoseconds_and_the_later_ones_in_microseconds() {
     );
     assert_eq!(columns.percents("cc6_percent"), Some(&[91.66, 0.0][..]));
     assert_eq!(name(&columns, "source", 0), "timer");
-    // A part at a time, and by the path of the CSV itself.
+    // In parts, and by the path of the CSV itself.
     let csv = folder.path().join("datapoints.csv");
     in_parts(&csv, |part| {
         assert_eq!(part, &columns);
@@ -341,7 +342,7 @@ fn fractions_in_format_1_0_are_refused_since_a_later_wult_may_have_converted_the
 }
 
 #[test]
-fn a_csv_alone_is_read_only_where_its_columns_tell_the_unit() {
+fn a_csv_alone_is_read_only_if_its_columns_determine_the_unit() {
     let folder = tempfile::tempdir().unwrap();
     let csv = folder.path().join("alone.csv");
     fs::write(&csv, FORMAT_1_0).unwrap();
@@ -355,7 +356,7 @@ fn a_csv_alone_is_read_only_where_its_columns_tell_the_unit() {
 }
 
 #[test]
-fn a_run_that_measured_interrupts_only_is_refused() {
+fn a_run_that_measured_only_interrupts_is_refused() {
     let csv = "WakeLatency,IntrLatency,ReqCState\n0,7.5,C6\n";
     let folder = wult(&info("1.2", "intr_focus: true\n"), csv);
     let why = refused(folder.path());
@@ -365,7 +366,7 @@ fn a_run_that_measured_interrupts_only_is_refused() {
 }
 
 #[test]
-fn columns_whose_meaning_changed_are_read_as_what_they_were() {
+fn columns_that_changed_meaning_are_read_with_their_old_one() {
     let csv =
         "WakeLatency,IntrLatency,ReqCState,DerivedCC1%,CStates%,NMICnt\n5.5,7.5,C6,12.5,90,3\n";
     let folder = wult(&info("1.1", "devid: tdt\n"), csv);
@@ -386,7 +387,7 @@ fn columns_whose_meaning_changed_are_read_as_what_they_were() {
     assert!(notes.contains("NMICnt was not read"), "{notes}");
     assert!(notes.contains("interrupt latency was not read"), "{notes}");
     assert!(notes.contains("not read: CStates%"), "{notes}");
-    // Where the meaning is known they are there.
+    // If the meaning is known they exist.
     let both = csv.replace("CStates%", "SMICnt");
     let with_fix = info("1.2", "devid: tdt\n").replace("1.8.0", "1.10.59");
     let columns = open(wult(&with_fix, &both).path()).unwrap().columns;
@@ -398,7 +399,7 @@ fn columns_whose_meaning_changed_are_read_as_what_they_were() {
 }
 
 #[test]
-fn the_source_is_told_only_for_devices_that_are_known() {
+fn only_known_devices_give_the_source() {
     for (device, source) in [
         ("tdt", Some("timer")),
         ("hrt_bpf", Some("timer")),
@@ -419,7 +420,7 @@ fn the_source_is_told_only_for_devices_that_are_known() {
 }
 
 #[test]
-fn a_description_has_what_the_info_says_and_notes_on_the_rest() {
+fn a_description_has_the_fields_of_the_info_file_and_notes_on_the_rest() {
     const METHOD: &str = "Measured by wult: its wake latency ends after idle also where the \
                           interrupt's handler ran first.";
     let csv = "WakeLatency,Weather,CC6%,Mood\n1.5,sunny,50,good\n2.5,dull,60,bad\n3";
@@ -451,7 +452,7 @@ fn a_description_has_what_the_info_says_and_notes_on_the_rest() {
         ]
     );
 
-    // Keys without a value are as keys that are not there; the older key of the CPU, and no device.
+    // Keys without a value are like missing keys; the older key of the CPU, and no device.
     let empty = "toolname: wult\nformat_version: 1.3\ntoolver:\nreportid:\ndate: ''\nhostname:\n\
                  cpunum:\ncpu: 5\ndevid: tdt\ndevdescr:\nresolution:\nearly_intr: false\n";
     let folder = wult(empty, "WakeLatency,CC6%\n1.5,50\n");
@@ -491,7 +492,7 @@ fn a_description_has_what_the_info_says_and_notes_on_the_rest() {
 }
 
 #[test]
-fn a_network_card_is_told_by_its_pci_address() {
+fn a_pci_address_identifies_a_network_card() {
     for (device, is_card) in [
         ("0000:04:00.0", true),
         ("04:00.1", true),
@@ -539,7 +540,7 @@ fn a_network_card_is_told_by_its_pci_address() {
 }
 
 #[test]
-fn a_share_is_that_of_a_state_whose_name_has_letters_and_digits_only() {
+fn only_states_with_alphanumeric_names_have_shares() {
     let header = "WakeLatency,CC1%,PC10%,CC1Derived%,%,Derived%,a b%,CC_6%,CC6,CC6%%";
     let csv = format!("{header}\n5,1,2,3,4,5,6,7,8,9\n");
     let loaded = in_microseconds(csv.as_bytes()).unwrap();
@@ -575,7 +576,7 @@ fn each_column_of_wults_is_read_in_our_unit() {
     let header: Vec<&str> = columns.iter().map(|(theirs, _, _)| *theirs).collect();
     let value = |ours: &str| if ours.ends_with("count") { "2" } else { "1.5" };
     let values: Vec<&str> = columns.iter().map(|(_, ours, _)| value(ours)).collect();
-    // Only the wake latency must be there in each datapoint.
+    // Only the wake latency is mandatory in each datapoint.
     let csv = format!(
         "WakeLatency,{}\n1.5,{}\n2,{}\n",
         header.join(","),

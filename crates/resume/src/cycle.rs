@@ -14,6 +14,9 @@ pub use crate::devices::Name;
 /// An instant of the log's clock or a time between two, in microseconds.
 pub type Us = i64;
 
+/// 300 years from 1970: sums and differences of instants do not overflow below it.
+pub(crate) const INSTANT_MAX: Us = 10_000_000_000_000_000;
+
 /// In the unit that fits, for sentences and charts.
 pub(crate) fn time(us: Us) -> String {
     reveille_show::quantity::duration(us as f64 * 1e3)

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn devices_their_parents_and_what_supplies_them_are_read() {
+    fn devices_parents_and_suppliers_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let at = |path: &str| folder.path().join("sys").join(path);
@@ -125,7 +125,8 @@ mod tests {
         };
         device("devices/pci0", "subsystem", "bus/pci");
         device("devices/pci0/00:1f.2", "driver", "drivers/ahci");
-        // What is neither is of no kind that the kernel names; `net` only holds interfaces together.
+        // A device that is neither has no kind with a name in the kernel; `net` only groups
+        // interfaces.
         device("devices/pci0/00:1f.2/net/eth0", "subsystem", "class/net");
         device("devices/platform/clock", "firmware_node", "clock");
         for (name, status, supplier) in [
@@ -165,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_read_down_to_its_greatest_depth() {
+    fn a_tree_is_read_down_to_its_depth_limit() {
         let folder = tempfile::tempdir().unwrap();
         let mut at = folder.path().join("sys/devices");
         for depth in 1..DEEPEST + 5 {

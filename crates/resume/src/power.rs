@@ -62,7 +62,7 @@ pub enum Format {
 /// Lines that gave no sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Their time or their power is no number.
+    /// Their time or their power is not a number.
     pub unreadable: usize,
     /// Below zero.
     pub negative: usize,
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_left_out_are_added_up() {
+    fn skipped_lines_are_added_up() {
         let left_out = LeftOut {
             unreadable: 1,
             negative: 2,

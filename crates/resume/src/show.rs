@@ -23,8 +23,8 @@ const DEVICES: usize = 40;
 /// Rows of a table on a terminal.
 const ROWS: usize = 12;
 
-/// Names that a sentence lists.
-const NAMES: usize = 6;
+/// Names that a sentence lists; the JSON has all.
+const NAMES: usize = 20;
 
 const FOOT: &str = "Times are differences of the log's timestamps, without the time asleep if the log's clock \
                     continues during sleep. The critical path is the chain of waits from the start to the \
@@ -91,7 +91,9 @@ fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
     if let Some(chart) = bins::Chart::of(cycle) {
         sheet.section(bins.chart(move || chart.html()));
     }
-    if machine.cycles.len() > 1 {
+    let is_timed =
+        |one: &crate::analysis::CycleResult| one.suspend_us.is_some() || one.resume_us.is_some();
+    if machine.cycles.len() > 1 && machine.cycles.iter().any(is_timed) {
         let cycles = Section::new("cycles", "Suspend and resume of each cycle");
         sheet.section(cycles.chart(|| spread::cycles(machine)));
     }
@@ -197,10 +199,11 @@ fn half<'a>(machine: &'a Machine, half: Half, top: Option<usize>, sheet: &mut Sh
     };
     let mut section =
         Section::new(ids[2], format!("Slowest devices in the {name}{medians}")).titled();
-    if half == Half::Resume && machine.cycles.len() > 1 {
+    let devices = tables::devices(machine, half).first(rows);
+    if half == Half::Resume && machine.cycles.len() > 1 && !devices.rows.is_empty() {
         section = section.chart(|| spread::devices(std::slice::from_ref(machine)));
     }
-    let section = section.table(tables::devices(machine, half).first(rows));
+    let section = section.table(devices);
     sheet.section(section.table(tables::calls(cycle, half).first(0)));
     let heading = format!("What each device alone would save in the {name}, with all below it");
     let section = Section::new(ids[3], heading).titled();
@@ -328,8 +331,12 @@ fn side_by_side(machines: &[Machine], top: Option<usize>) -> Sheet<'_> {
     let section = Section::new("stages", "Stages, medians").titled();
     sheet.section(section.table(tables::stages_by_machine(machines).first(usize::MAX)));
     let section = Section::new("devices", "Slowest devices in the resume, medians").titled();
-    let section = section.chart(|| spread::devices(machines));
-    sheet.section(section.table(tables::devices_by_machine(machines).first(rows)));
+    let devices = tables::devices_by_machine(machines).first(rows);
+    let section = match devices.rows.is_empty() {
+        true => section,
+        false => section.chart(|| spread::devices(machines)),
+    };
+    sheet.section(section.table(devices));
     for one in machines {
         let mut subject = machine(one, top);
         // They stand above the common tables.

@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_that_is_not_told_is_neither_suspend_nor_resume() {
+    fn a_missing_sleep_is_neither_suspend_nor_resume() {
         let times = times(
             "[ 100.000000] PM: suspend entry (s2idle)\n\
              [ 100.100000] Freezing user space processes\n\
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_devices_stages_bound_a_sleep_whose_own_lines_are_missing() {
+    fn the_device_stages_bound_a_sleep_without_its_own_lines() {
         let times = times(
             "[ 100.000000] PM: suspend entry (s2idle)\n\
              [ 100.100000] Freezing user space processes\n\

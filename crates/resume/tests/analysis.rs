@@ -1,4 +1,4 @@
-//! What is shown of made-up machines whose truth is known.
+//! The analysis of made-up machines with known times.
 
 mod generator;
 
@@ -12,7 +12,7 @@ const SEEDS: std::ops::Range<u64> = 1..9;
 
 /// Several cycles of one machine, one after the other.
 fn cycles(seed: u64, count: usize) -> (Vec<kernel::Truth>, Vec<Cycle>) {
-    let machine = Machine::draw(seed, &Draw::told(10..=120));
+    let machine = Machine::draw(seed, &Draw::fully_logged(10..=120));
     let mut threads = Threads::default();
     let mut at = 100_000_000;
     let truths: Vec<kernel::Truth> = (0..count)
@@ -22,8 +22,8 @@ fn cycles(seed: u64, count: usize) -> (Vec<kernel::Truth>, Vec<Cycle>) {
             truth
         })
         .collect();
-    let told = |(place, truth): (usize, &kernel::Truth)| truth.cycle(&machine, place + 1);
-    let cycles = truths.iter().enumerate().map(told).collect();
+    let cycle = |(place, truth): (usize, &kernel::Truth)| truth.cycle(&machine, place + 1);
+    let cycles = truths.iter().enumerate().map(cycle).collect();
     (truths, cycles)
 }
 
@@ -38,7 +38,7 @@ fn analysis(cycles: Vec<Cycle>, question: &Question) -> Analysis {
 }
 
 #[test]
-fn times_paths_and_stages_are_the_truths() {
+fn times_paths_and_stages_are_the_true_ones() {
     for seed in SEEDS {
         let (truths, cycles) = cycles(seed, 3);
         let analysis = analysis(cycles, &Question::default());
@@ -73,7 +73,7 @@ fn times_paths_and_stages_are_the_truths() {
 }
 
 #[test]
-fn what_has_no_slack_is_what_the_path_consists_of() {
+fn the_path_consists_of_the_calls_without_slack() {
     for seed in SEEDS {
         let (_, cycles) = cycles(seed, 1);
         let analysis = analysis(cycles, &Question::default());
@@ -93,7 +93,7 @@ fn what_has_no_slack_is_what_the_path_consists_of() {
 }
 
 #[test]
-fn replays_add_up_and_the_json_comes_back() {
+fn replays_add_up_and_the_json_is_read_back() {
     for seed in SEEDS {
         let (_, cycles) = cycles(seed, 2);
         let plain = analysis(cycles.clone(), &Question::default());
@@ -113,7 +113,7 @@ fn replays_add_up_and_the_json_comes_back() {
         let [without, set] = &what_if.replays[..] else {
             panic!("one replay for each change");
         };
-        // A name may be several devices'; alone it saves what it saves.
+        // Several devices may have one name; alone it saves its own time.
         assert!(without.total_us <= best.total_us, "seed {seed}");
         assert_eq!(what_if.measured_us - without.total_us, without.saves_us);
         assert_eq!(without.total_us - set.total_us, set.saves_us);
@@ -130,7 +130,7 @@ fn replays_add_up_and_the_json_comes_back() {
 }
 
 #[test]
-fn cut_and_aborted_cycles_are_counted_and_in_no_median() {
+fn incomplete_and_aborted_cycles_are_counted_and_in_no_median() {
     let (truths, mut cycles) = cycles(3, 3);
     cycles[0].cut = true;
     cycles[0]
@@ -154,7 +154,7 @@ fn cut_and_aborted_cycles_are_counted_and_in_no_median() {
 }
 
 #[test]
-fn what_is_no_analysis_is_said() {
+fn a_file_that_is_no_analysis_is_reported() {
     for (text, why) in [
         ("{}", "missing field"),
         (r#"{"format":"x","version":1}"#, "its format"),
@@ -167,7 +167,7 @@ fn what_is_no_analysis_is_said() {
 }
 
 #[test]
-fn figures_that_cannot_be_are_refused() {
+fn impossible_figures_are_refused() {
     let (_, cycles) = cycles(1, 1);
     let analysis = analysis(cycles, &Question::default());
     let mut hidden = analysis.clone();

@@ -1,4 +1,4 @@
-//! Whatever a log made of a cycle, the graph stands: nothing panics, and the path is whole.
+//! For any cycle read from a log the graph is valid: nothing panics, and the path is complete.
 
 use proptest::prelude::*;
 use reveille_resume::cycle::{Call, CpuStep, Cycle, Name, Stage, StageKind, Us};

@@ -1,4 +1,4 @@
-//! What logs of others and damaged ones were read wrongly for, each as the kernel writes it.
+//! Foreign and damaged logs that were once misread, each as the kernel writes it.
 
 mod reading;
 
@@ -46,8 +46,20 @@ const TOOK: &str = "\
 [  101.000000] PM: suspend exit
 ";
 
+/// thinkbook13s: `[18446744066.766940] [Firmware Bug]: TSC ADJUST differs`.
 #[test]
-fn what_devices_took_together_bounds_their_stages_where_no_other_line_does() {
+fn a_stamp_of_a_clock_below_zero_is_no_instant() {
+    let wrapped = TOOK.replace(
+        "[  100.391000]",
+        "[18446744066.766940] [Firmware Bug]: TSC ADJUST differs\n[  100.391000]",
+    );
+    assert_ne!(wrapped, TOOK);
+    assert_eq!(one(&wrapped), one(TOOK));
+    assert_eq!(log(&wrapped).left_out.torn_lines, 1);
+}
+
+#[test]
+fn the_devices_total_time_bounds_their_stages_if_no_other_line_does() {
     let cycle = one(TOOK);
     assert_eq!(
         stage(&cycle, StageKind::Suspend),
@@ -55,17 +67,17 @@ fn what_devices_took_together_bounds_their_stages_where_no_other_line_does() {
     );
     assert_eq!(stage(&cycle, StageKind::Resume), (100_426_000, 100_866_000));
     assert!(cycle.calls.is_empty());
-    // Where the stages have lines these count.
-    let told = TOOK.replace(
+    // Lines about the stages take precedence.
+    let with_lines = TOOK.replace(
         "[  100.350000]",
         "[  100.340000] PM: suspend of devices complete after 250.000 msecs\n[  100.350000]",
     );
-    let cycle = one(&told);
+    let cycle = one(&with_lines);
     assert_eq!(
         stage(&cycle, StageKind::Suspend),
         (100_090_000, 100_340_000)
     );
-    // The next cycle's ends the one before, which has no other end.
+    // The next cycle's start ends the previous one, which has no other end.
     let lines = |from: &str| {
         TOOK.lines()
             .filter(|line| line.contains(" devices took"))
@@ -77,14 +89,14 @@ fn what_devices_took_together_bounds_their_stages_where_no_other_line_does() {
 }
 
 #[test]
-fn androids_second_entry_with_the_date_begins_no_second_cycle() {
+fn androids_second_entry_with_the_date_starts_no_second_cycle() {
     let dated = "[  100.005000] PM: suspend entry 2025-07-10 01:19:52.487634359 UTC\n";
     let text = TOOK.replace("[  100.010000]", &format!("{dated}[  100.010000]"));
     let text = text + "[  101.000100] PM: suspend exit 2025-07-10 01:20:52.487634359 UTC\n";
     let cycle = one(&text);
     assert_eq!(cycle.sleep.as_deref(), Some("deep"));
     assert_eq!(stage(&cycle, StageKind::Freeze).0, 100_000_000);
-    // Two entries of one kind are of two cycles.
+    // Two entries of one kind belong to two cycles.
     let twice = TOOK.replace(
         "[  100.010000]",
         "[  100.005000] PM: suspend entry (deep)\n[  100.010000]",
@@ -95,7 +107,7 @@ fn androids_second_entry_with_the_date_begins_no_second_cycle() {
 }
 
 #[test]
-fn a_line_that_is_there_twice_counts_once() {
+fn a_duplicate_line_counts_once() {
     let text = TOOK.replace(
         "[  100.400000]",
         "[  100.395000] PM: Timekeeping suspended for 14.141 seconds\n[  100.400000]",
@@ -109,7 +121,7 @@ fn a_line_that_is_there_twice_counts_once() {
     assert_eq!(found.cycles, whole.cycles);
     assert_eq!(found.left_out.repeated_lines, text.lines().count() as u64);
     assert_eq!(found.cycles[0].asleep_us, Some(14_141_000));
-    // Of whole seconds two lines may say the same.
+    // With whole seconds two lines may have the same text.
     let coarse = |text: &str| -> String {
         let lines = text.lines();
         lines
@@ -155,7 +167,7 @@ const HANGS: &str = "\
 ";
 
 #[test]
-fn a_call_that_never_returns_is_named_first_and_nothing_is_said_of_savings() {
+fn a_call_that_never_returns_is_named_first_and_no_savings_are_given() {
     let machine = &analysis(HANGS).machines[0];
     let failed = machine.failed();
     assert_eq!((failed.len(), failed[0].how), (1, "never returned"));
@@ -167,10 +179,10 @@ fn a_call_that_never_returns_is_named_first_and_nothing_is_said_of_savings() {
     let shown = machine.shown();
     assert_eq!(shown.suspend_us, None, "it did not end");
     assert!(shown.suspend_path.is_empty() && machine.suspend_removals.is_empty());
-    // Whole cycles before it do not push it to the end, nor failures.
+    // Neither complete cycles before it nor failures move it to the end.
     let several = analysis(&(TOOK.to_owned() + &HANGS.replace("[  ", "[ 9"))).machines[0].clone();
     assert_eq!(several.failed()[0].cycle, 2);
-    // In the resume likewise.
+    // The same in the resume.
     let resumes = "\
 [  100.000000] PM: suspend entry (deep)
 [  100.023600] printk: Suspending console(s) (use no_console_suspend to debug)
@@ -191,14 +203,14 @@ fn a_call_that_never_returns_is_named_first_and_nothing_is_said_of_savings() {
     assert!(machine.failed()[0].what.ends_with("; there the log ends"));
     assert!(machine.shown().path.is_empty() && machine.removals.is_empty());
     assert!(!machine.shown().suspend_path.is_empty());
-    // Where a later stage follows, the kernel did not wait for it.
+    // If a later stage follows, the kernel did not wait for it.
     let later =
         HANGS.to_owned() + "[  346.000000] PM: resume of devices complete after 3.000 msecs\n";
     let machine = &analysis(&later).machines[0];
     assert!(machine.shown().unreturned(Half::Suspend).next().is_none());
 }
 
-/// A slow console: each line takes 7 ms to print, after its stamp was taken.
+/// A slow console: each line takes 7 ms to print, after its stamp.
 const SLOW: &str = "\
 [  100.000000] PM: suspend entry (deep)
 [  100.070000] usb usb1: PM: calling usb_dev_suspend @ 31, parent: none
@@ -223,7 +235,7 @@ const SLOW: &str = "\
 ";
 
 #[test]
-fn a_call_takes_as_long_as_the_kernel_says_and_not_as_long_as_its_lines() {
+fn a_call_takes_the_time_that_the_kernel_states_and_not_that_of_its_lines() {
     let machine = &analysis(SLOW).machines[0];
     let device = |name: &str| {
         let found = machine.devices.iter().find(|one| &*one.device == name);
@@ -265,8 +277,8 @@ fn a_call_takes_as_long_as_the_kernel_says_and_not_as_long_as_its_lines() {
 }
 
 #[test]
-fn stamps_count_where_they_agree_with_the_kernel_or_say_more_than_it() {
-    let took = |start: i64, end: i64, says: i64, function: Option<&str>| {
+fn stamps_count_if_they_agree_with_the_kernel_or_exceed_it() {
+    let took = |start: i64, end: i64, stated: i64, function: Option<&str>| {
         let call = Call {
             device: "d".into(),
             driver: None,
@@ -275,7 +287,7 @@ fn stamps_count_where_they_agree_with_the_kernel_or_say_more_than_it() {
             stage: StageKind::Resume,
             start: Some(start),
             end: Some(end),
-            says_us: Some(says),
+            says_us: Some(stated),
             worker: Some(1),
             result: Some(0),
         };
@@ -287,12 +299,12 @@ fn stamps_count_where_they_agree_with_the_kernel_or_say_more_than_it() {
     assert_eq!(took(0, 104, 3, Some("f")), (3, 101));
     // Microseconds of 1024 ns: 1 s is 976,562 of them.
     assert_eq!(took(0, 1_100_000, 976_562, None), (999_999, 100_001));
-    // Of whole seconds, and of two CPUs' clocks.
+    // With whole seconds, and with two CPUs' clocks.
     assert_eq!(took(0, 0, 300_000, Some("f")), (300_000, 0));
     assert_eq!(took(50, 0, 12, Some("f")), (12, 0));
 }
 
-/// Plain `journalctl`: no stamp of the kernel, and a logger that is frozen from the first line on.
+/// Plain `journalctl`: no kernel stamps, and a logger that is frozen from the first line on.
 const JOURNAL: &str = "\
 Dec 08 08:54:55 x1c kernel: PM: suspend entry (deep)
 Dec 08 08:54:55 x1c kernel: Filesystems sync: 0.009 seconds
@@ -323,16 +335,16 @@ fn the_leap_of_a_frozen_loggers_clock_is_the_sleep_and_no_freeze() {
         );
         assert!(shown.path.is_empty() && shown.suspend_path.is_empty());
     }
-    // What the kernel itself says of its stages stays.
-    let says = "Dec 08 09:00:00 x1c kernel: PM: resume of devices complete after 399.000 msecs\n";
+    // The kernel's own durations of its stages are kept.
+    let line = "Dec 08 09:00:00 x1c kernel: PM: resume of devices complete after 399.000 msecs\n";
     let text = JOURNAL.replace(
         "Dec 08 09:00:00 x1c kernel: Restarting",
-        &format!("{says}Dec 08 09:00:00 x1c kernel: Restarting"),
+        &format!("{line}Dec 08 09:00:00 x1c kernel: Restarting"),
     );
     let shown = analysis(&text).machines[0].shown().clone();
     assert_eq!(shown.stages.len(), 1);
     assert_eq!(shown.stages[0].duration_us, Some(399_000));
-    // A logger elsewhere goes on: it leaps where the machine sleeps, and not before.
+    // A logger elsewhere continues: it leaps when the machine sleeps, and not before.
     let live = JOURNAL.replace("09:00:00 x1c kernel: Fr", "08:54:55 x1c kernel: Fr");
     let live = live.replace("09:00:00 x1c kernel: printk", "08:54:57 x1c kernel: printk");
     let live = live.replace(
@@ -344,7 +356,7 @@ fn the_leap_of_a_frozen_loggers_clock_is_the_sleep_and_no_freeze() {
     let shown = analysis(&live).machines[0].shown().clone();
     assert_eq!(shown.suspend_us, Some(3_000_000));
     assert_eq!(shown.resume_us, None, "all of it is in one second");
-    // A freeze that fails does take that long.
+    // A failed freeze does take that long.
     let fails = "\
 Dec 08 08:54:55 x1c kernel: PM: suspend entry (deep)
 Dec 08 08:55:15 x1c kernel: Freezing of tasks failed after 20.006 seconds (1 tasks refusing to freeze, wq_busy=0):
@@ -359,7 +371,7 @@ Dec 08 08:55:15 x1c kernel: PM: suspend exit
 }
 
 #[test]
-fn what_lies_between_freezing_and_the_thaw_is_the_devices_where_no_line_tells_their_stages() {
+fn the_time_from_freezing_to_thawing_is_the_devices_without_lines_about_their_stages() {
     let text = "\
 [  100.000000] PM: suspend entry (deep)
 [  100.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.
@@ -388,12 +400,12 @@ fn what_lies_between_freezing_and_the_thaw_is_the_devices_where_no_line_tells_th
     };
     assert_eq!(stage(Half::Resume, "nvme0"), StageKind::Resume);
     assert_eq!(stage(Half::Suspend, "mydrv"), StageKind::Suspend);
-    // Where they are told, what lies between is of the one behind it.
-    let told = text.replace(
+    // If they have lines, the time in between belongs to the following one.
+    let with_lines = text.replace(
         "[  102.100000]",
         "[  102.090000] PM: resume of devices complete after 20.000 msecs\n[  102.100000]",
     );
-    let shown = analysis(&told).machines[0].shown().clone();
+    let shown = analysis(&with_lines).machines[0].shown().clone();
     let long = shown.path.iter().find(|link| {
         link.message
             .as_deref()
@@ -403,7 +415,7 @@ fn what_lies_between_freezing_and_the_thaw_is_the_devices_where_no_line_tells_th
 }
 
 #[test]
-fn the_first_line_and_the_last_one_alone_tell_from_when_to_when() {
+fn the_first_and_the_last_line_alone_give_the_span() {
     let text = "\
 [  100.000000] PM: suspend entry (deep)
 [  102.600000] PM: suspend exit
@@ -415,7 +427,7 @@ fn the_first_line_and_the_last_one_alone_tell_from_when_to_when() {
 }
 
 #[test]
-fn what_follows_a_gzip_member_and_is_none_is_passed_over() {
+fn data_after_a_gzip_member_is_skipped_if_it_is_none() {
     let gz = |text: &str| -> Vec<u8> {
         let mut packed = Vec::new();
         let level = flate2::Compression::fast();
@@ -477,7 +489,7 @@ const SYNCS: &str = "\
 2026-11-21T18:00:14,000000+00:00 PM: suspend exit
 ";
 
-/// What it says of its suspend, sleep and resume; its stamps are the kernel's.
+/// Its reported suspend, sleep and resume; its stamps are the kernel's.
 fn stamped(text: &str) -> [Option<Us>; 3] {
     assert_eq!(log(text).left_out.late_stamps, 0, "{text}");
     let machine = &analysis(text).machines[0];
@@ -493,16 +505,16 @@ fn without(text: &str, word: &str) -> String {
 }
 
 #[test]
-fn a_slow_sync_or_freeze_is_no_sleep_where_the_stamps_stand_still() {
-    let told = [Some(3_500_000), Some(20_000_000), Some(490_000)];
-    let untold = [Some(3_500_000), None, Some(490_000)];
-    assert_eq!(stamped(SYNCS), told);
-    assert_eq!(stamped(&without(SYNCS, "Timekeeping")), untold);
-    // To 5.1 the line tells no figure; but the kernel names a longer sleep.
+fn a_slow_sync_or_freeze_is_no_sleep_if_the_stamps_stand_still() {
+    let expected = [Some(3_500_000), Some(20_000_000), Some(490_000)];
+    let without_line = [Some(3_500_000), None, Some(490_000)];
+    assert_eq!(stamped(SYNCS), expected);
+    assert_eq!(stamped(&without(SYNCS, "Timekeeping")), without_line);
+    // Up to 5.1 the line has no figure; but the kernel states a longer sleep.
     let sync = "13,000000+00:00 Filesystems sync: 3.000 seconds";
     let old = SYNCS.replace(sync, "10,000100+00:00 PM: Syncing filesystems ... done.");
-    assert_eq!(stamped(&old), told);
-    // `dmesg -T`: all but the sync is in one second, or two.
+    assert_eq!(stamped(&old), expected);
+    // `dmesg -T`: everything but the sync is in one second, or two.
     let coarse = |text: &str| -> String {
         let lines = text.lines();
         let coarse = |line: &str| format!("[Sat Nov 21 {} 2026] {}\n", &line[11..19], &line[33..]);
@@ -512,7 +524,8 @@ fn a_slow_sync_or_freeze_is_no_sleep_where_the_stamps_stand_still() {
     assert_eq!(found, [Some(3_000_000), Some(20_000_000), None]);
     let found = stamped(&coarse(&without(SYNCS, "Timekeeping")));
     assert_eq!(found, [Some(3_000_000), None, None]);
-    // The freeze takes 2.99 s instead; to 6.2 its line has the stamp of its beginning, or of its end.
+    // The freeze takes 2.99 s instead; up to 6.2 its line has the stamp of its start, or of its
+    // end.
     let quick = without(SYNCS, "sync");
     let end = "13,020000+00:00 Freezing user space processes completed (elapsed 0.010 seconds)";
     let begin = "13,010000+00:00 Freezing user space processes\n";
@@ -527,12 +540,16 @@ fn a_slow_sync_or_freeze_is_no_sleep_where_the_stamps_stand_still() {
         quick.replace(begin, &line).replace(end, rest)
     };
     for text in [freezes, old("10,010000"), old("13,010000")] {
-        assert_eq!(stamped(&text), told, "{text}");
-        assert_eq!(stamped(&without(&text, "Timekeeping")), untold, "{text}");
+        assert_eq!(stamped(&text), expected, "{text}");
+        assert_eq!(
+            stamped(&without(&text, "Timekeeping")),
+            without_line,
+            "{text}"
+        );
     }
 }
 
-/// rsyslog on another machine, which goes on: synced for 5 s, and 3 s asleep.
+/// rsyslog on another machine, which continues: synced for 5 s, and 3 s asleep.
 const ELSEWHERE: &str = "\
 2026-11-21T18:00:10.000000+00:00 h kernel: PM: suspend entry (deep)
 2026-11-21T18:00:15.000000+00:00 h kernel: Filesystems sync: 5.000 seconds
@@ -547,19 +564,20 @@ const ELSEWHERE: &str = "\
 ";
 
 #[test]
-fn a_sleep_that_is_shorter_than_the_sync_before_it_is_where_the_stamps_have_it() {
+fn a_sleep_shorter_than_the_sync_before_it_is_placed_by_the_stamps() {
     let times = [Some(5_600_000), None, Some(300_000)];
     assert_eq!(stamped(ELSEWHERE), times);
     let sync = "15.000000+00:00 h kernel: Filesystems sync: 5.000 seconds";
     let unnamed = "10.000100+00:00 h kernel: PM: Syncing filesystems ... done.";
     let old = ELSEWHERE.replace(sync, unnamed);
     assert_eq!(stamped(&old), times);
-    // With less than 2 s of sleep nothing tells the sync from the leap of a frozen logger.
+    // With less than 2 s of sleep the sync cannot be distinguished from the leap of a frozen
+    // logger.
     let short = old.replace("18:00:18.", "18:00:17.");
     assert_eq!(stamped(&short), times);
     let shorter = short.replace("18:00:17.6", "18:00:17.5");
     assert_eq!(log(&shorter).left_out.late_stamps, 1);
-    // The kernel tells how long it slept, and the clock went on for as long.
+    // The kernel states the time asleep, and the clock continued for as long.
     let last = "2026-11-21T18:00:18.700000+00:00 h kernel: PM: resume";
     let named =
         "2026-11-21T18:00:18.610000+00:00 h kernel: Timekeeping suspended for 2.990 seconds";
@@ -568,7 +586,7 @@ fn a_sleep_that_is_shorter_than_the_sync_before_it_is_where_the_stamps_have_it()
         stamped(&named),
         [Some(5_600_000), Some(2_990_000), Some(300_000)]
     );
-    // A logger that is thawed and has nothing to read for long tells of no sleep.
+    // A thawed logger with nothing to read for long is no evidence of sleep.
     let thawed = JOURNAL.replace(
         "09:00:00 x1c kernel: PM: suspend exit",
         "09:00:09 x1c kernel: PM: suspend exit",
@@ -577,12 +595,12 @@ fn a_sleep_that_is_shorter_than_the_sync_before_it_is_where_the_stamps_have_it()
 }
 
 #[test]
-fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_names_a_longer_one() {
+fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_states_a_longer_one() {
     let asleep = |text: &str| {
         let found = log(text);
         (found.left_out.late_stamps, found.cycles[0].asleep_us)
     };
-    // The sync's line is read before the leap, or behind it: 305 s in all.
+    // The sync's line is read before the leap, or after it: 305 s in all.
     let slow = JOURNAL.replace("sync: 0.009", "sync: 3.000");
     for (at, us) in [("08:54:58", 301_998_000), ("09:00:00", 302_000_000)] {
         let line = format!("Dec 08 {at} x1c kernel: Filesystems");
@@ -590,7 +608,7 @@ fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_names_a
         assert_eq!(asleep(&text), (1, Some(us)), "{at}");
     }
     // Stamps of whole seconds are up to a second off.
-    for (says, late) in [
+    for (seconds, late) in [
         ("300.000", 1),
         ("305.998", 1),
         ("305.999", 0),
@@ -598,19 +616,19 @@ fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_names_a
     ] {
         let last = "Dec 08 09:00:00 x1c kernel: Restarting";
         let named = format!(
-            "Dec 08 09:00:00 x1c kernel: PM: Timekeeping suspended for {says} seconds\n{last}"
+            "Dec 08 09:00:00 x1c kernel: PM: Timekeeping suspended for {seconds} seconds\n{last}"
         );
-        let us = says.replace('.', "").parse::<Us>().unwrap() * 1000;
+        let us = seconds.replace('.', "").parse::<Us>().unwrap() * 1000;
         assert_eq!(
             asleep(&JOURNAL.replace(last, &named)),
             (late, Some(us)),
-            "{says}"
+            "{seconds}"
         );
     }
 }
 
 #[test]
-fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there() {
+fn an_open_calls_start_is_given_relative_to_the_first_line() {
     const CALLING: &str = "usb 1-1: calling usb_dev_suspend+0x0/0x20 @ 101, parent: usb1";
     const ENTRY: &str = "[ 5000.000000] PM: suspend entry (deep)\n";
     let what = |text: &str| {
@@ -620,7 +638,7 @@ fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there()
         let shown = machine.shown();
         (failed[0].what.clone(), shown.start_us, shown.suspend_us)
     };
-    let says = |time: &str, after: &str| {
+    let message = |time: &str, after: &str| {
         format!(
             "1-1: usb_dev_suspend (suspend devices), called {time} after the start of the cycle; \
              {after}"
@@ -628,12 +646,12 @@ fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there()
     };
     for (at, time) in [("5000.050000", "50 ms"), ("5000.001000", "1 ms")] {
         let found = what(&format!("{ENTRY}[ {at}] {CALLING}\n"));
-        let expected = (says(time, "there the log ends"), 5_000_000_000, None);
+        let expected = (message(time, "there the log ends"), 5_000_000_000, None);
         assert_eq!(found, expected);
     }
     let goes_on = format!("{ENTRY}[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n");
     let expected = (
-        says("50 ms", "the log continues for 12 s"),
+        message("50 ms", "the log continues for 12 s"),
         5_000_000_000,
         None,
     );
@@ -643,22 +661,22 @@ fn a_call_that_never_returned_began_so_long_after_the_first_line_that_is_there()
         "[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n"
     ));
     let expected = (
-        says("0 ns", "the log continues for 12 s"),
+        message("0 ns", "the log continues for 12 s"),
         5_000_050_000,
         None,
     );
     assert_eq!(alone, expected);
-    // Of several the first one counts; of a cycle that failed, where it did.
+    // Of several the first one counts; in a failed cycle, the one of the failure.
     let second = "[ 5000.250000] usb 1-2: calling usb_dev_suspend+0x0/0x20 @ 102, parent: usb1";
     let machine = &analysis(&format!("[ 5000.050000] {CALLING}\n{second}\n")).machines[0];
     assert_eq!(
         machine.failed()[1].what,
-        says("200 ms", "there the log ends").replace("1-1", "1-2")
+        message("200 ms", "there the log ends").replace("1-1", "1-2")
     );
 }
 
 #[test]
-fn a_call_of_the_resume_is_no_end_of_freezing() {
+fn a_call_of_the_resume_does_not_end_freezing() {
     let resumes = |text: &str| {
         let cycle = one(text);
         (cycle.stages, cycle.calls.len())
@@ -677,8 +695,8 @@ fn a_call_of_the_resume_is_no_end_of_freezing() {
 }
 
 #[test]
-fn calls_that_never_returned_are_told_of_each_though_there_are_many() {
-    // Minutes, if each of them were compared with all others.
+fn each_of_many_calls_that_never_returned_is_reported() {
+    // It would take minutes if each of them were compared with all others.
     const MANY: usize = 50_000;
     let mut text = String::from("[  100.000000] PM: suspend entry (deep)\n");
     for number in 0..MANY {
@@ -692,7 +710,7 @@ fn calls_that_never_returned_are_told_of_each_though_there_are_many() {
 }
 
 #[test]
-fn one_call_that_took_less_than_its_lines_say_is_told_of_in_the_singular() {
+fn one_call_shorter_than_its_lines_is_reported_in_the_singular() {
     let text = SLOW.replace(
         "returned 0 after 60000 usecs",
         "returned 0 after 67000 usecs",
@@ -703,7 +721,7 @@ fn one_call_that_took_less_than_its_lines_say_is_told_of_in_the_singular() {
     assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
 }
 
-/// `[    1.000000] x` in twenty lines, as gzip, xz and zstd pack it.
+/// `[    1.000000] x` in twenty lines, compressed by gzip, xz and zstd.
 const PACKED: [&[u8]; 3] = [
     b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x8b\x56\x00\x02\x43\x3d\x03\x30\x88\x55\xa8\xe0\
       \x8a\x1e\x15\xa0\x54\x00\x00\x27\xe1\x91\xdc\x54\x01\x00\x00",
@@ -716,13 +734,13 @@ const PACKED: [&[u8]; 3] = [
 ];
 
 #[test]
-fn what_is_packed_and_cut_anywhere_is_said_to_be_cut() {
-    // Of fewer bytes it cannot be told that they are packed.
-    for (packed, telling) in PACKED.into_iter().zip([2, 6, 4]) {
+fn truncated_compressed_data_is_reported_as_truncated() {
+    // Fewer bytes do not identify the compression.
+    for (packed, least) in PACKED.into_iter().zip([2, 6, 4]) {
         assert_eq!(read(packed).unwrap().lines, 20);
         let parts = [packed, packed].concat();
         assert_eq!(read(&parts[..]).unwrap().lines, 40);
-        for bytes in (telling..packed.len()).chain(packed.len() + telling..parts.len()) {
+        for bytes in (least..packed.len()).chain(packed.len() + least..parts.len()) {
             let error = read(&parts[..bytes]).unwrap_err().to_string();
             let is_cut = error.starts_with("it is packed, and cut before its end; ");
             assert!(
@@ -731,7 +749,7 @@ fn what_is_packed_and_cut_anywhere_is_said_to_be_cut() {
             );
         }
     }
-    // A frame that is to be skipped.
+    // A skippable frame.
     for skipped in [
         &b"\x50\x2a\x4d\x18\x04\0\0"[..],
         b"\x50\x2a\x4d\x18\x04\0\0\0\x12",
@@ -752,7 +770,7 @@ impl Read for Trickle<'_> {
 }
 
 #[test]
-fn what_stands_behind_a_gzip_is_a_member_only_with_both_bytes_of_its_mark() {
+fn only_both_magic_bytes_make_another_gzip_member() {
     let gzip = PACKED[0];
     for (behind, lines) in [
         (&b"abc"[..], Some(20)),
@@ -794,7 +812,7 @@ fn a_sleep_over_the_end_of_february_is_as_long_in_any_year() {
         assert_eq!(found.left_out.clock_jumps, 0, "{before}");
         assert_eq!(found.cycles[0].asleep_us, Some(304_998_000), "{before}");
     }
-    // That the year has a 29 February a file before may have told.
+    // An earlier file may have shown that the year has a 29 February.
     let folder = tempfile::tempdir().unwrap();
     let text = over("Feb 29", "Mar 01");
     let (first, second) = text.split_at(text.find("Mar").unwrap());
@@ -806,15 +824,15 @@ fn a_sleep_over_the_end_of_february_is_as_long_in_any_year() {
 }
 
 #[test]
-fn a_sleep_over_new_year_is_as_long_as_any() {
+fn a_sleep_over_new_year_has_its_length() {
     let found = log(&JOURNAL
         .replace("Dec 08 08:54:55", "Dec 31 23:54:55")
         .replace("Dec 08 09:00:00", "Jan  1 00:00:00"));
     assert_eq!(found.left_out.clock_jumps, 0);
     assert_eq!(found.left_out.late_stamps, 1);
     assert_eq!(found.cycles[0].asleep_us, Some(304_998_000));
-    // By both clocks of each line: from the last line but one to the last, the kernel's goes on for
-    // 0.518 s, the other for 305 s.
+    // By both clocks of each line: from the last line but one to the last, the kernel's advances by
+    // 0.518 s, the other by 305 s.
     let both: String = TOOK
         .lines()
         .map(|line| {
@@ -830,7 +848,7 @@ fn a_sleep_over_new_year_is_as_long_as_any() {
 }
 
 #[test]
-fn a_log_of_hibernations_alone_is_refused_by_that_name() {
+fn a_log_of_only_hibernations_is_refused_by_that_name() {
     const FREEZES: &str = "[   10.010000] Freezing user space processes\n\
         [   10.020000] Freezing user space processes completed (elapsed 0.010 seconds)\n\
         [   10.400000] PM: freeze of devices complete after 300.000 msecs\n";
@@ -859,8 +877,8 @@ fn a_log_of_hibernations_alone_is_refused_by_that_name() {
 }
 
 #[test]
-fn a_hibernation_with_its_boots_in_it_is_counted_once() {
-    // A serial console: the kernel that boots reads the image, and the one of the image goes on.
+fn a_hibernation_that_spans_boots_is_counted_once() {
+    // A serial console: the booting kernel reads the image, and the image's kernel continues.
     const ENTRY: &str = "[  100.000000] PM: hibernation: hibernation entry\n\
         [  100.100000] Freezing user space processes\n\
         [  102.000000] PM: hibernation: Creating image:\n";
@@ -878,7 +896,7 @@ fn a_hibernation_with_its_boots_in_it_is_counted_once() {
         (format!("{ENTRY}{BOOT}{EXIT}"), 1),
         (format!("{ENTRY}{BOOT}{READS}{EXIT}"), 1),
         (format!("{ENTRY}{BOOT}{READS}{QUIESCES}{EXIT}"), 1),
-        // The log begins within it.
+        // The log starts within it.
         (format!("{BOOT}{READS}{QUIESCES}{EXIT}"), 1),
         (format!("{BOOT}{READS}{EXIT}"), 1),
         (format!("{ENTRY}{BOOT}{EXIT}{EXIT}"), 2),
@@ -894,7 +912,7 @@ fn a_hibernation_with_its_boots_in_it_is_counted_once() {
 }
 
 #[test]
-fn zeros_of_a_serial_logger_stand_in_no_meters_way() {
+fn zeros_of_a_serial_logger_do_not_disturb_a_meter_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("meter.csv");
     let rows: String = (0..30).map(|second| format!("{second},130\n")).collect();
@@ -906,9 +924,9 @@ fn zeros_of_a_serial_logger_stand_in_no_meters_way() {
     let expected = open(&whole).unwrap();
     assert_eq!(open(&format!("\0{whole}")).unwrap(), expected);
     assert_eq!(open(&whole.replace("\n9,", "\n\x009,")).unwrap(), expected);
-    // A file of a few lines may end as DOS ends one.
+    // A file of a few lines may have DOS line ends.
     let short = "time_s,power_w\n0,1\n1,2\n";
     assert_eq!(open(&format!("{short}\0")).unwrap(), open(short).unwrap());
     let error = open(&"\0".repeat(100)).unwrap_err().to_string();
-    assert!(error.ends_with("it is no text"), "{error}");
+    assert!(error.ends_with("it is not text"), "{error}");
 }

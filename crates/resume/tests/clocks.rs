@@ -1,5 +1,5 @@
-//! What clocks do: they stand still in sleep or go on, step back and return, and a wall clock beside
-//! them is set.
+//! Clocks that stand still in sleep or continue, step back and return, and a wall clock beside them
+//! that is set.
 
 mod reading;
 
@@ -10,7 +10,7 @@ use reveille_resume::times::{self, Times};
 
 use reading::{log, one};
 
-/// A cycle whose kernel does not say how long it slept, in ms since its beginning.
+/// A cycle whose kernel does not state the time asleep, in ms since its start.
 const DEEP: [(i64, &str); 18] = [
     (0, "PM: suspend entry (deep)"),
     (10, "Filesystems sync: 0.010 seconds"),
@@ -70,7 +70,7 @@ fn line(ms: i64, words: &str) -> String {
     format!("[{:12.6}] {words}\n", ms as f64 / 1e3)
 }
 
-/// A syslog: the kernel's stamps, and how far the wall clock is ahead of them by then.
+/// A syslog: the kernel's stamps, and the wall clock's lead at those times.
 struct Syslog {
     text: String,
     ahead_s: i64,
@@ -90,8 +90,8 @@ impl Syslog {
         self.text += &line(ms, words);
     }
 
-    /// A cycle that begins here and sleeps so long. What is said between the freezing and the thawing is
-    /// written after the sleep.
+    /// A cycle that starts here and sleeps this long. Messages between the freezing and the thawing
+    /// are written after the sleep.
     fn cycle(&mut self, at: i64, asleep_s: i64, besides: &[(i64, &str)]) {
         let mut lines: Vec<_> = DEEP.iter().chain(besides).collect();
         lines.sort_by_key(|line| line.0);
@@ -101,7 +101,7 @@ impl Syslog {
         }
     }
 
-    /// Seconds asleep of each cycle, as they are found.
+    /// Seconds asleep of each cycle, as read.
     fn asleep(&self) -> Vec<Option<i64>> {
         let cycles = log(&self.text).cycles;
         let seconds = |us: Us| (us + 500_000) / 1_000_000;
@@ -112,7 +112,7 @@ impl Syslog {
     }
 }
 
-/// The stamps are of whole seconds.
+/// The stamps are whole seconds.
 fn is_about(found: &[Option<i64>], expected: &[i64]) {
     let fit = |(found, expected): (&Option<i64>, &i64)| {
         found.is_some_and(|one| (one - expected).abs() <= 1)
@@ -122,7 +122,7 @@ fn is_about(found: &[Option<i64>], expected: &[i64]) {
 }
 
 #[test]
-fn a_sleep_by_the_wall_clock_is_of_its_own_boot() {
+fn a_sleep_by_the_wall_clock_belongs_to_its_own_boot() {
     for banner in ["Linux version 6.1.0 (a@b) #1 SMP", "usb 1-1: new device"] {
         let mut log = Syslog::ahead(36_000);
         log.line(90_000, "usb 1-1: new device");
@@ -138,11 +138,11 @@ fn a_sleep_by_the_wall_clock_is_of_its_own_boot() {
 }
 
 #[test]
-fn a_sleep_by_the_wall_clock_has_no_other_sleep_in_it() {
+fn a_sleep_by_the_wall_clock_contains_no_other_sleep() {
     let refused = (15, "sd 0:0:0:0: PM: failed to suspend async: error -16");
-    let told = (240, "PM: Timekeeping suspended for 45.000 seconds");
+    let stated = (240, "PM: Timekeeping suspended for 45.000 seconds");
     let late = (1157, "usb 1-3: PM: failed to resume async: error -19");
-    for (besides, first) in [(told, Some(45)), (late, Some(45)), (refused, None)] {
+    for (besides, first) in [(stated, Some(45)), (late, Some(45)), (refused, None)] {
         let mut log = Syslog::ahead(36_000);
         log.line(90_000, "usb 1-1: new device");
         log.cycle(100_000, 45, &[besides]);
@@ -155,7 +155,7 @@ fn a_sleep_by_the_wall_clock_has_no_other_sleep_in_it() {
             is_about(&found[..1], &[first]);
         }
     }
-    // A cycle that has no end, and one right behind another.
+    // A cycle without an end, and one directly after another.
     let mut log = Syslog::ahead(36_000);
     log.cycle(100_000, 45, &[]);
     let end = log.text.lines().last().unwrap().len() + 1;
@@ -174,8 +174,8 @@ fn the_last_line_of_a_cycle_has_both_clocks() {
 }
 
 #[test]
-fn a_wall_clock_that_was_set_long_before_tells_no_sleep() {
-    // As machines do whose clock has no battery, some time after they boot.
+fn a_wall_clock_set_long_before_gives_no_sleep() {
+    // Like machines whose clock has no battery, some time after boot.
     let mut log = Syslog::ahead(0);
     log.line(10_000, "usb 1-1: new device");
     log.ahead_s = 36_000;
@@ -202,7 +202,7 @@ fn stepped(back: i64, took: i64) -> Cycle {
 }
 
 #[test]
-fn a_wait_after_a_stamp_that_stepped_back_is_none_that_returns() {
+fn a_wait_after_a_backward_step_is_no_return_to_the_former_clock() {
     for (back, took) in [
         (1000, 3000),
         (1000, 900),
@@ -231,8 +231,8 @@ fn a_wait_after_a_stamp_that_stepped_back_is_none_that_returns() {
 }
 
 #[test]
-fn a_few_lines_of_another_cpus_clock_leave_the_others_where_they_are() {
-    // What the next line says of the time does not decide it.
+fn a_few_lines_of_another_cpus_clock_do_not_move_the_others() {
+    // A duration in the next line does not decide it.
     for next in [
         "usb 1-1: link",
         "PM: resume of devices complete after 75.000 msecs",
@@ -311,7 +311,7 @@ fn several_sleeps_within_one_have_the_same_clock() {
             assert_eq!(of(&cycle).resume_us, Some(1_350_000));
         }
     }
-    // A clock that goes on: what is left are the times awake.
+    // A clock that continues: what remains is the time awake.
     let cycle = idle(&[
         (3000, "Timekeeping suspended for 2.700 seconds"),
         (6500, "Timekeeping suspended for 3.400 seconds"),
@@ -322,15 +322,15 @@ fn several_sleeps_within_one_have_the_same_clock() {
 }
 
 #[test]
-fn a_sleep_that_a_device_tells_in_its_resume_is_no_firmware() {
-    // ARM: the time asleep is the RTC's, which is a device.
+fn a_sleep_reported_by_a_device_in_its_resume_is_no_firmware_time() {
+    // ARM: the time asleep is from the RTC, which is a device.
     for at in [1000, 252, 255] {
-        let told = (at, "PM: Timekeeping suspended for 18.212 seconds");
+        let stated = (at, "PM: Timekeeping suspended for 18.212 seconds");
         let mut lines: Vec<_> = DEEP
             .iter()
             .filter(|line| !line.1.contains("ACPI"))
             .collect();
-        lines.push(&told);
+        lines.push(&stated);
         lines.sort_by_key(|line| line.0);
         let lines = lines.iter().map(|(ms, words)| match ms {
             0..250 => line(100_000 + ms, words),
@@ -345,8 +345,8 @@ fn a_sleep_that_a_device_tells_in_its_resume_is_no_firmware() {
     }
 }
 
-/// Where the analysis lays cycles beside a meter: each one's begin, sleep, wake-up and end in ms from
-/// the first one's begin.
+/// The places of cycles beside a meter: each one's start, sleep, wake-up and end in ms from the
+/// first one's start.
 fn placed(text: &str) -> Vec<[Us; 4]> {
     let samples = (0..600).map(|second| format!("{second},{}\n", 130 - second % 2));
     let meter = format!("time_s,watts\n{}", samples.collect::<String>());
@@ -371,12 +371,12 @@ fn placed(text: &str) -> Vec<[Us; 4]> {
 }
 
 #[test]
-fn a_meters_cycles_lie_where_they_were_whatever_the_logs_clock_does() {
-    // 30 s asleep every 50 s, as it was.
+fn a_meters_cycles_keep_their_places_whatever_the_logs_clock_does() {
+    // 30 s asleep every 50 s, unchanged.
     let expected: Vec<[Us; 4]> = (0..3)
         .map(|at| [0, 233, 30_253, 31_188].map(|ms| ms + at * 50_000))
         .collect();
-    let text = |stands_still: bool, told: bool, marked: bool| -> String {
+    let text = |stands_still: bool, stated: bool, marked: bool| -> String {
         let mut text = String::new();
         for cycle in 0..3 {
             let slept = if stands_still { 30_000 * cycle } else { 0 };
@@ -404,7 +404,7 @@ fn a_meters_cycles_lie_where_they_were_whatever_the_logs_clock_does() {
                         if marked {
                             text += &line(down, "PM: suspend-to-idle");
                         }
-                        if told {
+                        if stated {
                             text +=
                                 &line(down + before, "Timekeeping suspended for 30.000 seconds");
                         }
@@ -418,12 +418,13 @@ fn a_meters_cycles_lie_where_they_were_whatever_the_logs_clock_does() {
         }
         text
     };
-    // Told by the kernel, the clock going on or not; not told, and the clock goes on.
-    for (stands_still, told) in [(true, true), (false, true), (false, false)] {
+    // Stated by the kernel, with a clock that continues or not; not stated, with a clock that
+    // continues.
+    for (stands_still, stated) in [(true, true), (false, true), (false, false)] {
         assert_eq!(
-            placed(&text(stands_still, told, true)),
+            placed(&text(stands_still, stated, true)),
             expected,
-            "{stands_still}, {told}"
+            "{stands_still}, {stated}"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! Logs whose stamps are of whole seconds (`dmesg -T`, a syslog without the kernel's stamps).
+//! Logs with stamps of whole seconds (`dmesg -T`, a syslog without the kernel's stamps).
 
 use reveille_resume::Result;
 use reveille_resume::analysis::{
@@ -72,7 +72,7 @@ fn only(text: &str) -> CycleResult {
     machine.cycles.remove(0)
 }
 
-/// What does not overlap, goes back or exceed the whole.
+/// Stages that do not overlap, go back or exceed the whole.
 fn is_consistent(cycle: &CycleResult) {
     for pair in cycle.stages.windows(2) {
         assert!(pair[0].start_us <= pair[1].start_us, "{pair:?}");
@@ -93,7 +93,7 @@ fn is_consistent(cycle: &CycleResult) {
 
 #[test]
 fn no_length_below_two_seconds_comes_from_stamps_of_whole_seconds() {
-    // All in one second, and with a turn of the second at every tenth.
+    // All in one second, and with a new second at every tenth.
     for tenth in 0..10 {
         let found = only(&in_seconds(LOG, f64::from(tenth) / 10.0));
         let lengths = (found.suspend_us, found.platform_us, found.resume_us);
@@ -110,7 +110,7 @@ fn no_length_below_two_seconds_comes_from_stamps_of_whole_seconds() {
 }
 
 #[test]
-fn a_stage_takes_what_the_kernel_states_and_is_unknown_where_it_states_nothing() {
+fn a_stage_takes_the_time_that_the_kernel_states_and_is_otherwise_unknown() {
     use StageKind::{
         Complete, CpusOff, CpusOn, Freeze, Platform, Resume, ResumeEarly, ResumeNoirq, Suspend,
         SuspendLate, SuspendNoirq, Thaw,
@@ -142,7 +142,7 @@ fn a_stage_takes_what_the_kernel_states_and_is_unknown_where_it_states_nothing()
 }
 
 #[test]
-fn a_call_takes_what_the_kernel_states_and_is_in_the_stage_whose_line_comes_next() {
+fn a_call_takes_the_time_that_the_kernel_states_and_is_in_the_stage_of_the_next_line() {
     let calls = |text: &str| -> Vec<(String, StageKind)> {
         let calls = only(text).calls.into_iter();
         let one = |one: reveille_resume::analysis::CallResult| {
@@ -154,7 +154,7 @@ fn a_call_takes_what_the_kernel_states_and_is_in_the_stage_whose_line_comes_next
         calls.map(one).collect()
     };
     let mut fine = calls(LOG);
-    // Nothing but its time tells that this one was before the suspend.
+    // Only its duration shows that this one was before the suspend.
     fine.retain(|(function, _)| function != "usb_dev_prepare");
     for tenth in 0..10 {
         let text = in_seconds(LOG, f64::from(tenth) / 10.0);
@@ -198,7 +198,7 @@ fn a_long_resume_keeps_its_length_and_its_path() {
     }
 }
 
-/// Its fine figures end with this line.
+/// Its precise figures end with this line.
 fn until(line: &str) -> String {
     let end = LOG.find(line).unwrap();
     let end = end + LOG[end..].find('\n').unwrap() + 1;
@@ -206,7 +206,7 @@ fn until(line: &str) -> String {
 }
 
 #[test]
-fn a_resume_that_is_too_short_for_the_stamps_is_in_the_log_all_the_same() {
+fn a_resume_too_short_for_the_stamps_is_still_in_the_log() {
     let machine = analysed(&in_seconds(LOG, 0.0)).machines.remove(0);
     assert_eq!(
         machine.notes,
@@ -223,7 +223,7 @@ fn a_resume_that_is_too_short_for_the_stamps_is_in_the_log_all_the_same() {
 }
 
 #[test]
-fn coarse_stamps_are_of_their_cycle_and_not_of_the_log() {
+fn coarse_stamps_concern_their_cycle_and_not_the_log() {
     let both = format!("{}{LOG}", in_seconds(&until("CPU1 is up"), 0.0));
     let machine = analysed(&both).machines.remove(0);
     let steps = machine.cycles.iter().map(|cycle| cycle.resolution_us);
@@ -236,7 +236,7 @@ fn coarse_stamps_are_of_their_cycle_and_not_of_the_log() {
 }
 
 #[test]
-fn a_resume_that_the_log_cuts_has_a_path_to_its_end_and_no_savings() {
+fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
     let cut = until("usb_dev_resume+0x0/0x20 returned");
     let machine = analysed(&cut).machines.remove(0);
     let cycle = machine.shown();
@@ -252,7 +252,7 @@ fn a_resume_that_the_log_cuts_has_a_path_to_its_end_and_no_savings() {
     assert!(machine.removals.is_empty() && !machine.suspend_removals.is_empty());
     let has_slack = |half| cycle.calls_of(half).any(|(_, one)| one.slack_us.is_some());
     assert!(has_slack(Half::Suspend) && !has_slack(Half::Resume));
-    // A whole one has both.
+    // A complete one has both.
     let whole = analysed(LOG).machines.remove(0);
     assert_eq!(no_length(whole.shown(), Half::Resume), None);
     assert!(!whole.removals.is_empty());

@@ -1,4 +1,4 @@
-//! The graph, its critical path and its what-ifs against the generator's truth.
+//! The graph, its critical path and its what-ifs compared with the generator's simulation.
 
 #[path = "generator/mod.rs"]
 mod generator;
@@ -30,12 +30,12 @@ fn machines() -> impl Iterator<Item = (u64, Machine)> {
         .map(|(seed, size)| {
             (
                 seed,
-                Machine::draw(seed * 3 + *size.start() as u64, &Draw::told(size)),
+                Machine::draw(seed * 3 + *size.start() as u64, &Draw::fully_logged(size)),
             )
         })
 }
 
-/// Every stage and every call of the replay is where the kernel had it in its own run.
+/// Every stage and every call of the replay is at the simulated kernel's time.
 fn assert_replays(seed: u64, before: &Truth, graph: &Graph, changes: &[Change], after: &Truth) {
     let replayed = replay(graph, changes).unwrap();
     let context = format!("seed {seed}, {changes:?}");
@@ -105,7 +105,7 @@ fn assert_what_ifs(seed: u64, machine: &Machine, (truth, cycle): (Truth, Cycle))
             2 => {
                 let us = rng.i64(0..60_000);
                 for &device in &devices {
-                    // From the machine as measured: a set time is no measure of what is longest.
+                    // By the measured machine: a set time does not determine the longest call.
                     let set = machine.clone().set_longest(device, us);
                     for (one, (new, old)) in set.devices[device]
                         .work
@@ -155,9 +155,9 @@ fn what_ifs_equal_the_kernels_own_run_to_the_microsecond() {
     }
 }
 
-/// One in three devices gets a supplier, where both have a callback in every stage: what a device
-/// without one does is not told. On kernels from 6.16 on, which hand over a device when its parent is
-/// done or when the process that suspends comes by it, the latter would not be told, either.
+/// One in three devices gets a supplier, if both have a callback in every stage: no log shows the
+/// order of a device without one. Nor, on kernels from 6.16 on, which pass on a device when its
+/// parent is done or when the suspending process reaches it, would it show the latter.
 fn supplied(seed: u64, mut machine: Machine) -> Machine {
     machine.kernel = Kernel::AtOnce;
     let rng = &mut fastrand::Rng::with_seed(seed);
@@ -172,7 +172,7 @@ fn supplied(seed: u64, mut machine: Machine) -> Machine {
     machine
 }
 
-/// As sysfs has them.
+/// As in sysfs.
 fn devices(machine: &Machine) -> Vec<Device> {
     let of = |one: &generator::machine::Device| Device {
         name: one.name.as_str().into(),
@@ -184,12 +184,12 @@ fn devices(machine: &Machine) -> Vec<Device> {
 }
 
 #[test]
-fn suppliers_that_a_capture_kept_are_waited_for_to_the_microsecond() {
-    let (mut suppliers, mut not_told) = (0, 0);
+fn suppliers_in_a_capture_are_waited_for_to_the_microsecond() {
+    let (mut suppliers, mut unexplained_before) = (0, 0);
     for (seed, machine) in machines() {
         let machine = supplied(seed, machine);
         let (truth, mut cycle) = made(&machine);
-        let untold = |cycle: &Cycle| {
+        let unexplained = |cycle: &Cycle| {
             let graph = Graph::of(cycle);
             graph
                 .steps
@@ -197,15 +197,18 @@ fn suppliers_that_a_capture_kept_are_waited_for_to_the_microsecond() {
                 .filter(|step| step.waits_unexplained())
                 .count()
         };
-        not_told += untold(&cycle);
+        unexplained_before += unexplained(&cycle);
         cycle.devices = devices(&machine).into();
-        assert_eq!(untold(&cycle), 0, "seed {seed}");
+        assert_eq!(unexplained(&cycle), 0, "seed {seed}");
         let all = machine.devices.iter();
         suppliers += all.filter(|one| one.supplier.is_some()).count();
         assert_what_ifs(seed, &machine, (truth, cycle));
     }
-    // So the log alone does not tell them.
-    assert!(suppliers > 100 && not_told > 100, "{suppliers}, {not_told}");
+    // The log alone lacks them.
+    assert!(
+        suppliers > 100 && unexplained_before > 100,
+        "{suppliers}, {unexplained_before}"
+    );
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn the_path_names_a_supplier() {
     assert!(found);
 }
 
-/// The machine with a call that takes longer by so much.
+/// The machine with a call that takes this much longer.
 fn with_longer(machine: &Machine, call: &generator::kernel::TrueCall, by: Us) -> Machine {
     let mut machine = machine.clone();
     let stage = STAGES.iter().position(|&one| one == call.stage).unwrap();
@@ -240,7 +243,7 @@ fn total(machine: &Machine, half: Half) -> Us {
     }
 }
 
-/// Links follow each other without a gap, and reach from the beginning to the end.
+/// Links follow each other without a gap, and cover the whole time.
 fn assert_whole(links: &[Link], start: Us, total: Us) {
     let mut at = start;
     for link in links {
@@ -250,9 +253,9 @@ fn assert_whole(links: &[Link], start: Us, total: Us) {
     assert_eq!(at, start + total);
 }
 
-/// What the kernel's own run says of the path: a microsecond less in any of its calls is one less in
-/// all. Of any call: as much longer as its slack makes no difference, a microsecond more makes one.
-/// Gives whether there was one path only.
+/// The simulated kernel's criterion for the path: a microsecond less in any of its calls is one
+/// less in the total. And for any call: longer by its slack makes no difference, a microsecond more
+/// makes one. Returns whether there was only one path.
 fn assert_path(seed: u64, machine: &Machine, half: Half, few: usize) -> bool {
     let (truth, cycle) = made(machine);
     let graph = Graph::of_half(&cycle, &[], half);
@@ -303,7 +306,7 @@ fn assert_path(seed: u64, machine: &Machine, half: Half, few: usize) -> bool {
 }
 
 #[test]
-fn the_path_and_the_slack_are_the_kernels_own() {
+fn path_and_slack_are_the_kernels_own() {
     let mut alone = 0;
     for (seed, machine) in machines() {
         let few = if machine.devices.len() > 1000 { 2 } else { 8 };
@@ -313,9 +316,9 @@ fn the_path_and_the_slack_are_the_kernels_own() {
 }
 
 #[test]
-fn a_suspend_has_its_path_too() {
+fn a_suspend_has_a_path() {
     for seed in 0..40 {
-        let mut machine = Machine::draw(seed, &Draw::told(1..=60));
+        let mut machine = Machine::draw(seed, &Draw::fully_logged(1..=60));
         // In a suspend, parents wait for their children's children through devices without a
         // callback, which no log shows: here all have one.
         for device in &mut machine.devices {
@@ -328,7 +331,7 @@ fn a_suspend_has_its_path_too() {
     }
 }
 
-/// Why each call of the path waited is the kernel's reason.
+/// The reason for the wait of each call on the path is the kernel's.
 #[test]
 fn the_paths_reasons_are_true() {
     let mut seen = [0; 3];
@@ -367,10 +370,10 @@ fn the_paths_reasons_are_true() {
     assert!(seen.iter().all(|&seen| seen > 100), "{seen:?}");
 }
 
-/// A kernel's log has no calls of `prepare` and `complete`, which run in the process that suspends:
-/// it is told from the devices that never ran anywhere else.
+/// A kernel's log has no calls of `prepare` and `complete`, which run in the suspending process:
+/// the devices that never ran elsewhere identify it.
 #[test]
-fn the_process_that_suspends_is_told_from_what_it_runs() {
+fn the_suspending_process_differs_from_its_workers() {
     for (seed, machine) in machines().filter(|(_, machine)| machine.devices.len() >= 5) {
         let (_, mut cycle) = made(&machine);
         let serial = [StageKind::Prepare, StageKind::Complete];
@@ -386,9 +389,9 @@ fn the_process_that_suspends_is_told_from_what_it_runs() {
 }
 
 #[test]
-fn more_cpus_take_the_mean_of_those_that_are_there() {
+fn added_cpus_take_the_mean_time_of_the_existing_ones() {
     for seed in 0..20 {
-        let mut machine = Machine::draw(seed, &Draw::told(1..=30));
+        let mut machine = Machine::draw(seed, &Draw::fully_logged(1..=30));
         let cpu = generator::machine::Cpu {
             before: 40,
             off: 900,
@@ -410,7 +413,7 @@ fn more_cpus_take_the_mean_of_those_that_are_there() {
 }
 
 #[test]
-fn the_best_removals_are_those_of_all_replays() {
+fn the_best_removals_are_the_best_of_all_replays() {
     for (seed, machine) in machines().filter(|(_, machine)| machine.devices.len() <= 60) {
         let (truth, cycle) = made(&machine);
         let graph = Graph::of(&cycle);
@@ -443,9 +446,9 @@ fn the_best_removals_are_those_of_all_replays() {
     }
 }
 
-/// Each step is the best one of what is left, and the last total that of all of them together.
+/// Each step is the best of the remaining ones, and the last total is that of all of them together.
 #[test]
-fn steps_take_the_best_device_again_and_again() {
+fn steps_remove_the_best_remaining_device_repeatedly() {
     for (seed, machine) in machines().filter(|(_, machine)| machine.devices.len() <= 60) {
         let (_, cycle) = made(&machine);
         let graph = Graph::of(&cycle);
@@ -472,13 +475,13 @@ fn steps_take_the_best_device_again_and_again() {
     }
 }
 
-/// Where the log does not tell all, paths still reach from beginning to end, nothing changes without
-/// a change, and most removals are near the truth: `what_if` says how near.
+/// If the log is incomplete, paths still cover the whole time, nothing changes without a change,
+/// and most removals are near the true saving: `what_if` defines how near.
 #[test]
-fn what_a_log_does_not_tell_costs_accuracy_but_not_sense() {
-    let draw = |told, threads, kernel| Draw {
+fn missing_information_costs_accuracy_but_not_plausibility() {
+    let draw = |fully_logged, threads, kernel| Draw {
         devices: 20..=150,
-        told,
+        fully_logged,
         threads,
         kernel: Some(kernel),
     };

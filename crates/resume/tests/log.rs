@@ -1,21 +1,21 @@
-//! What the log reader gives against what the generator knows, and against real logs.
+//! The log reader compared with the generator, and on real logs.
 
 #[path = "generator/mod.rs"]
 mod generator;
 
 use generator::kernel::{Threads, Truth, run};
 use generator::machine::{Draw, Machine};
-use generator::text::{self, Form, PREFIXES, Prefix, Text, told};
+use generator::text::{self, Form, PREFIXES, Prefix, Text, logged};
 use proptest::prelude::*;
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::log::{LeftOut, Log, read};
 
-/// 21 November of a leap year, the generator's day for wall clocks, at midnight: what it adds to the
-/// kernel's clock there. Day 951 782 400 s + 266 days is 21 November 2000.
+/// 21 November of a leap year, the generator's day for wall clocks, at midnight: its offset from
+/// the kernel's clock. Day 951 782 400 s + 266 days is 21 November 2000.
 const MIDNIGHT_US: Us = 974_764_800_000_000;
 
 fn machine_and_cycles(seed: u64, devices: usize, cycles: usize) -> (Machine, Vec<Truth>) {
-    let machine = Machine::draw(seed, &Draw::told(1..=devices));
+    let machine = Machine::draw(seed, &Draw::fully_logged(1..=devices));
     let mut threads = Threads::default();
     let mut now = 1_000_000;
     let truths = (0..cycles).map(|_| {
@@ -33,15 +33,15 @@ fn written(text: Text, machine: &Machine, cycles: &[Truth]) -> Vec<u8> {
     out
 }
 
-/// What the log is to give, on a clock that is `shift` ahead.
+/// The expected reading of the log, on a clock that is `shift` ahead.
 fn expected(text: Text, machine: &Machine, truth: &Truth, number: usize, shift: Us) -> Cycle {
-    let mut cycle = told(text, machine, truth, number);
+    let mut cycle = logged(text, machine, truth, number);
     // `suspend_enter[3]`: memory.
     cycle.sleep = Some("deep".to_owned());
-    // Nothing in these kernels' logs tells when preparing began.
-    let tells_prepare = text.form != Form::Old;
+    // These kernels' logs do not have the start of preparing.
+    let has_prepare = text.form != Form::Old;
     let stages = &mut cycle.stages;
-    stages.retain(|stage| tells_prepare || stage.kind != StageKind::Prepare);
+    stages.retain(|stage| has_prepare || stage.kind != StageKind::Prepare);
     for stage in &mut cycle.stages {
         stage.start += shift;
         stage.end += shift;
@@ -57,8 +57,8 @@ fn expected(text: Text, machine: &Machine, truth: &Truth, number: usize, shift: 
     cycle
 }
 
-/// Calls that begin at one instant are in no order; and of the freezing these kernels give the time
-/// in whole milliseconds.
+/// Calls with equal starts are in no order; and these kernels give the freezing time in whole
+/// milliseconds.
 fn in_one_order(mut cycle: Cycle, form: Form) -> Cycle {
     let key = |call: &reveille_resume::cycle::Call| (call.start, call.end, call.device.clone());
     cycle.calls.sort_by_key(key);
@@ -73,7 +73,7 @@ fn in_one_order(mut cycle: Cycle, form: Form) -> Cycle {
 }
 
 #[test]
-fn every_stage_cpu_and_call_is_right_to_the_microsecond_in_every_form_and_prefix() {
+fn every_stage_cpu_and_call_is_right_to_the_microsecond_in_every_format_and_prefix() {
     for seed in 0..5 {
         let devices = if seed == 0 { 200 } else { 60 };
         let (machine, truths) = machine_and_cycles(seed, devices, 3);
@@ -110,7 +110,7 @@ fn every_stage_cpu_and_call_is_right_to_the_microsecond_in_every_form_and_prefix
     }
 }
 
-/// Part by part, for a difference of two whole cycles is not to be read.
+/// Part by part, because a difference of two whole cycles is unreadable.
 fn same(found: Cycle, expected: Cycle, what: &str) {
     assert_eq!(found.stages, expected.stages, "{what}");
     assert_eq!(found.cpus, expected.cpus, "{what}");
@@ -122,7 +122,7 @@ fn same(found: Cycle, expected: Cycle, what: &str) {
 }
 
 #[test]
-fn stamps_of_whole_seconds_leave_what_the_kernel_says() {
+fn stamps_of_whole_seconds_leave_the_kernels_figures() {
     let (machine, truths) = machine_and_cycles(3, 60, 2);
     let text = Text {
         form: Form::Offset,
@@ -134,21 +134,21 @@ fn stamps_of_whole_seconds_leave_what_the_kernel_says() {
     assert_eq!(log.cycles.len(), 2);
     for (cycle, truth) in log.cycles.iter().zip(&truths) {
         let mut found: Vec<_> = cycle.calls.iter().map(|call| call.says_us).collect();
-        let told = told(text, &machine, truth, 1);
-        let mut expected: Vec<_> = told.calls.iter().map(|call| call.says_us).collect();
+        let logged = logged(text, &machine, truth, 1);
+        let mut expected: Vec<_> = logged.calls.iter().map(|call| call.says_us).collect();
         found.sort();
         expected.sort();
         assert_eq!(found, expected);
-        let says = |cycle: &Cycle| -> Vec<_> {
+        let stated = |cycle: &Cycle| -> Vec<_> {
             let stages = cycle.stages.iter().filter(|stage| stage.says_us.is_some());
             stages.map(|stage| (stage.kind, stage.says_us)).collect()
         };
-        assert_eq!(says(cycle), says(&told));
+        assert_eq!(stated(cycle), stated(&logged));
     }
 }
 
 #[test]
-fn dmesg_and_trace_of_the_same_cycles_give_each_once_with_what_both_know() {
+fn dmesg_and_trace_of_the_same_cycles_give_each_once_with_the_facts_of_both() {
     for seed in 20..26 {
         let (machine, truths) = machine_and_cycles(seed, 60, 2);
         let text = |form| Text {
@@ -163,17 +163,17 @@ fn dmesg_and_trace_of_the_same_cycles_give_each_once_with_what_both_know() {
         for (cycle, truth) in log.cycles.iter().zip(&truths) {
             assert_eq!(cycle.calls.len(), truth.calls.len(), "the trace's calls");
             assert_eq!(cycle.asleep_us, Some(truth.asleep_us), "dmesg's word");
-            let printed = told(text(Form::Plain), &machine, truth, 1);
+            let printed = logged(text(Form::Plain), &machine, truth, 1);
             let with_function = cycle.calls.iter().filter(|call| call.function.is_some());
             assert_eq!(with_function.count(), printed.calls.len());
         }
     }
 }
 
-/// With half of the lines of calls lost at random, what is left is right: no call that was not, none
+/// With half of the lines of calls removed at random, the rest is right: no invented call, none
 /// with another stage, and what is missing is counted.
 #[test]
-fn of_half_the_pairs_nothing_is_made_up() {
+fn incomplete_pairs_yield_nothing_invented() {
     for seed in 30..36 {
         let (machine, truths) = machine_and_cycles(seed, 60, 2);
         let text = Text {
@@ -203,15 +203,15 @@ fn of_half_the_pairs_nothing_is_made_up() {
         assert_eq!(log.left_out.calls_without_end, (starts - both) as u64);
         assert_eq!(log.left_out.returns_without_call, (ends - both) as u64);
         for (cycle, truth) in log.cycles.iter().zip(&truths) {
-            let told = told(text, &machine, truth, cycle.number);
+            let logged = logged(text, &machine, truth, cycle.number);
             for call in &cycle.calls {
-                let real = told
+                let real = logged
                     .calls
                     .iter()
                     .find(|real| real.device == call.device && real.function == call.function);
                 let real = real.unwrap_or_else(|| panic!("{call:?}"));
                 assert_eq!(call.stage, real.stage);
-                assert_eq!(call.start, real.start, "says is exact in this form");
+                assert_eq!(call.start, real.start, "says_us is exact in this form");
                 assert!(call.end.is_none() || call.end == real.end);
             }
         }
@@ -230,9 +230,9 @@ fn small_log(form: Form) -> (Vec<u8>, Vec<Cycle>) {
     (bytes, cycles)
 }
 
-/// Cut at any byte the cycles before the cut are whole, and nothing after it is made up.
+/// Cut at any byte, the cycles before the cut are complete, and nothing after it is invented.
 #[test]
-fn a_log_cut_anywhere_gives_the_whole_cycles_before_the_cut() {
+fn a_log_cut_anywhere_gives_the_complete_cycles_before_the_cut() {
     for form in [Form::Old, Form::Plain, Form::Trace] {
         let (bytes, cycles) = small_log(form);
         let ends: Vec<usize> = match form {
@@ -240,7 +240,7 @@ fn a_log_cut_anywhere_gives_the_whole_cycles_before_the_cut() {
             _ => positions(&bytes, b"PM: suspend exit"),
         };
         assert_eq!(ends.len(), 3);
-        // Every byte of some lines and of those around each end, and now and then one elsewhere.
+        // Every byte of some lines and of those around each end, and occasional others.
         let around = |&end: &usize| end.saturating_sub(60)..(end + 60).min(bytes.len());
         let cuts = ends.iter().flat_map(around).chain(1000..1150);
         for cut in cuts.chain((0..bytes.len()).step_by(211)) {
@@ -248,11 +248,11 @@ fn a_log_cut_anywhere_gives_the_whole_cycles_before_the_cut() {
             let whole = ends.iter().filter(|&&end| end <= cut).count();
             assert!(found.len() <= whole + 1, "{form:?} cut at {cut}");
             assert_eq!(found[..whole], cycles[..whole], "{form:?} cut at {cut}");
-            // What is left of the one that was cut is of it.
+            // The remaining part of the cut one belongs to it.
             if let Some(rest) = found.get(whole) {
-                let told = &cycles[whole];
-                assert!(rest.calls.len() <= told.calls.len());
-                assert!(rest.stages.len() <= told.stages.len());
+                let logged = &cycles[whole];
+                assert!(rest.calls.len() <= logged.calls.len());
+                assert!(rest.stages.len() <= logged.stages.len());
             }
         }
         // And at the beginning.
@@ -263,8 +263,11 @@ fn a_log_cut_anywhere_gives_the_whole_cycles_before_the_cut() {
                 Some(before) if before <= 1 || cut == 0 => (whole, before),
                 other => panic!("{form:?} from {cut}: {other:?} more than {whole}"),
             };
-            for (found, told) in found[before..].iter().zip(&cycles[3 - whole..]) {
-                assert_eq!((&found.stages, &found.calls), (&told.stages, &told.calls));
+            for (found, logged) in found[before..].iter().zip(&cycles[3 - whole..]) {
+                assert_eq!(
+                    (&found.stages, &found.calls),
+                    (&logged.stages, &logged.calls)
+                );
             }
         }
     }
@@ -279,7 +282,7 @@ fn positions(text: &[u8], words: &[u8]) -> Vec<usize> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Bytes of any kind between pieces of lines: never a panic, and no more cycles than lines.
+    /// Any bytes between pieces of lines: never a panic, and no more cycles than lines.
     #[test]
     fn any_bytes_are_read(
         pieces in proptest::collection::vec((any::<prop::sample::Index>(), 0..80usize, proptest::collection::vec(any::<u8>(), 0..6)), 0..60),
@@ -302,7 +305,7 @@ proptest! {
 
     /// Other lines between a log's own change nothing.
     #[test]
-    fn other_lines_in_between_change_nothing(
+    fn interleaved_other_lines_change_nothing(
         others in proptest::collection::vec((any::<prop::sample::Index>(), "[ -~]{0,60}"), 0..30),
     ) {
         let (bytes, cycles) = small_log(Form::Plain);
@@ -326,7 +329,7 @@ fn stages_of(cycle: &Cycle, device: &str) -> Vec<StageKind> {
 
 /// Captures of the lab's guest: a suspend to memory with NVMe, AHCI, virtio, sound and USB.
 #[test]
-fn real_logs_of_two_kernels_are_read_whole() {
+fn real_logs_of_two_kernels_are_read_completely() {
     use StageKind as K;
     for (version, dmesg, trace) in [
         (
@@ -372,11 +375,11 @@ fn real_logs_of_two_kernels_are_read_whole() {
             .filter(|line| line.contains("callback_start"))
             .count();
         assert_eq!(traced.calls.len(), starts);
-        // Both saw the same: but for printing, which is not in what they measure.
+        // Both saw the same, except for printing, which is not in their durations.
         for (a, b) in printed.stages.iter().zip(&traced.stages) {
             assert_eq!(a.kind, b.kind);
-            if let Some(says) = a.says_us {
-                let apart = (says - (b.end - b.start)).abs();
+            if let Some(stated) = a.says_us {
+                let apart = (stated - (b.end - b.start)).abs();
                 assert!(apart < 2000, "{version}, {:?}: {apart} us apart", a.kind);
             }
         }
@@ -405,7 +408,7 @@ fn real_logs_of_two_kernels_are_read_whole() {
             );
             assert_eq!(with_callbacks(traced, device), stages, "{version} {device}");
         }
-        // Together: the trace's calls, with what dmesg alone tells.
+        // Together: the trace's calls, with the facts that only dmesg has.
         let both = read([dmesg, trace].concat().as_slice()).unwrap();
         assert_eq!(both.cycles.len(), 1);
         assert_eq!(both.cycles[0].calls.len(), starts);

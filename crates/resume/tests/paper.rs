@@ -1,6 +1,6 @@
 //! Two machines by hand, after those of "Understanding the Critical Path in Power State Transition
-//! Latencies" (Xi et al., 2013): a desktop that its SATA links bound, and a Chromebook whose sound
-//! and graphics can go.
+//! Latencies" (Xi et al., 2013): a desktop that is limited by its SATA links, and a Chromebook
+//! without need for its sound and graphics.
 
 mod hand;
 
@@ -45,7 +45,7 @@ impl Resume {
         self
     }
 
-    /// A call in the stage that was begun last: driver, device and parent, worker, start and end.
+    /// A call in the most recently started stage: driver, device and parent, worker, start and end.
     fn call(mut self, names: [&str; 3], worker: u32, start: Us, end: Us) -> Resume {
         let name = |text: &str| -> Option<Name> { (text != "none").then(|| Arc::from(text)) };
         let [driver, device, parent] = names;
@@ -101,8 +101,8 @@ fn desktop() -> Cycle {
         .tap_end(650)
 }
 
-/// noirq for 2 ms; then graphics for 300 ms with what waits for it, a sound card for 500, a webcam
-/// for 450 behind its USB host's 90, 600 ms in all; the disk's link takes 44.
+/// noirq for 2 ms; then graphics for 300 ms with its dependents, a sound card for 500, a webcam for
+/// 450 after its USB host's 90, 600 ms in all; the disk's link takes 44.
 fn chromebook() -> Cycle {
     let pci = "pci0000:00";
     Resume::new()
@@ -124,7 +124,8 @@ fn chromebook() -> Cycle {
         .call(["uvcvideo", "1-1:1.0", "usb1"], 86, 96, 546)
         .call(["ahci", "0000:00:1f.2", pci], 87, 6, 46)
         .call(["sd", "0:0:0:0", "0000:00:1f.2"], 88, 46, 50)
-        // An input device of the panel, in the process that suspends: it starts when graphics are up.
+        // An input device of the panel, in the suspending process: it starts when graphics are
+        // resumed.
         .call(["platform", "panel", "0000:00:02.0"], MAIN, 306, 310)
         .cycle
         .tap_end(600)
@@ -135,7 +136,7 @@ trait Ends {
 }
 
 impl Ends for Cycle {
-    /// The calls in the order of their starts, and the cycle's end where it is said to be.
+    /// The calls in the order of their starts, and the cycle's end at its stated time.
     fn tap_end(mut self, ms: Us) -> Cycle {
         self.calls.sort_by_key(|call| (call.stage, call.start));
         assert_eq!(self.stages.last().map(|stage| stage.end), Some(ms * MS));
@@ -166,7 +167,7 @@ fn the_desktops_path_goes_through_cpus_noirq_one_by_one_and_the_slowest_sata_lin
     assert_eq!(cpus.clone().count(), 6);
     assert!(cpus.skip(1).all(|link| link.why == Why::CpuBefore));
     let why: Vec<Why> = path.links[6..].iter().map(|link| link.why).collect();
-    // The graphics card is below the port ahead of it, which runs in the same process too.
+    // The graphics card is below the port ahead of it, which runs in the same process.
     let noirq = [
         Why::StageBegins,
         Why::Parent,
@@ -187,10 +188,10 @@ fn the_desktops_path_goes_through_cpus_noirq_one_by_one_and_the_slowest_sata_lin
     assert_eq!(slack_of("0:0:0:0"), 0);
 }
 
-/// As the paper has it: without graphics and sound noirq is 100 ms, and with the CPUs and everything
-/// else for nothing the links still take 300.
+/// As in the paper: without graphics and sound noirq is 100 ms, and with zero time for the CPUs and
+/// everything else the links still take 300.
 #[test]
-fn the_desktop_cannot_resume_in_less_than_its_sata_links_take() {
+fn the_desktop_cannot_resume_faster_than_its_sata_links() {
     let graph = Graph::of(&desktop());
     let total = |changes: &[&str]| {
         let changes: Vec<Change> = changes
@@ -208,7 +209,7 @@ fn the_desktop_cannot_resume_in_less_than_its_sata_links_take() {
     assert_eq!(total(&["1"]), 650 - 72);
     assert_eq!(total(&["4"]), 650 - 36);
     assert_eq!(total(&["13"]), 650 + 72);
-    // One link less is 50 ms less, for the other one is nearly as long and its disk takes less.
+    // One link less is 50 ms less, because the other one is nearly as long and its disk takes less.
     assert_eq!(total(&["without ata1"]), 600);
     let all = [
         "without nouveau,snd*",
@@ -235,7 +236,7 @@ fn the_chromebook_resumes_in_50_ms_without_sound_graphics_and_usb() {
     assert_eq!(total(std::slice::from_ref(&sound)), 546 + 6);
     assert_eq!(total(&[sound.clone(), usb.clone()]), 310 + 6);
     let all = [sound, graphics, usb];
-    // noirq is gone with graphics: its own 2 ms were all of it.
+    // noirq is gone with graphics: it consisted of its 2 ms.
     assert_eq!(total(&all), 54);
     let replayed = replay(&graph, &all).unwrap();
     assert_eq!(replayed.removed.len(), 4);
@@ -257,7 +258,7 @@ fn the_chromebook_resumes_in_50_ms_without_sound_graphics_and_usb() {
 }
 
 #[test]
-fn the_chromebooks_devices_go_one_by_one_the_best_first() {
+fn the_chromebooks_devices_are_removed_one_by_one_the_best_first() {
     let graph = Graph::of(&chromebook());
     let best = best_removals(&graph);
     assert_eq!(
@@ -282,7 +283,7 @@ fn the_chromebooks_devices_go_one_by_one_the_best_first() {
 }
 
 #[test]
-fn half_a_call_and_one_that_runs_backward_are_left_out_and_counted() {
+fn incomplete_and_backward_calls_are_skipped_and_counted() {
     let mut cycle = chromebook();
     cycle.calls[1].end = None;
     let second = &mut cycle.calls[2];
@@ -308,13 +309,13 @@ fn a_cycle_without_a_resume_has_an_empty_path() {
     assert!(best_removals(&graph).is_empty());
     assert!(
         replay(&graph, &[Change::Cpus(2)]).is_err(),
-        "no CPU tells how long one takes"
+        "no CPU shows the duration of one"
     );
     assert!(replay(&graph, &[Change::Cpus(1)]).is_ok());
 }
 
 #[test]
-fn what_meets_nothing_is_said() {
+fn a_change_that_matches_nothing_is_reported() {
     let graph = Graph::of(&chromebook());
     let changes = [
         Change::without("nvme*").unwrap(),

@@ -1,4 +1,4 @@
-//! Where a cycle begins and ends, what it has where its kernel says little, and what failed in it.
+//! The start and the end of a cycle, its parts if its kernel logs little, and failures in it.
 
 mod reading;
 
@@ -33,7 +33,7 @@ fn machine(text: &str) -> Machine {
     analysis(text, Vec::new()).unwrap().machines.remove(0)
 }
 
-/// The stages of a resume of so many ms, beginning at this second.
+/// The stages of a resume of this many ms, starting at this second.
 fn resume(at: u32, took: u32) -> String {
     let end = 100 + took;
     let line =
@@ -53,7 +53,7 @@ fn resume(at: u32, took: u32) -> String {
 }
 
 #[test]
-fn a_resume_behind_the_thawing_of_another_one_is_its_own() {
+fn a_resume_after_another_ones_thawing_is_separate() {
     let cpus = "[   49.900000] Enabling non-boot CPUs ...\n[   49.910000] CPU1 is up\n";
     let call = "[   49.990000] pci 0:1: PM: calling pci_pm_resume_noirq+0x0/0x9 @ 31, parent: none\n\
                 [   49.991000] pci 0:1: PM: pci_pm_resume_noirq+0x0/0x9 returned 0 after 900 usecs\n";
@@ -91,14 +91,14 @@ fn a_resume_behind_the_thawing_of_another_one_is_its_own() {
 }
 
 #[test]
-fn a_stage_that_is_told_twice_is_of_one_cycle() {
+fn a_repeated_stage_is_in_one_cycle() {
     let text = resume(10, 900);
     let twice: String = text
         .lines()
         .map(|line| format!("{line}\n{line}\n"))
         .collect();
     assert_eq!(one(&twice).stages, one(&text).stages);
-    // Of a device that goes on when processes run: its stage began before.
+    // For a device that continues while processes run: its stage started before.
     let late = "[   11.500000] Restarting tasks ... done.\n\
                 [   11.600000] PM: resume of devices complete after 1500.000 msecs\n\
                 [   11.700000] PM: suspend exit\n";
@@ -157,7 +157,7 @@ fn a_device_that_fails_to_suspend_keeps_its_time() {
 }
 
 #[test]
-fn a_device_that_fails_to_resume_says_nothing_against_the_sleep() {
+fn a_device_that_fails_to_resume_does_not_contradict_the_sleep() {
     let text = "\
 [  100.000000] PM: suspend entry (s2idle)
 [  100.020000] Freezing user space processes ... (elapsed 0.001 seconds) done.
@@ -176,7 +176,7 @@ fn a_device_that_fails_to_resume_says_nothing_against_the_sleep() {
     assert_eq!(
         (times.suspend_us, times.resume_us),
         (None, None),
-        "where it slept is not told"
+        "the place of the sleep is unknown"
     );
     assert!(
         cycle
@@ -184,7 +184,7 @@ fn a_device_that_fails_to_resume_says_nothing_against_the_sleep() {
             .iter()
             .all(|one| one.stage == Some(StageKind::Resume))
     );
-    // A kernel of ARM has no word of the sleep but its CPUs'.
+    // An ARM kernel logs nothing about the sleep except its CPUs' lines.
     let text = "\
 [  100.000000] PM: suspend entry (deep)
 [  100.013000] printk: Suspending console(s) (use no_console_suspend to debug)
@@ -211,9 +211,9 @@ fn a_device_that_fails_to_resume_says_nothing_against_the_sleep() {
 }
 
 #[test]
-fn the_path_of_a_suspend_goes_to_the_kernels_last_word() {
-    // Entering s2idle takes 3 s behind the last stage; a log has no line of the devices' stages or of
-    // the CPUs; it is woken before its devices sleep.
+fn the_path_of_a_suspend_ends_at_the_kernels_last_message() {
+    // Entering s2idle takes 3 s after the last stage; a log has no line of the devices' stages or
+    // of the CPUs; it is woken before its devices sleep.
     let entry = "\
 [  100.000000] PM: suspend entry (s2idle)
 [  100.012000] Freezing user space processes completed (elapsed 0.002 seconds)
@@ -268,7 +268,7 @@ fn the_path_of_a_suspend_goes_to_the_kernels_last_word() {
     }
 }
 
-/// A whole cycle with a device that takes 900 ms, and one of which no device is there to resume.
+/// A complete cycle with a device that takes 900 ms, and one without a resuming device.
 const WHOLE: &str = "\
 [  100.000000] PM: suspend entry (deep)
 [  100.012000] Freezing user space processes completed (elapsed 0.002 seconds)
@@ -288,7 +288,7 @@ const WHOLE: &str = "\
 ";
 
 #[test]
-fn a_freeze_that_failed_and_an_aborted_suspend_are_in_no_what_if_over_cycles() {
+fn a_failed_freeze_and_an_aborted_suspend_are_in_no_what_if_over_cycles() {
     let frozen = "\
 [  300.000000] PM: suspend entry (deep)
 [  300.011000] Freezing user space processes
@@ -306,7 +306,7 @@ fn a_freeze_that_failed_and_an_aborted_suspend_are_in_no_what_if_over_cycles() {
 }
 
 #[test]
-fn a_call_that_returns_before_its_beginning_took_what_the_kernel_says() {
+fn a_call_that_returns_before_its_start_took_the_time_that_the_kernel_states() {
     let machine = machine(WHOLE);
     let call = &machine
         .shown()
@@ -323,7 +323,7 @@ fn a_call_that_returns_before_its_beginning_took_what_the_kernel_says() {
 }
 
 #[test]
-fn a_cycle_with_stages_is_shown_where_none_has_a_resume() {
+fn a_cycle_with_stages_is_shown_if_none_has_a_resume() {
     let bare = "\
 2024-09-20 20:39:41,992 DEBUG:\tPM: suspend entry (s2idle)
 2024-09-20 20:39:41,992 DEBUG:\tPM: suspend exit
@@ -362,7 +362,7 @@ fn a_cycle_with_stages_is_shown_where_none_has_a_resume() {
 }
 
 #[test]
-fn a_log_of_nothing_but_short_cycles_is_kept_up_to_a_bound() {
+fn a_log_of_only_short_cycles_is_kept_up_to_a_limit() {
     let mut text = String::new();
     for cycle in 0..8_000_u64 {
         text += &format!("[{:8}.000000] PM: suspend entry (deep)\n", cycle * 10);

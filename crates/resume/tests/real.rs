@@ -17,7 +17,7 @@ fn cycle(name: &str) -> Cycle {
     log.cycles.remove(0)
 }
 
-/// The devices of the path's calls that take 10 ms or more.
+/// The devices of the path's calls that take at least 10 ms.
 fn long(cycle: &Cycle, graph: &Graph) -> Vec<String> {
     let links = graph.critical_path().links;
     let long = links.into_iter().filter(|link| link.us() >= 10_000);
@@ -32,17 +32,18 @@ fn long(cycle: &Cycle, graph: &Graph) -> Vec<String> {
 fn a_log_and_a_trace_of_one_resume_have_the_same_path() {
     let [log, trace] = ["6.12-dmesg.txt", "6.12-trace.txt"].map(cycle);
     let [of_log, of_trace] = [&log, &trace].map(Graph::of);
-    // The disk on USB waits for its device's reset, and that for its root hub: the interface between
-    // them has no call, and in the log no line.
+    // The disk on USB waits for its device's reset, and that for its root hub: the interface
+    // between them has no call, and no line in the log.
     assert_eq!(long(&log, &of_log), ["0000:00:01.0", "usb2", "2-3"]);
     assert_eq!(long(&trace, &of_trace), long(&log, &of_log));
-    // A trace tells by `prepare` and `complete` which process suspends, a log by what ran in it.
+    // `prepare` and `complete` in a trace identify the suspending process, in a log the calls that
+    // ran in it.
     assert!(of_trace.main.is_some());
     assert_eq!(of_log.main, of_trace.main);
 }
 
-/// 6.1.y hands asynchronous devices over when the process that suspends comes by them. Here that
-/// process waits for the keyboard's device, 1-1, before it comes by the next one.
+/// 6.1.y passes asynchronous devices on when the suspending process reaches them. Here that process
+/// waits for the keyboard's device, 1-1, before it reaches the next one.
 #[test]
 fn a_stable_kernels_resume_goes_from_one_usb_device_to_the_next() {
     let log = cycle("6.1-dmesg.txt");
@@ -60,7 +61,7 @@ fn a_stable_kernels_resume_goes_from_one_usb_device_to_the_next() {
 }
 
 #[test]
-fn in_real_logs_no_call_comes_before_its_parents_and_every_microsecond_is_on_the_path() {
+fn real_logs_have_no_call_before_its_parents_and_a_path_without_gaps() {
     for name in [
         "6.1-dmesg.txt",
         "6.1-trace.txt",

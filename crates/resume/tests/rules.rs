@@ -1,5 +1,5 @@
-//! The graph's rules, the tree of devices and changes, each on a few calls by hand: at their bounds,
-//! below and above them.
+//! The graph's rules, the tree of devices and changes, each on a few calls by hand: at their
+//! limits, below and above them.
 
 mod hand;
 
@@ -16,8 +16,8 @@ use StageKind::{
     SuspendLate, SuspendNoirq, Thaw,
 };
 
-/// Firmware until 0, the devices' resume from 0 to 100 ms; worker 1 is the process that suspends, as
-/// its call of `complete` tells.
+/// Firmware until 0, the devices' resume from 0 to 100 ms; worker 1 is the suspending process, as
+/// its call of `complete` shows.
 fn resume(calls: Vec<Call>) -> Cycle {
     let mut cycle = cycle(
         1,
@@ -38,8 +38,8 @@ fn at(device: &str, parent: &str, worker: u32, span: (Us, Us)) -> Call {
     call(&format!("drv {device}"), parent, Resume, worker, span)
 }
 
-/// Of the call of this device in the resume's graph: its lag, the device of the one before it in its
-/// worker, and that of the one that it is just after.
+/// For the call of this device in the resume's graph: its lag, the device of the previous call in
+/// its worker, and that of the call that it directly follows.
 fn waits(calls: Vec<Call>, device: &str) -> (Us, Option<String>, Option<String>) {
     let graph = Graph::of(&resume(calls));
     assert_eq!(graph.main, Some(1));
@@ -57,8 +57,8 @@ fn some(name: &str) -> Option<String> {
 }
 
 #[test]
-fn a_call_waits_for_the_one_that_ended_just_before_it_where_that_is_no_chance() {
-    // Ends of other calls, the start; the lag, and which call it is just after.
+fn a_call_waits_for_the_one_that_ended_just_before_it_unless_by_chance() {
+    // Ends of other calls, the start; the lag, and the call that it directly follows.
     let found = |ends: &[Us], start: Us| {
         let mut calls: Vec<Call> = ends
             .iter()
@@ -70,7 +70,7 @@ fn a_call_waits_for_the_one_that_ended_just_before_it_where_that_is_no_chance() 
         assert_eq!(before, None);
         (lag, just_after)
     };
-    // Waking a thread and writing two lines take less than a millisecond.
+    // Waking a thread and writing two lines takes less than a millisecond.
     assert_eq!(found(&[990], 999), (999, None));
     // One of five falls into the last fifth by chance.
     assert_eq!(found(&[800], 1_000), (200, some("x0")));
@@ -81,13 +81,13 @@ fn a_call_waits_for_the_one_that_ended_just_before_it_where_that_is_no_chance() 
     assert_eq!(found(&[9_334, 4_000, 5_000], 10_000), (666, some("x0")));
     assert_eq!(found(&[4_000, 5_000, 9_333], 10_000), (10_000, None));
     assert_eq!(found(&[5_000, 5_000], 5_000), (0, some("x1")));
-    // It was not done when the call began.
+    // It was not done when the call started.
     assert_eq!(found(&[5_001], 5_000), (5_000, None));
 }
 
 #[test]
-fn what_ended_with_the_parent_is_no_reason_for_a_later_start() {
-    // p and q end at 3,000: of x alone, chance is 150 in 1,000, of two calls it would be 300.
+fn a_call_that_ended_with_the_parent_explains_no_later_start() {
+    // p and q end at 3,000: for x alone, chance is 150 in 1,000, for two calls it would be 300.
     let calls = vec![
         at("p", "none", 2, (0, 3_000)),
         at("q", "none", 3, (0, 3_000)),
@@ -111,20 +111,20 @@ fn what_ended_with_the_parent_is_no_reason_for_a_later_start() {
 }
 
 #[test]
-fn a_line_that_was_printed_is_no_wait() {
-    // The stamp is at 4,000; it took 500, so that it began at 8,500: 4,500 went to its line.
+fn a_printed_line_is_no_wait() {
+    // The stamp is at 4,000; it took 500, so it started at 8,500: its line took 4,500.
     let mut y = at("y", "p", 5, (4_000, 9_000));
     y.says_us = Some(500);
     let p = at("p", "none", 2, (0, 3_001));
     assert_eq!(waits(vec![p.clone(), y.clone()], "y"), (5_499, None, None));
-    // From 3,000 on it is more than it takes to wake a thread; x ended as its line was stamped.
+    // From 3,000 on it is longer than waking a thread takes; x ended as its line was stamped.
     let p = at("p", "none", 2, (0, 3_000));
     let x = at("x", "none", 4, (0, 3_900));
     assert_eq!(waits(vec![p, x, y], "y"), (4_600, None, some("x")));
 }
 
 #[test]
-fn a_kernel_threads_call_waits_for_the_one_before_it_if_it_was_left_lying() {
+fn a_kernel_threads_call_waits_for_its_predecessor_if_it_was_queued() {
     let found = |worker: u32, end: Us, start: Us| {
         let x = at("x", "none", worker, (0, end));
         let y = at("y", "none", worker, (start, start + 1_000));
@@ -138,14 +138,14 @@ fn a_kernel_threads_call_waits_for_the_one_before_it_if_it_was_left_lying() {
     assert_eq!(found(2, 500, 1_500), (1_000, some("x")));
     assert_eq!(found(2, 500, 1_501), (1_501, None));
     assert_eq!(found(2, 501, 500), (500, None));
-    // The process that suspends has an order.
+    // The suspending process has an order.
     assert_eq!(found(1, 10, 9_000), (8_990, some("x")));
     assert_eq!(found(1, 9_000, 9_000), (0, some("x")));
     assert_eq!(found(1, 9_001, 9_000), (9_000, None));
     // Its line was stamped too late for that, or before the other one had ended.
-    let with = |says: Us, span: (Us, Us)| {
+    let with = |stated: Us, span: (Us, Us)| {
         let mut y = at("y", "none", 2, span);
-        y.says_us = Some(says);
+        y.says_us = Some(stated);
         waits(vec![at("x", "none", 2, (0, 700)), y], "y").1
     };
     assert_eq!(with(1_000, (1_700, 4_000)), some("x"));
@@ -169,7 +169,7 @@ fn a_kernel_threads_call_waits_for_the_one_before_it_if_it_was_left_lying() {
 }
 
 #[test]
-fn a_call_waits_for_its_nearest_ancestors_call_if_that_had_ended() {
+fn a_call_waits_for_its_nearest_ancestors_call_if_that_ended() {
     let graph = |top_end: Us| {
         let cycle = resume(vec![
             at("top", "none", 2, (0, top_end)),
@@ -190,14 +190,14 @@ fn a_call_waits_for_its_nearest_ancestors_call_if_that_had_ended() {
         };
         assert_eq!(graph.left_out, left_out);
     }
-    // Nor does it wait for a call that begins with it, and so is not known yet.
+    // Nor does it wait for a call that starts with it, and so is not known yet.
     let cycle = resume(vec![
         at("low", "top", 4, (5_000, 6_000)),
         at("top", "none", 2, (5_000, 6_001)),
     ]);
     let found = Graph::of(&cycle);
     assert_eq!(found.left_out.did_not_wait, 1);
-    // `complete` runs one after the other, and waits for none.
+    // `complete` runs sequentially, and waits for none.
     let mut cycle = resume(Vec::new());
     cycle.calls = vec![
         call("drv top", "none", Complete, 1, (100_000, 100_003)),
@@ -233,7 +233,7 @@ fn stages_follow_each_other_and_calls_that_outlast_theirs_are_counted() {
         call("drv a", "none", ResumeNoirq, 1, (2_100, 2_900)),
         call("drv b", "none", ResumeNoirq, 2, (2_100, 2_901)),
         call("drv c", "none", Resume, 3, (2_900, 8_000)),
-        // No line tells of these stages but their calls'.
+        // Only their calls' lines show these stages.
         call("drv c", "none", ResumeEarly, 3, (2_900, 2_900)),
         call("drv d", "none", Complete, 1, (9_000, 9_010)),
         call("drv e", "none", Complete, 1, (9_010, 9_030)),
@@ -263,7 +263,7 @@ fn stages_follow_each_other_and_calls_that_outlast_theirs_are_counted() {
         stages,
         [
             (CpusOn, 1_200, 2_000, 200, 500, 0..2),
-            // Its end would lie in the next one.
+            // Its end would be in the next one.
             (ResumeNoirq, 2_100, 2_900, 100, 0, 2..4),
             (ResumeEarly, 2_900, 2_900, 0, 0, 4..5),
             (Resume, 2_900, 9_000, 0, 1_000, 5..7),
@@ -289,7 +289,7 @@ fn stages_follow_each_other_and_calls_that_outlast_theirs_are_counted() {
         .map(|step| step.end)
         .collect();
     assert_eq!(outlasts, [2_901, 9_010, 9_030]);
-    // What outlasts its stage may take as long as it likes, if nothing else waits for it.
+    // A call that outlasts its stage may take any time, if nothing else waits for it.
     let slack = graph.slack_us();
     assert_eq!(slack[0], Some(0));
     assert_eq!(slack[1], None);
@@ -299,7 +299,7 @@ fn stages_follow_each_other_and_calls_that_outlast_theirs_are_counted() {
 }
 
 #[test]
-fn a_suspend_goes_on_to_the_kernels_last_word() {
+fn a_suspend_continues_to_the_kernels_last_message() {
     let entry = |last: Us, sleep: (StageKind, Us, Us)| {
         let stages = [(Freeze, 10, 20), (Suspend, 20, last), sleep];
         let graph = Graph::of_half(&cycle(1, &stages), &[], Half::Suspend);
@@ -310,7 +310,7 @@ fn a_suspend_goes_on_to_the_kernels_last_word() {
     assert_eq!(entry(89, sleep), (10, 90, Some((Platform, 1))));
     assert_eq!(entry(90, sleep), (10, 90, None));
     assert_eq!(entry(91, sleep), (10, 91, None));
-    // A log with a resume alone has nothing of it.
+    // A log with only a resume has nothing of it.
     let graph = Graph::of_half(
         &cycle(1, &[(Platform, 0, 5), (Resume, 5, 9)]),
         &[],
@@ -320,14 +320,14 @@ fn a_suspend_goes_on_to_the_kernels_last_word() {
         (graph.total_us(), graph.entry, graph.stages.len()),
         (0, None, 0)
     );
-    // A resume begins where the sleep ends, or with its first stage, if that is earlier.
+    // A resume starts at the end of the sleep, or with its first stage, if that is earlier.
     let begins = |rest: (StageKind, Us, Us)| Graph::of(&cycle(1, &[rest, (Resume, 50, 90)])).start;
     assert_eq!(begins((Platform, 0, 30)), 30);
     assert_eq!(begins((Platform, 0, 60)), 50);
     assert_eq!(begins((Suspend, 0, 30)), 50);
 }
 
-/// By the analysis, which is where it is shown.
+/// Through the analysis, which shows it.
 fn shown_as(cycle: Cycle) -> [DeviceTimes; 2] {
     let input = Input {
         name: String::new(),
@@ -363,7 +363,7 @@ fn a_log_has_calls_with_an_order_or_without_or_none() {
     );
 }
 
-/// Calls of `device worker` in these stages, at some time.
+/// Calls of `device worker` in these stages, at any time.
 fn ran(calls: &[(StageKind, &str, u32)]) -> Cycle {
     let mut cycle = cycle(1, &[]);
     let one = |&(kind, device, worker): &(StageKind, &str, u32)| {
@@ -374,19 +374,19 @@ fn ran(calls: &[(StageKind, &str, u32)]) -> Cycle {
 }
 
 #[test]
-fn the_process_that_suspends_is_told_by_what_runs_in_no_other() {
+fn the_suspending_process_is_recognized_by_exclusive_calls() {
     let main = |calls: &[(StageKind, &str, u32)]| Graph::of(&ran(calls)).main;
     let noirq = |devices: &[&'static str]| -> Vec<(StageKind, &str, u32)> {
         devices.iter().map(|&one| (ResumeNoirq, one, 5)).collect()
     };
-    // `prepare` and `complete` run in it, whatever else runs where.
+    // `prepare` and `complete` run in it, whatever else runs elsewhere.
     for kind in [Prepare, Complete] {
         assert_eq!(
             main(&[(Resume, "a", 7), (Suspend, "a", 7), (kind, "b", 9)]),
             Some(9)
         );
     }
-    // All calls of the late, noirq and early stages ran in one: three tell it, two do not.
+    // All calls of the late, noirq and early stages ran in one: three are evidence, two are not.
     assert_eq!(main(&noirq(&["a", "b", "c"])), Some(5));
     assert_eq!(main(&noirq(&["a", "b"])), None);
     for kind in [SuspendLate, SuspendNoirq, ResumeEarly] {
@@ -396,7 +396,7 @@ fn the_process_that_suspends_is_told_by_what_runs_in_no_other() {
     // Devices that ran twice, and in no other worker.
     assert_eq!(main(&[(Suspend, "a", 7), (Resume, "a", 7)]), Some(7));
     assert_eq!(main(&[(Resume, "a", 7), (Resume, "b", 7)]), None);
-    // c ran in it, too, and in another one: it is a thread that takes what there is.
+    // c ran in it, too, and in another one: it is a thread of the pool.
     let thread = [
         (Suspend, "a", 7),
         (Resume, "a", 7),
@@ -418,14 +418,14 @@ fn the_process_that_suspends_is_told_by_what_runs_in_no_other() {
     assert_eq!(main(&tie), None);
     let more = [&tie[..], &[(ResumeNoirq, "c", 8)]].concat();
     assert_eq!(main(&more), Some(8));
-    // What ran in the main stages speaks for another one than the noirq stage's.
+    // The calls in the main stages indicate another one than the noirq stage's.
     let other = [
         noirq(&["a", "b", "c"]),
         vec![(Suspend, "d", 7), (Resume, "d", 7)],
     ]
     .concat();
     assert_eq!(main(&other), Some(7));
-    // It speaks for the same one, though e's calls are more than d's.
+    // They indicate the same one, although e has more calls than d.
     let same = [
         noirq(&["a", "b", "c"]),
         vec![
@@ -460,7 +460,7 @@ fn tree_of(calls: &[(&str, &str)]) -> Cycle {
     let mut cycle = cycle(1, &[]);
     let one = |&(names, parent): &(&str, &str)| call(names, parent, Resume, 1, (0, 1));
     cycle.calls = calls.iter().map(one).collect();
-    // A root's parent is called so.
+    // A root's parent has that name.
     for call in &mut cycle.calls {
         call.parent.get_or_insert("none".into());
     }
@@ -484,7 +484,7 @@ fn assert_tree(tree: &Tree, expected: &[(&str, Option<&str>)], ambiguous: usize)
 }
 
 #[test]
-fn a_parent_is_told_by_name_and_of_several_the_one_with_most_calls_is_it() {
+fn a_parent_is_identified_by_name_and_otherwise_by_most_calls() {
     let cycle = tree_of(&[
         ("sd 0:0", "none"),
         ("sg 0:0", "none"),
@@ -505,7 +505,7 @@ fn a_parent_is_told_by_name_and_of_several_the_one_with_most_calls_is_it() {
     assert_tree(&tree, &expected, 1);
     let calls: Vec<usize> = tree.devices.iter().map(|one| one.calls).collect();
     assert_eq!(calls, [1, 2, 1, 1, 1, 0]);
-    // Of two with as many calls the first one is it.
+    // Of two with as many calls the first one is taken.
     let tie = tree_of(&[("sd 0:0", "none"), ("sg 0:0", "none"), ("bsg x", "0:0")]);
     let expected = [
         ("sd 0:0", None),
@@ -520,7 +520,7 @@ fn a_parent_is_told_by_name_and_of_several_the_one_with_most_calls_is_it() {
         &[("a a", Some("b b")), ("b b", None)],
         0,
     );
-    // Another cycle tells what this one does not, and has no word where this one has.
+    // Another cycle has what this one lacks, and is ignored otherwise.
     let one = tree_of(&[("a a", "none"), ("b b", "x")]);
     let other = tree_of(&[("a a", "p"), ("b b", "q"), ("c c", "a")]);
     let expected = [
@@ -534,7 +534,7 @@ fn a_parent_is_told_by_name_and_of_several_the_one_with_most_calls_is_it() {
 }
 
 #[test]
-fn an_interface_without_calls_lies_below_its_usb_device() {
+fn an_interface_without_calls_is_below_its_usb_device() {
     let cycle = tree_of(&[
         ("usb 2-3", "usb2"),
         ("sd host", "2-3:1.0"),
@@ -546,7 +546,7 @@ fn an_interface_without_calls_lies_below_its_usb_device() {
         ("usb 2-3", Some("usb usb2")),
         ("sd host", Some("- 2-3:1.0")),
         ("x hid", Some("- 2-4:1.0")),
-        // It has calls, so its line has the word.
+        // It has calls, so its line decides.
         ("hub 2-0:1.0", Some("- usb9")),
         ("usb usb2", None),
         ("- 2-3:1.0", Some("usb 2-3")),
@@ -555,11 +555,11 @@ fn an_interface_without_calls_lies_below_its_usb_device() {
         ("- usb9", None),
     ];
     assert_tree(&Tree::of(&cycle, &[]), &expected, 0);
-    // Where its device is said to lie below it, it is left as it is.
+    // If its device is known to be below it, it is left unchanged.
     let round = tree_of(&[("usb 2-3", "2-3:1.0")]);
     let expected = [("usb 2-3", Some("- 2-3:1.0")), ("- 2-3:1.0", None)];
     assert_tree(&Tree::of(&round, &[]), &expected, 0);
-    // One with a call, whose parent no line tells, stays by itself.
+    // One with a call, whose parent no line names, stays separate.
     let own = tree_of(&[("usb 2-3", "none"), ("uvc 2-3:1.0", "none")]);
     assert_tree(
         &Tree::of(&own, &[]),
@@ -578,7 +578,7 @@ fn known(name: &str, driver: &str, parent: Option<usize>, suppliers: &[usize]) -
 }
 
 #[test]
-fn what_sysfs_tells_of_a_device_stands_before_the_logs_word() {
+fn sysfs_takes_precedence_over_the_log() {
     let mut cycle = tree_of(&[
         ("ahci disk", "elsewhere"),
         ("old net", "elsewhere"),
@@ -601,7 +601,7 @@ fn what_sysfs_tells_of_a_device_stands_before_the_logs_word() {
     let expected = [
         ("ahci disk", Some("- root")),
         ("old net", Some("ahci disk")),
-        // Neither of the two of this name has its driver: the log has the word.
+        // Neither of the two of this name has its driver: the log decides.
         ("new twin", Some("- elsewhere")),
         ("b twin", Some("old net")),
         ("- root", None),
@@ -627,7 +627,7 @@ fn what_sysfs_tells_of_a_device_stands_before_the_logs_word() {
     assert_eq!(tree.devices[clock].consumers, [disk]);
     let others = tree.devices.iter().filter(|one| !one.suppliers.is_empty());
     assert_eq!(others.count(), 1);
-    // A damaged list: places that are not there, and a device below itself.
+    // A damaged list: invalid indices, and a device below itself.
     cycle.devices = vec![
         known("disk", "ahci", Some(1), &[9]),
         known("net", "old", Some(0), &[]),
@@ -649,7 +649,7 @@ fn place_of(tree: &Tree, name: &str) -> usize {
 }
 
 #[test]
-fn a_change_is_read_and_written_at_the_bounds_of_its_numbers() {
+fn a_change_is_read_and_written_at_the_limits_of_its_numbers() {
     let set = |text: &str| Change::set(text).map(|one| one.to_string()).ok();
     for (text, written) in [
         ("a=0s", Some("a=0s")),
@@ -677,8 +677,8 @@ fn a_change_is_read_and_written_at_the_bounds_of_its_numbers() {
         "\"ata1\": no '='; give a device and its time, as in 'ata1=50ms'"
     );
     assert_eq!(
-        Change::set("a=5m").unwrap_err().to_string(),
-        "\"5m\" is not a time; give a number of 0 or more with ns, us, ms or s, as in '50ms'"
+        Change::set("a=5x").unwrap_err().to_string(),
+        "\"5x\": \"x\" is not a unit of time; write ns, us, ms, s, min or h"
     );
     assert!(
         Change::set("stage:noirq=5ms")
@@ -750,7 +750,7 @@ fn total(changes: &[&str]) -> Us {
     };
     let changes: Vec<Change> = changes.iter().map(change).collect();
     let replayed = replay(&Graph::of(&machine()), &changes).unwrap();
-    // The links reach from the beginning to the end.
+    // The links cover the whole time.
     let mut at = 1_000;
     for link in &replayed.path.links {
         assert_eq!(link.start, at, "{changes:?}: {:#?}", replayed.path.links);
@@ -761,7 +761,7 @@ fn total(changes: &[&str]) -> Us {
 }
 
 #[test]
-fn a_replay_is_as_long_as_what_is_left_takes() {
+fn a_replay_lasts_as_long_as_the_remaining_calls() {
     // By hand, of 60 ms: c and d set the end, at 55; b ends at 50.5, a at 40.
     for (changes, us) in [
         (&[][..], 60_000),
@@ -769,7 +769,7 @@ fn a_replay_is_as_long_as_what_is_left_takes() {
         // Its call of the last stage is gone, too: half a millisecond.
         (&["without a"], 59_500),
         (&["without d", "without a"], 49_500),
-        // Without c, d has no thread to wait for: it begins with the stage.
+        // Without c, d has no thread to wait for: it starts with the stage.
         (&["without c"], 55_500),
         (&["without c,a"], 34_500),
         (&["without a,c,d"], 24_500),
@@ -778,7 +778,7 @@ fn a_replay_is_as_long_as_what_is_left_takes() {
         (&["set c=0us"], 55_500),
         (&["set d=0ms", "set c=30ms"], 55_500),
         (&["set d=0ms", "set c=31ms"], 56_000),
-        // The later one has the word.
+        // The later one decides.
         (&["set d=0ms", "set d=11ms"], 61_000),
         // Both calls of a: its longest one is the resume's.
         (&["set a=100ms"], 135_500),
@@ -793,7 +793,7 @@ fn a_replay_is_as_long_as_what_is_left_takes() {
         (&["5"], 77_000),
         (&["5", "3"], 60_000),
         (&["1", "3"], 60_000),
-        // Deferred, it is not in the whole.
+        // Deferred, it is not in the total.
         (&["defer d"], 55_500),
         (&["defer d", "without d"], 55_500),
     ] {
@@ -802,7 +802,7 @@ fn a_replay_is_as_long_as_what_is_left_takes() {
 }
 
 #[test]
-fn steps_of_a_stage_that_is_set_keep_their_places_in_it() {
+fn steps_of_a_set_stage_keep_their_positions() {
     let graph = Graph::of(&machine());
     let change = Change::set("stage:resume=4ms").unwrap();
     let replayed = replay(&graph, std::slice::from_ref(&change)).unwrap();
@@ -842,7 +842,7 @@ fn steps_of_a_stage_that_is_set_keep_their_places_in_it() {
 }
 
 #[test]
-fn more_cpus_come_after_those_that_are_there() {
+fn added_cpus_follow_the_existing_ones() {
     let graph = Graph::of(&machine());
     let links = |cpus: u32| {
         let replayed = replay(&graph, &[Change::Cpus(cpus)]).unwrap();
@@ -886,7 +886,7 @@ fn more_cpus_come_after_those_that_are_there() {
         error(2, &Graph::of(&without)),
         "2 CPUs: the log brings no CPU on, so the time of one is unknown"
     );
-    // CPUs that take no time, by the log, and one that is not on before its stage has ended.
+    // CPUs that take no time, by the log, and one that comes online only after its stage has ended.
     let paths = |span: (Us, Us), end: Us| {
         let mut cycle = cycle(1, &[(Platform, 0, 2_000), (CpusOn, 2_000, end)]);
         cycle.cpus = vec![cpu(1, true, span.0, span.1)];
@@ -921,11 +921,11 @@ fn more_cpus_come_after_those_that_are_there() {
 }
 
 #[test]
-fn what_is_deferred_keeps_its_order_after_the_whole() {
+fn deferred_calls_keep_their_order_at_the_end() {
     let graph = Graph::of(&machine());
     let changes = [Change::defer("a,d").unwrap()];
     let replayed = replay(&graph, &changes).unwrap();
-    // c and e are left, and b goes with a: 45 ms and 5 more, and of the last stage 0.1 and 0.4.
+    // c and e remain, and b goes with a: 45 ms and 5 more, and of the last stage 0.1 and 0.4.
     assert_eq!(replayed.total_us, 49_500);
     let end = 50_500;
     let calls = [
@@ -933,7 +933,7 @@ fn what_is_deferred_keeps_its_order_after_the_whole() {
         Some((end + 20_500, end + 30_500)),
         Some((20_000, 45_000)),
         Some((end, end + 10_000)),
-        // Its stage comes after all deferred calls of the one before.
+        // Its stage comes after all deferred calls of the previous one.
         Some((end + 30_500, end + 31_000)),
         Some((50_000, 50_100)),
     ];
@@ -945,7 +945,7 @@ fn what_is_deferred_keeps_its_order_after_the_whole() {
         .collect();
     assert_eq!(ready, [("a", 80_500), ("b", 80_000), ("d", 59_500)]);
     assert!(replayed.removed.is_empty());
-    // A device that is taken out is not deferred, whichever comes first.
+    // A removed device is not deferred, whichever comes first.
     for changes in [
         [Change::defer("a").unwrap(), Change::without("b").unwrap()],
         [Change::without("b").unwrap(), Change::defer("a").unwrap()],
@@ -963,7 +963,7 @@ fn what_is_deferred_keeps_its_order_after_the_whole() {
 }
 
 #[test]
-fn a_change_meets_what_has_a_call_or_lies_above_one() {
+fn a_change_matches_devices_with_calls_and_their_ancestors() {
     let mut cycle = machine();
     // p has no call, nothing below q has one, and r's are of the suspend.
     cycle.calls[2].parent = Some("p".into());
@@ -983,7 +983,7 @@ fn a_change_meets_what_has_a_call_or_lies_above_one() {
     }
     for (text, is_met) in [
         ("a=1ms", true),
-        // What lies below is not set.
+        // Descendants are not set.
         ("p=1ms", false),
         ("a@resume=1ms", true),
         ("a@resume_noirq=1ms", false),
@@ -999,7 +999,7 @@ fn a_change_meets_what_has_a_call_or_lies_above_one() {
 }
 
 #[test]
-fn a_device_is_worth_taking_out_by_what_is_left() {
+fn the_remaining_calls_limit_the_saving_of_a_removal() {
     let removals = |graph: &Graph| -> Vec<(String, usize, Us)> {
         let all = best_removals(graph);
         assert!(
@@ -1012,7 +1012,7 @@ fn a_device_is_worth_taking_out_by_what_is_left() {
     };
     let of = |name: &str, below: usize, us: Us| (name.to_owned(), below, us);
     let graph = Graph::of(&machine());
-    // e has a call of `complete` alone, which every bus has. a's is half a millisecond of the path.
+    // e only has a call of `complete`, which every bus has. a's is half a millisecond of the path.
     assert_eq!(
         removals(&graph),
         [
@@ -1034,7 +1034,7 @@ fn a_device_is_worth_taking_out_by_what_is_left() {
         })
         .collect()
     };
-    // Without c, a and b set the end; without these d, which begins with the stage and takes 10 ms.
+    // Without c, a and b set the end; without these d, which starts with the stage and takes 10 ms.
     let taken = [
         ("c".to_owned(), 0, 55_500, 4_500),
         ("a".to_owned(), 1, 34_500, 21_000),
@@ -1043,7 +1043,7 @@ fn a_device_is_worth_taking_out_by_what_is_left() {
     for most in 0..5 {
         assert_eq!(steps(most), taken[..most.min(3)], "{most}");
     }
-    // None of two that take equally long saves anything alone.
+    // Neither of two equally long ones saves anything alone.
     let both = resume(vec![
         at("x", "none", 2, (0, 9_000)),
         at("y", "none", 3, (0, 9_000)),
@@ -1054,9 +1054,9 @@ fn a_device_is_worth_taking_out_by_what_is_left() {
 }
 
 #[test]
-fn a_call_may_take_longer_by_what_waits_for_it() {
+fn a_calls_slack_depends_on_its_waiters() {
     let graph = Graph::of(&machine());
-    // a, with b half a millisecond behind it, has what b has; c is d's thread's.
+    // a, with b half a millisecond after it, has b's slack; c has that of d's thread.
     let slack = [4_500, 4_500, 0, 0, 0, 0].map(Some);
     assert_eq!(graph.slack_us(), slack);
     let suspend = Graph::of_half(&machine(), &[], Half::Suspend);
@@ -1064,7 +1064,7 @@ fn a_call_may_take_longer_by_what_waits_for_it() {
 }
 
 #[test]
-fn a_call_whose_line_was_printed_has_printing_in_the_path() {
+fn a_call_with_a_printed_line_has_printing_in_the_path() {
     // p until 3,000; y is called by then or 70 later, prints until 8,500 and takes 500.
     let links = |called: Us| {
         let mut y = at("y", "p", 5, (called, 9_000));
@@ -1089,12 +1089,12 @@ fn a_call_whose_line_was_printed_has_printing_in_the_path() {
         (Part::Printing(1), 3_070, 8_500, Why::Follows),
     ];
     assert_eq!(links(3_070), [&later[..], &rest].concat());
-    let untold = [
+    let unexplained = [
         first,
         (Part::Unexplained(1), 3_000, 4_000, Why::Parent),
         (Part::Printing(1), 4_000, 8_500, Why::Follows),
     ];
-    assert_eq!(links(4_000), [&untold[..], &rest].concat());
+    assert_eq!(links(4_000), [&unexplained[..], &rest].concat());
 }
 
 #[test]
@@ -1125,9 +1125,9 @@ fn of_a_devices_calls_the_longest_is_set_and_of_equal_ones_the_first() {
 }
 
 #[test]
-fn what_waits_for_a_call_that_is_gone_waits_for_what_it_waited_for() {
-    // l, below p, waited for m's end at 15,000 in the process that suspends, and 2,000 more without a
-    // word: without p it is where it was, and its stage waits for that.
+fn a_waiter_of_a_removed_call_waits_for_its_predecessors() {
+    // l, below p, waited for m's end at 15,000 in the suspending process, and 2,000 more without a
+    // known reason: without p it is unchanged, and its stage waits for that.
     let l = resume(vec![
         at("p", "none", 2, (0, 10_000)),
         at("m", "none", 1, (0, 15_000)),
@@ -1139,18 +1139,18 @@ fn what_waits_for_a_call_that_is_gone_waits_for_what_it_waited_for() {
         graph.total_us() - replay(&graph, &[change]).unwrap().total_us
     };
     assert_eq!(total(&l, "p"), 1_000);
-    // Where it waited for less than a millisecond nothing is untold.
-    let mut told = l.clone();
-    (told.calls[2].start, told.calls[2].end) = (Some(15_999), Some(16_999));
-    assert_eq!(total(&told, "p"), 1_999);
-    // y began just as x had ended; b, gone, was to begin when x now ends: that is no later.
+    // If it waited for less than a millisecond everything is explained.
+    let mut explained = l.clone();
+    (explained.calls[2].start, explained.calls[2].end) = (Some(15_999), Some(16_999));
+    assert_eq!(total(&explained, "p"), 1_999);
+    // y started just as x had ended; b, gone, was to start when x now ends: that is no later.
     let graph = Graph::of(&resume(vec![
         at("x", "none", 2, (0, 9_000)),
         at("b", "none", 1, (2_000, 3_000)),
         at("y", "none", 1, (9_000, 10_000)),
     ]));
     for (us, start, why) in [
-        // What b waited for is not told: nothing is known but that the half had begun.
+        // The reason for b's wait is unknown: only that the half had started.
         (1_999, 2_000, Why::Begins),
         (2_000, 2_000, Why::JustAfter),
         (2_001, 2_001, Why::JustAfter),
@@ -1168,7 +1168,7 @@ fn what_waits_for_a_call_that_is_gone_waits_for_what_it_waited_for() {
 }
 
 #[test]
-fn a_parent_suspends_when_its_children_have() {
+fn a_parent_suspends_after_its_children() {
     let mut cycle = cycle(1, &[(Suspend, 0, 40_000), (Platform, 40_000, 50_000)]);
     cycle.calls = vec![
         call("drv c", "p", Suspend, 2, (900, 10_000)),
@@ -1193,7 +1193,7 @@ fn a_parent_suspends_when_its_children_have() {
     let replayed = replay(&graph, &[Change::without("c").unwrap()]).unwrap();
     assert_eq!(replayed.calls, [None, Some((500, 20_000))]);
     assert_eq!(replayed.total_us, 30_000);
-    // What it supplies suspends before it, too.
+    // The devices that it supplies suspend before it, too.
     cycle.calls[0].parent = None;
     cycle.devices = vec![known("p", "drv", None, &[]), known("c", "drv", None, &[0])].into();
     let graph = Graph::of_half(&cycle, &[], Half::Suspend);

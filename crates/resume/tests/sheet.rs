@@ -1,4 +1,4 @@
-//! The analysis as a reader gets it: the page, and the columns of its tables.
+//! The analysis as shown to a reader: the page, and the columns of its tables.
 
 mod generator;
 #[path = "../../show/tests/policy/mod.rs"]
@@ -17,7 +17,7 @@ use reveille_show::page::is_page;
 use reveille_show::{sheet, web};
 
 fn cycles(seed: u64, devices: usize, count: usize) -> Vec<Cycle> {
-    let machine = Machine::draw(seed, &Draw::told(devices..=devices));
+    let machine = Machine::draw(seed, &Draw::fully_logged(devices..=devices));
     let mut threads = Threads::default();
     let mut at = 100_000_000;
     let mut cycles = Vec::new();
@@ -65,7 +65,7 @@ fn a_page_has_a_row_for_each_of_the_slowest_devices_and_a_bar_for_each_of_their_
     let path = cycle.path.iter().filter_map(|link| link.device.as_deref());
     let path: std::collections::HashSet<&str> = path.collect();
     let rows = times(resume, "<text class=\"row\"");
-    // The stages, the CPUs and seven devices; at most those of the path besides.
+    // The stages, the CPUs and seven devices; additionally at most those of the path.
     assert!((8..=9 + path.len()).contains(&rows), "{rows}");
     let slowest = &analysis.machines[0].devices[0].device;
     assert!(resume.contains(&format!("<title>{slowest}\n")), "{slowest}");
@@ -73,14 +73,14 @@ fn a_page_has_a_row_for_each_of_the_slowest_devices_and_a_bar_for_each_of_their_
 }
 
 #[test]
-fn the_path_and_the_headline_have_the_analyses_figures() {
+fn path_and_headline_have_the_analysis_figures() {
     let mut cycles = cycles(2, 30, 1);
     cycles[0].asleep_us = Some(21_500_000);
     let html = page(&analysis(cycles, &Question::default()));
     assert!(html.contains("<dt>Asleep</dt><dd>21.5 s</dd>"));
     assert!(html.contains("The critical path of the resume takes "));
     assert!(html.contains("Starts and returns, bins of "));
-    // Nothing was changed, and so there is no staircase; and no power meter.
+    // Nothing was changed, so there is no staircase; and no power meter.
     assert!(!html.contains("as measured") && !html.contains("<h2>Power</h2>"));
 }
 
@@ -119,7 +119,7 @@ fn a_page_of_two_hundred_cycles_stays_small() {
 }
 
 #[test]
-fn machines_stand_side_by_side() {
+fn machines_are_side_by_side() {
     let inputs = vec![
         input("before", cycles(5, 20, 2)),
         input("after <b>", cycles(5, 20, 3)),
@@ -132,7 +132,7 @@ fn machines_stand_side_by_side() {
 }
 
 #[test]
-fn the_policy_knows_both_scripts_of_the_page() {
+fn the_policy_allows_both_scripts_of_the_page() {
     let analysis = analysis(cycles(5, 20, 2), &Question::default());
     policy::check(&page(&analysis), 2);
 }
@@ -191,14 +191,14 @@ fn power_is_drawn_with_the_time_asleep() {
 }
 
 #[test]
-fn what_is_no_analysis_is_said_in_a_line() {
+fn a_file_that_is_no_analysis_is_reported_in_one_line() {
     let error = read(b"{}").unwrap_err();
-    assert!(error.contains("is no analysis"), "{error}");
+    assert!(error.contains("is not an analysis"), "{error}");
 }
 
-/// Browsers cut what is longer than 2^25 units: a call of a minute did not get to its end.
+/// Browsers truncate lengths above 2^25 units: a call of a minute was cut.
 #[test]
-fn a_picture_of_a_minute_has_no_length_that_a_browser_cuts() {
+fn a_chart_of_a_minute_has_no_length_that_a_browser_truncates() {
     let mut cycle = cycles(1, 30, 1).remove(0);
     let last = cycle.stages.len() - 1;
     cycle.stages[last].end += 65_000_000;
@@ -220,7 +220,7 @@ fn a_picture_of_a_minute_has_no_length_that_a_browser_cuts() {
 }
 
 #[test]
-fn stamps_of_whole_seconds_draw_no_picture_of_a_shorter_resume() {
+fn stamps_of_whole_seconds_draw_no_chart_of_a_shorter_resume() {
     let page_of = |resolution_us: Us| {
         let mut cycles = cycles(3, 20, 1);
         cycles[0].resolution_us = resolution_us;

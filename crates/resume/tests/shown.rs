@@ -1,4 +1,4 @@
-//! What is shown of cycles that are written by hand, value by value.
+//! The output for cycles written by hand, value by value.
 
 mod hand;
 
@@ -54,7 +54,7 @@ fn whole(number: usize) -> Cycle {
     cycle(number, &STAGES)
 }
 
-/// One cycle of each kind that has a note, so many times over, and a call for each note on calls.
+/// One cycle of each kind that has a note, repeated this often, and a call for each note on calls.
 fn noted(times: usize) -> Vec<Cycle> {
     let mut cycles = Vec::new();
     for _ in 0..times {
@@ -71,7 +71,7 @@ fn noted(times: usize) -> Vec<Cycle> {
         let no_resume = cycle(0, &[STAGES[0], STAGES[5]]);
         let late = cycle(0, &STAGES[1..]);
         let mut calls = whole(0);
-        // Nothing tells which of the three workers is the process that suspends.
+        // None of the three workers can be identified as the suspending process.
         calls.calls = vec![
             call("pci a", "none", Resume, 1, (50_000, 60_000)),
             call("pci b", "none", Resume, 2, (50_000, 60_000)),
@@ -81,7 +81,7 @@ fn noted(times: usize) -> Vec<Cycle> {
             call("pci f", "none", Resume, 6, (50_400, 52_400)),
         ];
         calls.calls[1].end = None;
-        // 2,000 µs of printing; 1,999 µs are not worth a word.
+        // 2,000 µs of printing; 1,999 µs are not mentioned.
         calls.calls[4].says_us = Some(100);
         calls.calls[5].says_us = Some(1);
         cycles.extend([cut, aborted, copied, no_resume, late, calls]);
@@ -122,7 +122,7 @@ fn each_kind_of_cycle_and_of_call_has_its_note() {
 }
 
 #[test]
-fn of_several_cycles_the_notes_count_them() {
+fn the_notes_on_several_cycles_count_them() {
     let mut cycles = noted(2);
     // The longest printing is named: of 4.5 ms by the stamps.
     cycles[11].calls[4].end = Some(54_800);
@@ -153,7 +153,7 @@ fn of_several_cycles_the_notes_count_them() {
 }
 
 #[test]
-fn of_one_cycle_the_notes_are_of_the_cycle() {
+fn the_notes_on_one_cycle_describe_it() {
     let of = |place: usize| notes(vec![noted(1).remove(place)]);
     assert_eq!(of(0), ["the cycle is cut at the start or the end"]);
     assert_eq!(
@@ -165,7 +165,7 @@ fn of_one_cycle_the_notes_are_of_the_cycle() {
         ["in the cycle no line precedes the suspend of devices: freezing is not in the times"]
     );
     assert_eq!(notes(vec![whole(1)]), [] as [&str; 0]);
-    // A cut log may lack it, and what is copied has no times at all.
+    // A truncated log may lack it, and copied lines have no times at all.
     let first = |kind: StageKind| {
         let mut late = whole(1);
         late.stages.remove(0);
@@ -184,7 +184,7 @@ fn of_one_cycle_the_notes_are_of_the_cycle() {
     let mut copied = first(Suspend);
     copied.stamped = false;
     assert_eq!(notes(vec![copied]).len(), 1);
-    // Only calls of a resume need to be told who ran them.
+    // Only calls of a resume need a known worker.
     let mut suspends = whole(1);
     suspends.calls = vec![call("pci a", "none", Suspend, 1, (10_000, 20_000))];
     assert_eq!(notes(vec![suspends]), [] as [&str; 0]);
@@ -208,7 +208,7 @@ fn a_meter_belongs_to_one_machine() {
             .to_string(),
         "--power: belongs to one machine; give one log"
     );
-    // Of one it is laid beside the cycles, or it is said why it cannot be.
+    // One is aligned with the cycles, or the reason why not is given.
     let error = analyse(vec![input()], &question).unwrap_err().to_string();
     assert!(
         error.starts_with("--power: ") && !error.contains("one machine"),
@@ -221,7 +221,7 @@ fn a_machine_without_any_stage_has_no_analysis() {
     let empty = || cycle(1, &[]);
     let error = asked(vec![empty()], &Question::default()).unwrap_err();
     assert_eq!(error, "m: has no cycle with any stage");
-    // A call, a sleep or a failure is something.
+    // A call, a sleep or a failure counts.
     let mut called = empty();
     called.calls = vec![call("pci a", "none", Resume, 1, (5, 9))];
     let mut slept = empty();
@@ -258,7 +258,7 @@ fn a_machine_without_any_stage_has_no_analysis() {
     );
 }
 
-/// [`whole`] with a resume of this length; 0: without any stage of it.
+/// [`whole`] with a resume of this length; 0: without any of its stages.
 fn resumes(number: usize, us: Us) -> Cycle {
     let mut cycle = whole(number);
     cycle.stages[5].end = 40_001 + us;
@@ -269,22 +269,22 @@ fn resumes(number: usize, us: Us) -> Cycle {
 }
 
 #[test]
-fn the_cycle_nearest_to_the_median_is_shown_and_of_two_the_longer_one() {
+fn the_cycle_nearest_to_the_median_is_shown_and_of_two_the_longer() {
     let shown = |resume: &[Us]| {
         let cycles = resume.iter().enumerate();
         machine(cycles.map(|(place, &us)| resumes(place + 1, us)).collect()).shown
     };
     assert_eq!(shown(&[70_000, 90_000, 60_000]), 1);
     assert_eq!(shown(&[70_000, 90_000, 60_000, 60_000]), 1);
-    // 75,000 is as far from the one as from the other.
+    // 75,000 is equally far from both.
     assert_eq!(shown(&[70_000, 80_000]), 2);
     assert_eq!(shown(&[80_000, 70_000]), 1);
     // 70,100: one is 100 away, the other one 100,000.
     assert_eq!(shown(&[170_000, 70_000, 70_200, 55_000]), 3);
-    // A resume that is not known is near to nothing.
+    // An unknown resume is near to none.
     assert_eq!(shown(&[0, 70_000]), 2);
     assert_eq!(shown(&[0, 0]), 1);
-    // Where none is known the devices' stage counts.
+    // If none is known the devices' stage counts.
     let copied = |number: usize, us: Us| {
         let mut cycle = whole(number);
         cycle.stamped = false;
@@ -299,7 +299,7 @@ fn the_cycle_nearest_to_the_median_is_shown_and_of_two_the_longer_one() {
 }
 
 #[test]
-fn stamps_of_whole_seconds_carry_no_time_below_two() {
+fn stamps_of_whole_seconds_give_no_time_below_two() {
     const S: Us = 1_000_000;
     let lengths = |suspend: Us, resume: Us, rest: Us, resolution_us: Us| {
         let mut coarse = cycle(
@@ -324,7 +324,7 @@ fn stamps_of_whole_seconds_carry_no_time_below_two() {
     assert_eq!(lengths(2 * S, 2 * S, S, S), (Some(2 * S), Some(2 * S)));
     assert_eq!(lengths(3 * S, S, S, S), (Some(3 * S), None));
     assert_eq!(lengths(S, 3 * S, S, S), (None, Some(3 * S)));
-    // The clock's steps tell that, and not where its stamps happen to lie.
+    // The clock's resolution decides that, and not the values of its stamps.
     assert_eq!(lengths(S, S, 1, S), (None, None));
     assert_eq!(lengths(S, S, S, 1), (Some(S), Some(S)));
     assert_eq!(lengths(S, S, S, S / 2), (Some(S), Some(S)));
@@ -339,13 +339,13 @@ fn paths(change: impl FnOnce(&mut Cycle)) -> [bool; 2] {
 }
 
 #[test]
-fn a_half_has_a_path_where_its_length_is_known_or_the_log_is_cut() {
+fn a_half_has_a_path_if_its_length_is_known_or_the_log_is_truncated() {
     assert_eq!(paths(|_| ()), [true, true]);
     assert_eq!(paths(|cycle| cycle.stamped = false), [false, false]);
-    // Without the words that bound the sleep neither half has its length, nor a path.
+    // Without the messages that bound the sleep neither half has a length or a path.
     let unbounded = |cycle: &mut Cycle| drop(cycle.stages.drain(1..5));
     assert_eq!(paths(unbounded), [false, false]);
-    // What a cut log has of the one half is shown.
+    // A truncated log's part of the one half is shown.
     let cut = |cycle: &mut Cycle| {
         cycle.cut = true;
         cycle.stages.drain(..1);
@@ -397,7 +397,7 @@ fn after(message: &str, link: LinkResult) -> LinkResult {
     }
 }
 
-/// With two CPUs, a call after another one, waits that are not told, printing, and silences.
+/// With two CPUs, a call after another one, unexplained waits, printing, and silences.
 fn full() -> Cycle {
     let mut full = cycle(
         7,
@@ -413,7 +413,7 @@ fn full() -> Cycle {
     full.calls = vec![
         call("drv a", "none", Resume, 1, (60_500, 70_000)),
         call("drv b", "a", Resume, 2, (75_000, 90_000)),
-        // 19.9 ms by the stamps, so that its line was printed for 4.9.
+        // 19.9 ms by the stamps, so its line was printed for 4.9.
         call("drv c", "b", Resume, 3, (90_100, 110_000)),
     ];
     full.calls[2].says_us = Some(15_000);
@@ -434,12 +434,12 @@ fn full() -> Cycle {
 }
 
 #[test]
-fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
+fn a_path_has_calls_waits_cpus_and_silences_with_reasons() {
     use LinkKind::{BeforeCall, BeforeCpu, BeforeStage, Call, Cpu, Printing, Stage, Unexplained};
     use Why::{CpuBefore, Follows, Parent, StageBegins, WaitsForAll};
     let machine = machine(vec![full()]);
     let expected = vec![
-        // A silence that began in the sleep is silence from the resume's beginning on.
+        // A silence that started in the sleep is silence from the resume's start on.
         after(
             "sleeps",
             link(BeforeStage, CpusOn, (20_000, 26_000), Why::Begins),
@@ -453,7 +453,7 @@ fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
         link(Stage, CpusOn, (49_000, 50_000), WaitsForAll),
         link(Stage, ResumeNoirq, (50_000, 60_000), StageBegins),
         of_call(BeforeCall, (0, "a"), (60_000, 60_500), StageBegins),
-        // A call begins for the reason that the wait before it had.
+        // A call starts for the reason of the wait before it.
         of_call(Call, (0, "a"), (60_500, 70_000), StageBegins),
         of_call(Unexplained, (1, "b"), (70_000, 75_000), Parent),
         of_call(Call, (1, "b"), (75_000, 90_000), Parent),
@@ -464,7 +464,7 @@ fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
         after("c ends", link(Stage, Resume, (112_000, 118_000), Follows)),
         link(Stage, Resume, (118_000, 120_000), Follows),
         after("last", link(Stage, Resume, (120_000, 130_000), Follows)),
-        // The rest of that silence begins its stage, and has this millisecond less.
+        // The rest of that silence starts its stage, and has this millisecond less.
         after("last", link(Stage, Thaw, (130_000, 135_001), StageBegins)),
     ];
     assert_eq!(machine.shown().path, expected);
@@ -507,8 +507,8 @@ fn a_path_has_calls_waits_cpus_and_silences_each_with_its_reason() {
 }
 
 #[test]
-fn a_time_between_stages_is_of_the_devices_where_no_line_tells_their_stage() {
-    // The stages; of which kind the time before the last one of the half is.
+fn time_between_stages_is_the_devices_if_no_line_names_their_stage() {
+    // The stages; the kind of the time before the last one of the half.
     let before_last = |stages: &[(StageKind, Us, Us)], half: Half| {
         let machine = machine(vec![cycle(1, stages)]);
         let path = machine.shown().path_of(half);
@@ -521,7 +521,7 @@ fn a_time_between_stages_is_of_the_devices_where_no_line_tells_their_stage() {
     for (before, last, stage) in [
         (Freeze, SuspendLate, Suspend),
         (Prepare, SuspendNoirq, Suspend),
-        // The devices' own stage is there, or a later one: the time is before the next one.
+        // The devices' own stage exists, or a later one: the time is before the next one.
         (Suspend, SuspendNoirq, SuspendNoirq),
         (SuspendLate, SuspendNoirq, SuspendNoirq),
         (Freeze, Suspend, Suspend),
@@ -554,7 +554,7 @@ fn a_time_between_stages_is_of_the_devices_where_no_line_tells_their_stage() {
             "{before:?}, {last:?}"
         );
     }
-    // With no stage before it, either.
+    // Without a stage before it, either.
     let stages = [(Freeze, 0, 60_000), sleep, (Thaw, 90_000, 99_000)];
     let machine = machine(vec![Cycle {
         cut: true,
@@ -576,7 +576,7 @@ fn one(us: Us) -> Spread {
     spread(us, us, us, 1)
 }
 
-/// Two devices of the name `0:0`; one of them has two calls in the resume, and two that take as long.
+/// Two devices of the name `0:0`; one of them has two calls in the resume, and two of equal length.
 fn devices(number: usize, longer: Us) -> Cycle {
     let mut cycle = whole(number);
     let sd = call("sd 0:0", "none", Suspend, 1, (10_000, 12_000 + longer));
@@ -595,7 +595,7 @@ fn devices(number: usize, longer: Us) -> Cycle {
 fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
     let machine = machine(vec![devices(1, 0), devices(2, 2_000)]);
     let sd = || Name::from("sd");
-    // Both cycles have 5 or 7 ms and half a one in the resume. Nothing of it can take longer: the stage
+    // Both cycles have 5 or 7 ms and half a one in the resume. Nothing in it has slack: the stage
     // waits for it until it ends, at 90 ms, by its own work.
     let expected = [
         DeviceSpread {
@@ -614,7 +614,8 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
             on_path: 0,
             slack_us: Some(spread(3_000, 2_000, 4_000, 2)),
         },
-        // Its call that did not return has no length, and what the kernel alone tells no slack.
+        // Its call that did not return has no length, and one that only the kernel reports has no
+        // slack.
         DeviceSpread {
             device: "1:0".into(),
             driver: Some("sr".into()),
@@ -661,7 +662,7 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
         .map(|one| one.slack_us)
         .collect();
     assert_eq!(slack, [Some(0), Some(0), Some(0), Some(2_000), None, None]);
-    // Of calls that take as long as each other the first one counts: it has 4.5 ms to spare.
+    // Of equally long calls the first one counts: it has 4.5 ms of slack.
     let mut tied = whole(1);
     tied.calls = vec![
         call("sd 0:0", "none", ResumeNoirq, 1, (40_001, 40_501)),
@@ -677,7 +678,8 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
     assert_eq!((sd.slack_us, sd.on_path), (Some(one(4_500)), 0));
     // The longest first.
     assert_eq!(&*tied.devices[0].device, "1:0");
-    // A microsecond more, and the second one counts: its stage ends 39.5 ms after it, by its own work.
+    // A microsecond more, and the second one counts: its stage ends 39.5 ms after it, by its own
+    // work.
     let mut longer = whole(1);
     longer.calls = tied.cycles[0]
         .calls
@@ -695,7 +697,7 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
 }
 
 #[test]
-fn whole_cycles_alone_make_the_medians() {
+fn only_complete_cycles_enter_the_medians() {
     let mut aborted = cycle(2, &STAGES[..2]);
     aborted.failures = vec![failure(20_000, None, None, "no")];
     let mut slept = whole(1);
@@ -711,7 +713,7 @@ fn whole_cycles_alone_make_the_medians() {
             .iter()
             .all(|stage| stage.duration_us.count == 1)
     );
-    // A log that is cut at its beginning has its resume whole, and is none.
+    // A log truncated at its beginning has its complete resume, but no cycle.
     let mut cut = cycle(2, &STAGES[2..]);
     cut.cut = true;
     cut.stages[3].end = 110_000;
@@ -720,14 +722,14 @@ fn whole_cycles_alone_make_the_medians() {
     assert_eq!(found.resume_us, Some(one(59_999)));
     let mut early = aborted.clone();
     early.stages[1].end = 25_000;
-    // Where there is none, all are counted.
+    // If there is none, all are counted.
     let found = machine(vec![aborted, early]);
     assert_eq!(found.suspend_us, Some(spread(27_500, 25_000, 30_000, 2)));
     assert_eq!((found.resume_us, found.asleep_us), (None, None));
 }
 
 #[test]
-fn a_half_that_lacks_a_calls_return_has_no_length_and_no_advice() {
+fn a_half_without_a_calls_return_has_no_length_and_no_advice() {
     let open = |stage: StageKind, start: Us| {
         let mut one = call("pci a", "none", stage, 1, (start, 0));
         one.end = None;
@@ -760,17 +762,17 @@ fn a_half_that_lacks_a_calls_return_has_no_length_and_no_advice() {
     );
     assert_eq!(resumes.suspend_removals.len(), 1);
     assert_eq!(resumes.removals, []);
-    // A later stage is there all the same: the log lost the return.
+    // A later stage exists all the same: the log lost the return.
     let lost = with(vec![open(Resume, 55_000)], 6);
     assert_eq!(lengths(&lost).3, [0, 0]);
     assert_eq!(lost.shown().resume_us, Some(59_999));
-    // A stage that has but a call in it is a later one, too.
+    // A stage with only a call in it is a later one, too.
     let later = vec![
         open(Suspend, 15_000),
         call("pci b", "none", SuspendLate, 2, (31_000, 32_000)),
     ];
     assert_eq!(lengths(&with(later, 2)).3, [0, 0]);
-    // Neither has a call without a beginning begun, nor is a log that is not cut at its end.
+    // Neither has a call without a start started, nor is a log truncated that is not so at its end.
     let mut ended = open(Suspend, 15_000);
     (ended.start, ended.end) = (None, Some(16_000));
     assert_eq!(lengths(&with(vec![ended], 2)).3, [0, 0]);
@@ -780,7 +782,7 @@ fn a_half_that_lacks_a_calls_return_has_no_length_and_no_advice() {
 }
 
 #[test]
-fn what_failed_is_told_with_its_stage_and_what_never_returned_first() {
+fn failures_have_their_stage_and_calls_that_never_returned_come_first() {
     let mut first = whole(1);
     first.failures = vec![
         failure(20_000, Some("usb1"), Some(Suspend), "failed to suspend"),
@@ -793,7 +795,7 @@ fn what_failed_is_told_with_its_stage_and_what_never_returned_first() {
     };
     let mut lost = call("pci lost", "none", Resume, 2, (51_250, 0));
     (lost.end, lost.function) = (None, None);
-    // What the kernel said of usb1 is not said again; what it said of others is no word on b.
+    // The kernel's message about usb1 is not repeated; messages about others do not concern b.
     first.calls = vec![
         returns("usb usb1", -5),
         returns("pci b", -22),
@@ -818,7 +820,7 @@ fn what_failed_is_told_with_its_stage_and_what_never_returned_first() {
     let mut later = ends.clone();
     later.number = 5;
     later.stages = whole(5).stages;
-    // A call that is no log's last word, in a log that is cut elsewhere, is nothing to tell.
+    // A call that is not a log's last message, in a log truncated elsewhere, is not reported.
     let machine = machine(vec![first, ends, goes_on, a_second, later]);
     let failed = |cycle: usize, how: &'static str, what: &str| Failed {
         cycle,
@@ -878,7 +880,7 @@ fn the_last_instant_is_that_of_any_stage_call_silence_or_failure() {
 }
 
 #[test]
-fn words_are_the_jsons_and_a_peoples_and_each_is_its_own() {
+fn text_and_json_have_their_own_words() {
     let kinds = [
         (Freeze, "freeze processes"),
         (Prepare, "prepare"),
@@ -914,7 +916,7 @@ fn words_are_the_jsons_and_a_peoples_and_each_is_its_own() {
 }
 
 #[test]
-fn changes_are_replayed_one_on_top_of_the_other() {
+fn changes_are_replayed_cumulatively() {
     // a for 20 ms, then b below it for 15; c beside them for 25. The stage ends 5 ms after b.
     let with = |number: usize, longer: Us| {
         let mut cycle = cycle(number, &STAGES);
@@ -965,7 +967,7 @@ fn changes_are_replayed_one_on_top_of_the_other() {
         removed: Vec::new(),
         deferred: Vec::new(),
     };
-    // c ends 10 ms before b; without it a alone is left, 5 ms less.
+    // c ends 10 ms before b; without it a alone remains, 5 ms less.
     assert_eq!(what_if.cycle, 1);
     assert_eq!(what_if.measured_us, 59_999);
     assert_eq!(
@@ -986,7 +988,7 @@ fn changes_are_replayed_one_on_top_of_the_other() {
             replay("without b,nothing", 44_999, 0),
         ]
     );
-    // In the second cycle c ends 5 ms before the stage, and b's 5 ms less: what follows takes 4 ms.
+    // In the second cycle c ends 5 ms before the stage, and b's 5 ms less: the rest takes 4 ms.
     assert_eq!(
         what_if.all_cycles_us,
         Some(spread(44_999, 44_999, 44_999, 2))
@@ -1003,7 +1005,7 @@ fn changes_are_replayed_one_on_top_of_the_other() {
         (a.driver.as_deref(), a.start_us, a.duration_us),
         (Some("drv"), 50_000, 20_000)
     );
-    // What is left to take out after these changes is a.
+    // What remains to be removed after these changes is a.
     let a = Removal {
         device: "a".into(),
         driver: Some("drv".into()),
@@ -1012,7 +1014,7 @@ fn changes_are_replayed_one_on_top_of_the_other() {
         saves_us: 20_000,
     };
     assert_eq!(machine.steps, [a]);
-    // Without changes, a and what lies below it leave c: 25 ms, of 35. b alone leaves c, too.
+    // Without changes, a and everything below it leave c: 25 ms, of 35. b alone leaves c, too.
     let removal = |device: &str, with_below: usize, saves_us: Us| Removal {
         device: device.into(),
         driver: Some("drv".into()),
@@ -1028,7 +1030,7 @@ fn changes_are_replayed_one_on_top_of_the_other() {
 }
 
 #[test]
-fn a_change_that_needs_devices_says_why_the_log_has_none() {
+fn a_change_that_needs_devices_reports_why_the_log_has_none() {
     let question = |change: Change| Question {
         changes: vec![change],
         ..Question::default()
@@ -1036,7 +1038,7 @@ fn a_change_that_needs_devices_says_why_the_log_has_none() {
     let why = no_devices(machine(vec![whole(1)]).shown(), Half::Resume).unwrap();
     assert_eq!(
         why,
-        "The log has no device times of the resume: its devices are unknown. The kernel logs them \
+        "The log has no device times: the devices are unknown. The kernel logs them \
          after `echo 1 > /sys/power/pm_print_times` (stages: pm_debug_messages); `reveille resume \
          capture` does both."
     );
@@ -1048,14 +1050,13 @@ fn a_change_that_needs_devices_says_why_the_log_has_none() {
     // CPUs are no devices.
     assert_eq!(
         asks(Change::Cpus(1)),
-        "1 CPUs: nothing in the resume is named so; `reveille resume analyze LOG --top 50` lists its \
-         devices"
+        "1 CPU: no CPU comes on after another one in this resume"
     );
     let stage = Change::set("stage:resume=1ms").unwrap();
     assert!(asked(vec![whole(1)], &question(stage)).is_ok());
 }
 
-/// Where a figure of the JSON is, by the keys to it.
+/// The place of a JSON figure, by its keys.
 fn figures(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
     match value {
         serde_json::Value::Object(object) => {
@@ -1073,15 +1074,15 @@ fn figures(value: &serde_json::Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
-/// 317 years and 115 days, µs: instants and durations do not go beyond.
+/// 317 years and 115 days, µs: the limit of instants and durations.
 const LAST: i64 = 10_000_000_000_000_000;
 const LONGEST: i64 = 10_000_000_000_000;
 
-/// The most that a figure of this key may be; `None`: it is no time.
+/// The maximum of this key's figure; `None`: it is not a time.
 fn most(at: &str) -> Option<i64> {
     let mut keys = at.rsplit('/');
     let key = keys.next().unwrap_or_default();
-    // Of no use but to the one that made it.
+    // Of use only to the one that made it.
     if at.contains("/power/") && key == "platform_us" {
         return None;
     }
@@ -1093,7 +1094,7 @@ fn most(at: &str) -> Option<i64> {
     }
 }
 
-/// What the error calls the place.
+/// The error's name of the place.
 fn place(at: &str) -> &'static str {
     let mut keys = at.split('/').skip(3);
     match keys.next().unwrap_or_default() {
@@ -1108,7 +1109,7 @@ fn place(at: &str) -> &'static str {
 }
 
 #[test]
-fn every_time_of_the_json_has_its_bounds() {
+fn every_time_in_the_json_has_its_limits() {
     let mut cycle = whole(1);
     cycle.stages[1].says_us = Some(19_000);
     cycle.asleep_us = Some(5);
@@ -1200,7 +1201,7 @@ fn every_time_of_the_json_has_its_bounds() {
         );
     }
     let read = |json: &serde_json::Value| read(&serde_json::to_vec(json).unwrap()).map(|_| ());
-    // Below zero and above it, by turns.
+    // Negative and positive, alternately.
     let sign = |number: usize| [1, -1][number % 2];
     let mut widest = json.clone();
     for (number, at) in all.iter().enumerate() {
@@ -1208,7 +1209,7 @@ fn every_time_of_the_json_has_its_bounds() {
     }
     assert_eq!(read(&widest), Ok(()));
     let mut kinds = std::collections::HashSet::new();
-    // Of each list one is enough.
+    // One element of each list suffices.
     let first = |at: &&String| kinds.insert(at.replace(|c: char| c.is_ascii_digit(), ""));
     for (number, at) in all.iter().filter(first).enumerate() {
         let mut beyond = json.clone();
@@ -1219,7 +1220,7 @@ fn every_time_of_the_json_has_its_bounds() {
 }
 
 #[test]
-fn an_older_json_lacks_what_it_did_not_know() {
+fn an_older_json_has_unknown_fields() {
     let analysis = asked(vec![full()], &Question::default()).unwrap();
     let mut json = serde_json::to_value(&analysis).unwrap();
     json["version"] = 1.into();
@@ -1235,16 +1236,16 @@ fn an_older_json_lacks_what_it_did_not_know() {
     let mut expected = analysis;
     expected.version = 1;
     let shown = &mut expected.machines[0].cycles[0];
-    // Its log is taken to tell what its makers knew of, and its stamps for the kernel's.
+    // It is assumed to come from a log with the then known facts, with the kernel's stamps.
     shown.suspend_has = reveille_resume::graph::DeviceTimes::Ordered;
     shown.gaps.clear();
     assert_eq!(read(&json).unwrap(), expected);
     json["version"] = 0.into();
     assert_eq!(
         read(&json).unwrap_err(),
-        "has version 0, and this program knows 3; take a newer reveille"
+        "has version 0, and this program knows 1 to 3"
     );
-    // A cycle by itself likewise.
+    // The same for a cycle by itself.
     let mut json = serde_json::to_value(full()).unwrap();
     for key in ["shift_us", "stamped", "gaps"] {
         assert!(json.as_object_mut().unwrap().remove(key).is_some(), "{key}");

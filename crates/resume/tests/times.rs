@@ -1,4 +1,4 @@
-//! How long the parts of a cycle and of a call took, in all the forms that a log may have them in.
+//! The durations of the parts of a cycle and of a call, for all forms of logs.
 
 mod hand;
 
@@ -42,7 +42,7 @@ const WHOLE: [Span; 7] = [
     (Thaw, 1_095, 1_100),
 ];
 
-/// The times of [`WHOLE`]: its end is 1,100, its rest from 1,040 to 1,065.
+/// The times of [`WHOLE`]: its end is 1,100, its sleep from 1,040 to 1,065.
 const TIMES: Times = Times {
     start: 1_000,
     end: 1_100,
@@ -93,7 +93,7 @@ fn a_whole_cycle_is_suspend_firmware_and_resume() {
 }
 
 #[test]
-fn away_is_the_sleep_and_firmwares_time_and_no_sleep_counts_twice() {
+fn away_is_the_sleep_plus_firmware_time_and_counts_no_sleep_twice() {
     let slept = |away, asleep, platform| Times {
         away_us: Some(away),
         asleep_us: Some(asleep),
@@ -105,18 +105,18 @@ fn away_is_the_sleep_and_firmwares_time_and_no_sleep_counts_twice() {
         slept(7_025, 7_000, Some(25))
     );
     assert_eq!(asleep(rests(Platform), 25), slept(50, 25, Some(25)));
-    // Its own words bound the sleep: the clock went on from the one to the other.
+    // Its own messages bound the sleep: the clock continued from the one to the other.
     assert_eq!(asleep(rests(Idle), 25), slept(25, 25, None));
-    // The clock stood still, and the kernel said for how long.
+    // The clock stood still, and the kernel stated for how long.
     assert_eq!(asleep(rests(Idle), 24), slept(49, 24, None));
     let mut without = cycle(1, &WHOLE);
     without.stages.remove(3);
-    // The suspend ends with its last stage, the resume begins with its first one.
+    // The suspend ends with its last stage, the resume starts with its first one.
     assert_eq!(asleep(without, 9), slept(9, 9, None));
 }
 
 #[test]
-fn a_log_that_is_cut_lacks_the_half_whose_end_it_lacks() {
+fn a_truncated_log_lacks_the_half_without_an_end() {
     for (first, last, suspend, resume) in [
         (0, 7, Some(40), Some(35)),
         (1, 7, None, Some(35)),
@@ -130,12 +130,12 @@ fn a_log_that_is_cut_lacks_the_half_whose_end_it_lacks() {
             (suspend, resume),
             "{first}"
         );
-        // Nothing is missing where it is not.
+        // Nothing is missing in a complete log.
         cut.cut = false;
         let times = of(&cut).unwrap();
         assert!(times.suspend_us.is_some() && times.resume_us.is_some());
     }
-    // `prepare` is a beginning, and `complete` an end.
+    // `prepare` is a start, and `complete` an end.
     let mut cut = cycle(1, &WHOLE);
     cut.cut = true;
     (cut.stages[0].kind, cut.stages[6].kind) = (Prepare, Complete);
@@ -143,7 +143,7 @@ fn a_log_that_is_cut_lacks_the_half_whose_end_it_lacks() {
 }
 
 #[test]
-fn stamps_that_are_not_the_kernels_bound_nothing() {
+fn stamps_of_other_programs_bound_nothing() {
     let mut copied = cycle(1, &WHOLE);
     copied.stamped = false;
     let nothing = Times {
@@ -195,9 +195,9 @@ fn a_half_without_a_stage_has_no_length() {
 }
 
 #[test]
-fn a_suspend_that_fails_is_aborted_unless_it_slept() {
+fn a_failed_suspend_is_aborted_unless_it_slept() {
     let no_rest = [&WHOLE[..3], &WHOLE[4..]].concat();
-    // The resume begins at once: what lies before it is the suspend.
+    // The resume starts at once: everything before it is the suspend.
     let aborted = Times {
         suspend_us: Some(65),
         platform_us: None,
@@ -219,12 +219,12 @@ fn a_suspend_that_fails_is_aborted_unless_it_slept() {
         );
     }
     assert_eq!(failed_in(&WHOLE, Suspend), TIMES, "it slept all the same");
-    let mut told = cycle(1, &no_rest);
-    told.asleep_us = Some(5);
-    told.failures = vec![failure(1_020, None, None, "no")];
-    assert!(!of(&told).unwrap().aborted, "the kernel told of a sleep");
-    told.asleep_us = None;
-    assert!(of(&told).unwrap().aborted, "no stage: before the sleep");
+    let mut slept = cycle(1, &no_rest);
+    slept.asleep_us = Some(5);
+    slept.failures = vec![failure(1_020, None, None, "no")];
+    assert!(!of(&slept).unwrap().aborted, "the kernel reports a sleep");
+    slept.asleep_us = None;
+    assert!(of(&slept).unwrap().aborted, "no stage: before the sleep");
     // A test of the suspend waits, and does not sleep.
     let tests = rests(Test).stages;
     let tests: Vec<Span> = tests
@@ -251,10 +251,10 @@ fn processes_that_do_not_freeze_end_the_suspend() {
     )];
     let times = of(&frozen).unwrap();
     assert_eq!((times.suspend_us, times.aborted), (Some(20), true));
-    // Something of a device's was called: the suspend may have been on until the end.
+    // A device's callback ran: the suspend may have lasted until the end.
     frozen.calls = vec![call("usb 1-1", "none", Suspend, 1, (21, 22))];
     assert_eq!(of(&frozen).unwrap().suspend_us, Some(30));
-    // Without a failure there was a sleep somewhere.
+    // Without a failure there was a sleep.
     frozen.failures.clear();
     assert_eq!(of(&frozen).unwrap().suspend_us, None);
     assert_eq!(failed_in(&stages[1..], Freeze).suspend_us, None);
@@ -263,7 +263,7 @@ fn processes_that_do_not_freeze_end_the_suspend() {
 }
 
 #[test]
-fn each_stage_is_of_the_suspend_of_the_resume_or_of_neither() {
+fn each_stage_belongs_to_suspend_or_resume_or_neither() {
     let of = |half: Half| KINDS.iter().copied().filter(move |&kind| half.has(kind));
     let suspend: Vec<_> = of(Half::Suspend).collect();
     let resume: Vec<_> = of(Half::Resume).collect();
@@ -272,10 +272,10 @@ fn each_stage_is_of_the_suspend_of_the_resume_or_of_neither() {
 }
 
 #[test]
-fn a_call_takes_its_stamps_unless_the_kernel_says_something_else() {
-    // Stamps, the kernel's word, whether it has a function; how long it took, and its printing. They
-    // may differ by 100 µs and by a twentieth of the kernel's word.
-    for (stamps, says, function, took, printing) in [
+fn a_call_uses_its_stamps_unless_the_kernel_states_another_time() {
+    // Stamps, the kernel's duration, whether it has a function; the resulting duration, and its
+    // printing. They may differ by 100 µs and by a twentieth of the kernel's duration.
+    for (stamps, stated, function, took, printing) in [
         (Some(1_000), Some(900), true, Some(1_000), 0),
         (Some(1_001), Some(900), true, Some(900), 101),
         (Some(799), Some(900), true, Some(900), 0),
@@ -294,12 +294,12 @@ fn a_call_takes_its_stamps_unless_the_kernel_says_something_else() {
     ] {
         let mut one = call("usb 1-1", "none", Resume, 1, (70, 70));
         one.end = stamps.map(|us| 70 + us);
-        one.says_us = says;
+        one.says_us = stated;
         one.function = one.function.filter(|_| function);
         assert_eq!(
             (one.took_us(), one.printing_us()),
             (took, printing),
-            "{stamps:?} {says:?}"
+            "{stamps:?} {stated:?}"
         );
     }
 }

@@ -1,5 +1,5 @@
-//! Logs of machines that nobody here has seen, in forms that kernels, serial lines, mails and other
-//! programs give them.
+//! Logs of machines that were not available here, in formats of kernels, serial lines, mails and
+//! other programs.
 
 mod reading;
 
@@ -22,7 +22,7 @@ fn stage(cycle: &Cycle, kind: StageKind) -> (Us, Us) {
     (found.start, found.end)
 }
 
-/// A public log; `None`, with a word, where the folder with them is not there.
+/// A public log; `None`, with a message, if the folder with them is missing.
 fn public(name: &str) -> Option<Vec<u8>> {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/logs");
     match std::fs::read(path.join(name)) {
@@ -74,14 +74,14 @@ fn junk_before_the_stamp_hides_no_line() {
         let cycle = one(&text);
         assert_eq!(cycle.calls, whole.calls, "{junk:?}");
     }
-    // The line before lost its end.
+    // The previous line lost its end.
     let text = SLEEP.replace("parent: none\n[  100.180000]", "parent: none[  100.180000]");
     assert_eq!(one(&text).calls, whole.calls);
     assert_ne!(text, SLEEP);
 }
 
 #[test]
-fn of_two_stamps_in_brackets_the_kernels_is_the_inner_one() {
+fn of_two_bracketed_stamps_the_inner_one_is_the_kernels() {
     let whole = one(SLEEP);
     let logged = |one_line: bool| -> String {
         let mut at = 1_700_000_000.0;
@@ -99,7 +99,7 @@ fn of_two_stamps_in_brackets_the_kernels_is_the_inner_one() {
 }
 
 #[test]
-fn a_stamp_that_steps_back_by_a_second_does_not_part_a_cycle() {
+fn a_backward_step_of_a_second_does_not_split_a_cycle() {
     let back = |from: &str, to: &str, by: f64| -> String {
         let lines = SLEEP.lines().map(|line| {
             let stamp = line[1..13].trim();
@@ -126,7 +126,7 @@ fn a_stamp_that_steps_back_by_a_second_does_not_part_a_cycle() {
     assert_eq!(found.cycles.len(), 1);
     let times = of(&found.cycles[0]);
     assert!((times.end - 100_300_000).abs() < 100_000, "{times:?}");
-    // From there on, and line by line it comes to where it had been: that is no step ahead.
+    // From there on, and line by line it reaches its former value: that is no leap.
     let found = log(&back("100.120000", "101", 0.25));
     assert_eq!(found.cycles.len(), 1);
     let times = of(&found.cycles[0]);
@@ -134,7 +134,7 @@ fn a_stamp_that_steps_back_by_a_second_does_not_part_a_cycle() {
 }
 
 #[test]
-fn a_line_of_another_clock_that_says_nothing_does_not_part_a_cycle() {
+fn an_irrelevant_line_of_another_clock_does_not_split_a_cycle() {
     let text = SLEEP.replace(
         "[  100.190000]",
         "Nov 21 18:00:00 host kernel: audit: backlog\n[  100.190000]",
@@ -153,7 +153,7 @@ fn a_resume_ends_with_suspend_exit() {
     let cycle = one(&some(|line| line.contains("PM: ")));
     assert_eq!(of(&cycle).end, 100_300_000, "{:#?}", cycle.stages);
     assert_eq!(of(&cycle).resume_us, Some(238_000));
-    // A device that goes on after processes run again.
+    // A device that continues after processes run again.
     let late = SLEEP.replace(
         "[  100.300000]",
         "[  100.250000] sd 0:0:0:0: PM: calling scsi_bus_resume+0x0/0x90 @ 77, parent: target0:0:0\n\
@@ -184,7 +184,7 @@ const REFUSED: &str = "\
 ";
 
 #[test]
-fn a_message_that_a_mail_wrapped_is_whole_before_a_silence() {
+fn a_message_wrapped_by_a_mail_is_complete_before_a_silence() {
     let wrapped = REFUSED.replace("completed (elapsed 0.014", "completed (elapsed\n0.014");
     let cycle = one(&wrapped
         .replace("[  2", "[  3")
@@ -203,7 +203,7 @@ fn a_message_that_a_mail_wrapped_is_whole_before_a_silence() {
 }
 
 #[test]
-fn a_failed_freeze_keeps_its_time_and_names_who_refused() {
+fn a_failed_freeze_keeps_its_time_and_names_the_tasks() {
     let cycle = one(REFUSED);
     assert_eq!(stage(&cycle, StageKind::Freeze), (200_000_000, 220_170_000));
     let times = of(&cycle);
@@ -219,7 +219,7 @@ fn a_failed_freeze_keeps_its_time_and_names_who_refused() {
     for name in ["jbd2/dm-0-8 (pid 431", "workqueue events_freezable"] {
         assert!(words.contains(name), "{name}: {words}");
     }
-    // As kernels before 5.11 name the task, and before 6.3 the failure.
+    // With the task's name as in kernels before 5.11, and the failure as before 6.3.
     let old = REFUSED
         .replace(
             "Freezing remaining freezable tasks failed",
@@ -235,7 +235,7 @@ fn a_failed_freeze_keeps_its_time_and_names_who_refused() {
     assert!(words.contains("jbd2/dm-0-8 (pid 431"), "{words}");
 }
 
-/// Linux 6.11 with pm_debug_messages, on x86: its clock goes on in suspend to idle.
+/// Linux 6.11 with pm_debug_messages, on x86: its clock continues in suspend to idle.
 const IDLE: &str = "\
 [  300.000000] PM: suspend entry (s2idle)
 [  300.010000] Freezing user space processes
@@ -259,9 +259,9 @@ const IDLE: &str = "\
 ";
 
 #[test]
-fn suspend_to_idle_is_asleep_between_its_own_markers_and_no_firmware() {
+fn suspend_to_idle_is_asleep_between_its_own_markers_without_firmware_time() {
     let at = |stamp: &str| -> f64 { stamp.parse().unwrap() };
-    // A clock that stands still, as on ARM; and one whose kernel tells nothing of the clock.
+    // A clock that stands still, as on ARM; and one whose kernel logs nothing about the clock.
     let still: String = IDLE
         .lines()
         .map(|line| match at(line[1..13].trim()) > 400.0 {
@@ -269,11 +269,11 @@ fn suspend_to_idle_is_asleep_between_its_own_markers_and_no_firmware() {
             false => format!("{line}\n"),
         })
         .collect();
-    let untold = IDLE.replace("Timekeeping suspended for 109.500 seconds", "i915: awake");
+    let without_duration = IDLE.replace("Timekeeping suspended for 109.500 seconds", "i915: awake");
     for (name, text, asleep) in [
         ("goes on", IDLE, 109_500_000),
         ("stands still", &still, 109_500_000),
-        ("untold", &untold, 109_770_000),
+        ("without_duration", &without_duration, 109_770_000),
     ] {
         let cycle = one(text);
         let times = of(&cycle);
@@ -286,8 +286,8 @@ fn suspend_to_idle_is_asleep_between_its_own_markers_and_no_firmware() {
 }
 
 #[test]
-fn a_wait_of_pm_test_is_neither_firmware_nor_sleep_nor_resume() {
-    // Kernels put the test behind devices, noirq, the CPUs or the last one's devices.
+fn the_wait_of_pm_test_is_neither_firmware_nor_sleep_nor_resume() {
+    // Kernels have the test after devices, noirq, the CPUs or the last stage's devices.
     let text = "\
 [   75.538497] PM: suspend entry (s2idle)
 [   79.850949] Freezing user space processes
@@ -338,8 +338,8 @@ fn a_wait_of_pm_test_is_neither_firmware_nor_sleep_nor_resume() {
 
 #[test]
 fn no_piece_of_a_path_is_negative() {
-    // pm_runtime_force_resume is this machine's early callback for one device, and its name tells no
-    // stage; the noirq stage's own figure reaches into the time before it.
+    // pm_runtime_force_resume is this machine's early callback for one device, and its name gives
+    // no stage; the noirq stage's own duration reaches into the time before it.
     let text = SLEEP
         .replace(
             "[  100.110000] PM: early",
@@ -391,9 +391,10 @@ fn the_public_logs_have_no_negative_piece() {
         let Some(text) = public(&format!("{name}.txt")) else {
             return;
         };
-        for cycle in read(&text[..]).unwrap().cycles {
+        let cycles = read(&text[..]).unwrap().cycles;
+        for cycle in &cycles {
             for half in [Half::Suspend, Half::Resume] {
-                let graph = Graph::of_half(&cycle, &[], half);
+                let graph = Graph::of_half(cycle, &[], half);
                 for link in &graph.critical_path().links {
                     assert!(link.us() >= 0, "{name}, cycle {}: {link:?}", cycle.number);
                 }
@@ -403,7 +404,7 @@ fn the_public_logs_have_no_negative_piece() {
 }
 
 #[test]
-fn spaces_that_do_not_break_are_spaces_and_quotes_may_be_indented() {
+fn non_breaking_spaces_are_spaces_and_quotes_may_be_indented() {
     let whole = one(SLEEP);
     let quoted = |space: &[u8], quote: &str| -> Vec<u8> {
         let mut text = Vec::new();
@@ -438,7 +439,7 @@ fn spaces_that_do_not_break_are_spaces_and_quotes_may_be_indented() {
 }
 
 #[test]
-fn a_log_in_utf_16_is_read_with_either_order_of_bytes() {
+fn a_utf_16_log_is_read_in_either_byte_order() {
     let whole = one(SLEEP);
     let units: Vec<u16> = std::iter::once(0xfeff)
         .chain(SLEEP.encode_utf16())
@@ -457,7 +458,7 @@ fn a_log_in_utf_16_is_read_with_either_order_of_bytes() {
 }
 
 #[test]
-fn a_log_that_amd_s2idle_copied_has_its_stages_and_no_times_between_them() {
+fn a_log_copied_by_amd_s2idle_has_its_stages_and_no_times_between_them() {
     let text: String = IDLE
         .lines()
         .map(|line| format!("2024-09-20 20:39:41,992 DEBUG:\t{}\n", &line[15..]))
@@ -480,14 +481,14 @@ fn a_log_that_amd_s2idle_copied_has_its_stages_and_no_times_between_them() {
 }
 
 #[test]
-fn a_syslogs_wall_clock_tells_how_long_it_slept() {
+fn a_syslogs_wall_clock_gives_the_time_asleep() {
     let text = |asleep: i64| -> String {
         let lines = SLEEP.lines().filter(|line| !line.contains("Timekeeping"));
         let mut text =
             String::from("Nov 21 18:01:30 host kernel: [   90.400000] usb 1-1: new device\n");
         for line in lines {
             let at: f64 = line[1..13].trim().parse().unwrap();
-            // What is said before the sleep is written after it, but for the first lines.
+            // Messages before the sleep are written after it, except the first lines.
             let delay = if at < 100.002 { 0 } else { asleep };
             let seconds = 18 * 3600 + (at as i64) + delay;
             let clock = format!(
@@ -546,7 +547,7 @@ fn the_kernels_message_before_a_long_gap_is_kept() {
     }
 }
 
-/// Gives the same bytes for ever.
+/// Returns the same bytes endlessly.
 struct Endless<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -570,7 +571,7 @@ impl std::io::Read for Endless<'_> {
 }
 
 #[test]
-fn what_is_no_log_is_refused_in_one_line_though_it_never_ends() {
+fn an_endless_input_that_is_no_log_is_refused_in_one_line() {
     let random: Vec<u8> = (0..1 << 20)
         .scan(1_u64, |state, _| {
             *state = state
@@ -580,7 +581,7 @@ fn what_is_no_log_is_refused_in_one_line_though_it_never_ends() {
         })
         .collect();
     for (bytes, words) in [
-        (&random[..], "no text"),
+        (&random[..], "not text"),
         (b"\0", "without the end of a line"),
         (
             b"a line of some program that has no time at all, and goes on and on and on\n",
@@ -601,7 +602,7 @@ fn what_is_no_log_is_refused_in_one_line_though_it_never_ends() {
 }
 
 #[test]
-fn a_cycle_without_an_end_is_kept_up_to_a_bound_and_the_rest_is_counted() {
+fn a_cycle_without_an_end_is_kept_up_to_a_limit_and_the_rest_is_counted() {
     let mut text = String::from(&SLEEP[..SLEEP.find("[  100.041000]").unwrap()]);
     for number in 0..150_000 {
         text += &format!(
@@ -614,7 +615,7 @@ fn a_cycle_without_an_end_is_kept_up_to_a_bound_and_the_rest_is_counted() {
 }
 
 #[test]
-fn a_log_that_is_packed_is_read_as_it_is() {
+fn a_compressed_log_is_read_directly() {
     use std::io::Write;
     use std::process::{Command, Stdio};
     let whole = read(SLEEP.as_bytes()).unwrap();
@@ -636,13 +637,14 @@ fn a_log_that_is_packed_is_read_as_it_is() {
             .unwrap();
         let packed = child.wait_with_output().unwrap().stdout;
         assert_eq!(read(&packed[..]).unwrap(), whole, "{packer}");
-        // As `cat` joins them: the second one is the same cycle again.
+        // As joined by `cat`: the second one is the same cycle again.
         let twice = read(&[&packed[..], &packed].concat()[..]).unwrap();
         assert_eq!(twice.lines, 2 * whole.lines, "{packer}");
-        // Cut: an error by its name, and no panic.
+        // Truncated: an error by its name, and no panic.
         let error = read(&packed[..packed.len() / 2]).unwrap_err().to_string();
         assert!(error.contains("it is packed, and c"), "{packer}: {error}");
-        // Tapes fill up with zeros; pzstd says in a frame of its own how long the next one is.
+        // Tapes are padded with zeros; pzstd announces in a separate frame how long the next one
+        // is.
         let filled = match packer {
             "gzip" => [&packed[..], &[0; 700]].concat(),
             "zstd" => {
@@ -670,7 +672,7 @@ fn analysis(text: &str, changes: Vec<Change>) -> Result<Analysis, String> {
 }
 
 #[test]
-fn a_log_without_device_times_gives_no_advice_on_devices_and_names_the_silences() {
+fn a_log_without_device_times_gives_no_device_advice_and_names_the_silences() {
     let quiet: String = SLEEP
         .lines()
         .filter(|line| !line.contains("usb1"))
@@ -689,7 +691,7 @@ fn a_log_without_device_times_gives_no_advice_on_devices_and_names_the_silences(
             "{path:#?}"
         );
     }
-    // What lies between the stages has its name, too.
+    // The time between the stages has its name, too.
     let waking = machine.shown().path.iter().find(|link| {
         let message = link.message.as_deref().unwrap_or_default();
         message == "ACPI: PM: Waking up from system sleep state S3"
@@ -711,7 +713,7 @@ fn a_log_without_device_times_gives_no_advice_on_devices_and_names_the_silences(
 }
 
 #[test]
-fn a_log_that_tells_only_how_long_devices_took_has_them_in_no_path() {
+fn devices_with_only_a_duration_are_in_no_path() {
     let old: String = SLEEP
         .lines()
         .filter(|line| !line.contains("usb1"))
@@ -737,7 +739,7 @@ fn a_log_that_tells_only_how_long_devices_took_has_them_in_no_path() {
 }
 
 #[test]
-fn a_suspend_has_its_devices_and_what_they_would_save() {
+fn a_suspend_has_its_devices_and_their_savings() {
     let long = SLEEP
         .replace("[  100.04", "[  165.04")
         .replace("[  100.05", "[  165.05")
@@ -755,7 +757,7 @@ fn a_suspend_has_its_devices_and_what_they_would_save() {
 }
 
 #[test]
-fn a_freeze_that_fails_gets_no_advice_on_a_resume_that_never_was() {
+fn a_failed_freeze_gets_no_advice_on_a_resume() {
     let found = analysis(REFUSED, Vec::new()).unwrap();
     let machine = &found.machines[0];
     assert!(machine.shown().path.is_empty());
@@ -764,7 +766,7 @@ fn a_freeze_that_fails_gets_no_advice_on_a_resume_that_never_was() {
 }
 
 #[test]
-fn of_two_cycles_the_median_is_between_them_and_the_slower_one_is_shown() {
+fn of_two_cycles_the_median_is_their_mean_and_the_slower_one_is_shown() {
     let second = SLEEP
         .replace("[  100.", "[  500.")
         .replace("[  500.3", "[  500.9");
@@ -787,7 +789,7 @@ const WITHOUT_SUSPEND: &str = "\
 ";
 
 #[test]
-fn the_kernels_first_word_begins_a_resume_whose_suspend_has_no_lines() {
+fn the_kernels_first_message_starts_a_resume_whose_suspend_has_no_lines() {
     let resume = |text: &str| {
         let log = read(text.as_bytes()).unwrap();
         assert_eq!(log.cycles.len(), 1, "{text}");
@@ -808,7 +810,7 @@ fn the_kernels_first_word_begins_a_resume_whose_suspend_has_no_lines() {
     let suspends = "[  882.100000] PM: noirq suspend of devices complete after 6.675 msecs\n";
     let with_one = WITHOUT_SUSPEND.replace(entry, &format!("{entry}{suspends}"));
     assert_eq!(resume(&with_one), all);
-    // Without that word the first stage is all that tells.
+    // Without that message the first stage is the only evidence.
     let silent: String = WITHOUT_SUSPEND
         .lines()
         .filter(|line| !line.contains(words))
@@ -825,7 +827,7 @@ fn the_kernels_first_word_begins_a_resume_whose_suspend_has_no_lines() {
 }
 
 #[test]
-fn a_first_word_behind_a_stage_of_the_resume_does_not_begin_it() {
+fn a_first_message_after_a_stage_of_the_resume_does_not_start_it() {
     let late = "\
 [  898.153259] PM: noirq resume of devices complete after 556.675 msecs
 [  898.160000] PM: early resume of devices complete after 5.0 msecs
@@ -839,7 +841,7 @@ fn a_first_word_behind_a_stage_of_the_resume_does_not_begin_it() {
 }
 
 #[test]
-fn freezing_ends_where_the_cpus_go_off_at_the_latest() {
+fn freezing_ends_at_the_latest_when_the_cpus_go_offline() {
     let log = read(
         b"[  100.000000] Filesystems sync: 0.015 seconds\n\
           [  100.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.\n\

@@ -331,7 +331,7 @@ mod tests {
         ] {
             assert_eq!(time(seconds), text);
         }
-        // From the half of the last digit on it is the next unit.
+        // From half of the last digit on it is the next unit.
         for (seconds, unit) in [(999.5e-9, " µs"), (999.5e-6, " ms"), (0.9995, " s")] {
             assert!(time(seconds).ends_with(unit), "{}", time(seconds));
         }

@@ -245,7 +245,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                     quantity::count(*number as u64)
                 }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
-                // Only all is 100 %.
+                // Only all is 100%.
                 Value::Number(number) if unit == "%" && is_nearly_all(number * factor) => {
                     quantity::percent(number * factor)
                 }
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_stands_above_the_tables_and_single_subjects_come_on_request() {
+    fn failures_precede_the_tables_and_single_subjects_are_optional() {
         let mut sheet = Sheet {
             failures: vec![("failed", "sda: returned -5".into())],
             subjects: vec![Sheet {
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn where_lines_are_too_short_names_are_cut_before_columns_stand_below_others() {
+    fn if_lines_are_too_short_names_are_cut_before_columns_are_stacked() {
         const COLUMNS: &[Column<u64>] = &[
             Column::words("name", "name", "", |n| "x".repeat(*n as usize).into()),
             Column::measured("n", "n", Unit::Count, "", |n| (*n).into()),
@@ -489,7 +489,7 @@ mod tests {
         };
         assert_eq!(of(2, Detail::Short), "9 7");
         assert_eq!(of(2, Detail::All), "3 9 1 7");
-        // One that a terminal leaves out.
+        // A section that a terminal omits.
         let one = Table::of("", NUMBER, &[3]).first(0);
         assert!(cells(&one, Detail::Short).1.is_empty());
         assert_eq!(cells(&one, Detail::All).1.len(), 1);

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_ignores_case() {
+    fn levels_are_chosen_by_letter_and_by_arrow() {
         let list = List {
             filter: "SSH".into(),
             ..List::default()

@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn the_mean_of_rounds_leaves_out_what_is_unknown() {
+    fn the_mean_of_rounds_omits_unknown_values() {
         let round = |power_w, awake| Observed {
             elapsed_s: 1.0,
             residency: vec![Residency {
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cpuidle_the_idle_ticks_say_how_long_cpus_are_awake() {
+    fn without_cpuidle_idle_ticks_give_the_time_awake() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), NOTHING, 0);
         for cpu in ["cpu0", "cpu1"] {
@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn without_packages_the_battery_says_the_power_and_cpus_their_mean_frequency_at_the_end() {
+    fn without_packages_the_battery_gives_the_power_and_cpus_their_mean_frequency_at_the_end() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), NOTHING, 0);
         let put = |file: &str, text: &str| {
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_ticks_of_no_cpu_in_common_say_nothing() {
+    fn idle_ticks_without_a_common_cpu_are_unknown() {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), NOTHING, 0);
         let root = Root::at(folder.path());

@@ -356,7 +356,7 @@ pub(crate) mod tests {
         assert_eq!((as_is.median_difference.as_ref(), as_is.rounds), (None, 10));
         assert_eq!(no_sleep.figure.as_ref().unwrap().count, 1000);
         let difference = no_sleep.median_difference.as_ref().unwrap();
-        // The rounds differ by ten, their differences not at all: what drifts cancels.
+        // The rounds differ by ten, their differences not at all: drift cancels out.
         assert_eq!(difference.interval, Some((-30.0, -30.0)));
         assert_eq!(no_sleep.p99_difference.as_ref().unwrap().estimate, -30.0);
         assert_eq!(
@@ -374,7 +374,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn where_more_is_better_the_best_is_the_one_with_more() {
+    fn if_more_is_better_the_best_has_the_most() {
         let (settings, _, verdict) = conclude(&names(), &workload(true), &rounds());
         assert_eq!(verdict.best, Some(0));
         // Slower and awake all the time.
@@ -394,7 +394,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_partial_trial_says_what_its_rounds_say() {
+    fn a_partial_trial_reports_its_rounds() {
         let rounds = &rounds()[..5];
         let (settings, _, verdict) = conclude(&names(), &workload(false), rounds);
         assert_eq!((settings[0].rounds, settings[1].rounds), (2, 3));
@@ -409,7 +409,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_trial_that_was_judged_by_the_older_test_is_judged_anew() {
+    fn a_trial_judged_by_the_older_test_is_judged_again() {
         let trial = trial();
         let mut value = serde_json::to_value(&trial).unwrap();
         let verdict = value["verdict"].as_object_mut().unwrap();
@@ -422,7 +422,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn the_best_ones_gain_holds_for_whichever_is_best() {
+    fn the_best_settings_gain_is_valid_whichever_is_best() {
         let three = named(&["as is", "a", "b"]);
         let mut rounds = rounds();
         for (nth, round) in rounds.iter_mut().enumerate() {
@@ -455,7 +455,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_trial_is_read_as_it_was_written_and_a_damaged_one_is_refused() {
+    fn a_written_trial_is_read_back_and_a_damaged_one_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let trial = trial();
         let out = Folder::make(&folder.path().join("new"), Naming::ByUser).unwrap();
@@ -484,7 +484,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn half_a_percentage_point_more_time_awake_is_no_more() {
+    fn half_a_percentage_point_more_time_awake_is_not_more() {
         let mut rounds = rounds();
         for round in &mut rounds {
             let awake = if round.setting == 0 { 50.0 } else { 50.5 };
@@ -502,8 +502,8 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_trial_keeps_its_verdict_where_it_was_judged_so_or_has_no_rounds() {
-        // What the rounds do not say.
+    fn a_trial_keeps_its_verdict_if_it_was_judged_so_or_has_no_rounds() {
+        // The rounds do not determine it.
         let trial = trial();
         let mut judged = trial.clone();
         judged.verdict.as_good = vec![0];
@@ -516,7 +516,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_place_behind_the_last_setting_is_damage() {
+    fn an_index_beyond_the_last_setting_is_damage() {
         let mut trial = trial();
         trial.verdict.best = Some(trial.settings.len());
         let refused = parse(&serde_json::to_vec(&trial).unwrap()).unwrap_err();

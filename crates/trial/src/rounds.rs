@@ -212,10 +212,10 @@ mod tests {
     use super::*;
     use crate::setting::{Kind, Machine};
 
-    /// Turns that give their place, until one of them stops the run or fails.
+    /// Turns that return their index, until one of them stops the run or fails.
     struct Recorded {
         machine: Machine,
-        had: Vec<At>,
+        recorded: Vec<At>,
         ends: Option<(usize, Result<()>)>,
     }
 
@@ -235,8 +235,8 @@ mod tests {
         }
 
         fn turn(&mut self, at: At, stop: &AtomicBool) -> Result<Option<At>> {
-            self.had.push(at);
-            if let Some((_, ended)) = self.ends.take_if(|(turn, _)| *turn == self.had.len()) {
+            self.recorded.push(at);
+            if let Some((_, ended)) = self.ends.take_if(|(turn, _)| *turn == self.recorded.len()) {
                 ended?;
                 stop.store(true, Ordering::Relaxed);
             }
@@ -250,7 +250,7 @@ mod tests {
     fn ran(whole: bool, ends: Option<(usize, Result<()>)>) -> Ran {
         let mut work = Recorded {
             machine: Machine::read(Root::default()).unwrap(),
-            had: Vec::new(),
+            recorded: Vec::new(),
             ends,
         };
         let plan = Plan {
@@ -262,48 +262,51 @@ mod tests {
         };
         let (stop, mut shown) = (AtomicBool::new(false), Vec::new());
         let ran = run(&mut work, &plan, &stop, &mut |now| shown.push(now.clone()));
-        (ran, work.had, shown)
+        (ran, work.recorded, shown)
     }
 
     #[test]
     fn every_setting_has_one_turn_at_every_point_in_every_round() {
-        let (run, had, shown) = ran(false, None);
-        assert_eq!(run.unwrap(), (had.clone(), Ended::Completed));
-        let mut all: Vec<_> = had
+        let (run, recorded, shown) = ran(false, None);
+        assert_eq!(run.unwrap(), (recorded.clone(), Ended::Completed));
+        let mut all: Vec<_> = recorded
             .iter()
             .map(|at| (at.round, at.point, at.setting))
             .collect();
-        assert!(had.windows(2).all(|two| two[0].round <= two[1].round));
+        assert!(recorded.windows(2).all(|two| two[0].round <= two[1].round));
         all.sort_unstable();
         all.dedup();
         assert_eq!(all.len(), 12);
-        // Nothing is known of the time left before a turn has been timed.
+        // The time left is unknown before a turn has been timed.
         assert_eq!((shown[0].done, shown[0].left), (0.0, None));
         assert!(shown[6].done == 0.5 && shown[6].left.is_some());
         assert_eq!(
             shown[6].turn,
-            format!("{} {}", had[6].point, had[6].setting)
+            format!("{} {}", recorded[6].point, recorded[6].setting)
         );
     }
 
     #[test]
-    fn what_ends_a_run_leaves_the_turns_before_it_or_the_whole_rounds() {
+    fn an_interrupted_run_keeps_the_turns_or_the_complete_rounds_before() {
         for (whole, kept) in [(false, 5), (true, 3)] {
-            let (run, had, _) = ran(whole, Some((5, Ok(()))));
-            assert_eq!(run.unwrap(), (had[..kept].to_vec(), Ended::Interrupted));
+            let (run, recorded, _) = ran(whole, Some((5, Ok(()))));
+            assert_eq!(
+                run.unwrap(),
+                (recorded[..kept].to_vec(), Ended::Interrupted)
+            );
             let failed = || Err(Error::Usage("the disk is gone".into()));
-            let (run, had, _) = ran(whole, Some((5, failed())));
+            let (run, recorded, _) = ran(whole, Some((5, failed())));
             let ended = Ended::Disturbed("the disk is gone".into());
-            assert_eq!(run.unwrap(), (had[..kept.min(4)].to_vec(), ended));
+            assert_eq!(run.unwrap(), (recorded[..kept.min(4)].to_vec(), ended));
             assert!(ran(whole, Some((1, failed()))).0.is_err());
         }
-        // Of a round that was cut short nothing is kept: the error is the result.
+        // Nothing of an incomplete round is kept: the error is the result.
         let failed = Err(Error::Usage("the disk is gone".into()));
         assert!(ran(true, Some((3, failed))).0.is_err());
     }
 
     #[test]
-    fn a_figure_of_each_round_is_unknown_where_the_round_has_no_turn() {
+    fn a_rounds_figure_is_unknown_if_the_round_has_no_turn() {
         let turns = [(0, 5.0), (2, 7.0), (2, 9.0)];
         let by_round = ByRound::of(&turns, 4, |turn| Some(turn.0));
         let each = by_round.each(|turn| Some(turn.1));

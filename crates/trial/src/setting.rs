@@ -481,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_each_state_is_the_deepest_once_and_equal_settings_are_left_out() {
+    fn by_default_each_state_is_the_deepest_once_and_equal_settings_are_omitted() {
         let (_folder, Machine { idle, .. }) = machine(&STATES);
         let (settings, notes) = choose(&idle, &wanted(&[], &[20])).unwrap();
         assert_eq!(
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_chosen_by_name_and_as_is_is_always_among_them() {
+    fn settings_are_chosen_by_name_and_always_include_as_is() {
         let (_folder, Machine { idle, .. }) = machine(&STATES);
         for name in ["c6", "up-to-C6", "up to C6"] {
             let (settings, _) = choose(&idle, &wanted(&[name], &[])).unwrap();
@@ -516,10 +516,12 @@ mod tests {
     }
 
     #[test]
-    fn a_cpu_that_was_not_kept_awake_all_the_time_is_known() {
+    fn a_cpu_that_was_not_always_kept_awake_is_reported() {
         use nix::sched::{CpuSet, sched_setaffinity};
         if reveille_kernel::affinity::allowed() != [0, 1] {
-            return println!("skipped: a_cpu_that_was_not_kept_awake...: needs the CPUs 0 and 1");
+            return println!(
+                "skipped: a_cpu_that_was_not_always_kept_awake_is_reported: needs the CPUs 0 and 1"
+            );
         }
         let (_folder, machine) = machine(&[]);
         let no_sleep = Setting::new(NO_SLEEP, Kind::NoSleep);
@@ -554,7 +556,7 @@ mod tests {
     }
 
     #[test]
-    fn a_state_0_that_sleeps_is_not_taken_for_polling() {
+    fn a_state_0_that_sleeps_is_not_polling() {
         let (_folder, Machine { idle, .. }) = machine(&[("WFI", 1), ("cpu-sleep", 500)]);
         let (settings, _) = choose(&idle, &wanted(&[], &[])).unwrap();
         assert_eq!(names(&settings), ["as is", "up to WFI", "no sleep"]);
@@ -562,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_is_in_force_until_it_is_ended() {
+    fn a_setting_is_in_force_until_released() {
         let (_folder, machine) = machine(&STATES);
         let root = &machine.root;
         let disabled = |cpu, state| {
@@ -586,7 +588,7 @@ mod tests {
     }
 
     #[test]
-    fn what_somebody_else_sets_meanwhile_is_said_and_left() {
+    fn another_programs_change_is_reported_and_kept() {
         let (_folder, machine) = machine(&STATES);
         let applied = Setting::up_to("C1").kind.apply(&machine).unwrap();
         let file = machine

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_quick_and_cheaper_dominates_by_its_cost_alone() {
+    fn an_equally_quick_and_cheaper_setting_dominates_by_its_cost() {
         let settings = [rounds(50.0, Some(10.0), 5), rounds(50.0, Some(12.0), 6)];
         let verdict = judge(&settings, Some(Cost::Power));
         assert_eq!(verdict.as_good.len(), 1);
@@ -235,20 +235,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_in_noise_is_not_taken_for_equal() {
+    fn a_difference_hidden_in_noise_is_not_equality() {
         let mut settings = [rounds(50.0, Some(10.0), 11), rounds(80.0, Some(10.0), 12)];
         assert_eq!(judge(&settings, Some(Cost::Power)).dominated.len(), 1);
-        // The quicker one may now cost 40% more, or less: nobody has shown that it does not.
+        // The quicker one may now cost 40% more, or less: that it does not is unproven.
         for (place, cost) in settings[0].costs.iter_mut().enumerate() {
             *cost = Some(if place % 2 == 0 { 6.0 } else { 14.0 });
         }
         assert_eq!(judge(&settings, Some(Cost::Power)).dominated.len(), 0);
     }
 
-    /// Of twelve settings and twenty rounds: the test that supposes that the best one was named
-    /// beforehand (signed ranks, Bonferroni) is wrong in 12 of 100 there, which fewer would hide.
+    /// With twelve settings and twenty rounds: the test that assumes a best setting chosen
+    /// beforehand (signed ranks, Bonferroni) is wrong in 12 of 100 there, which fewer trials would
+    /// hide.
     #[test]
-    fn settings_that_are_the_same_are_told_apart_in_5_of_100_trials_at_most() {
+    fn equal_settings_are_distinguished_in_at_most_5_of_100_trials() {
         const TRIES: u64 = 600;
         const SETTINGS: u64 = 12;
         let (mut wrong, mut by_the_older) = (0, 0);
@@ -266,7 +267,7 @@ mod tests {
                 |other: &Rounds| Compared::new(&best.figures, &other.figures, error, 0.0).less;
             by_the_older += u64::from(same.iter().any(is_less));
         }
-        // What a share of 5% comes to in all but one of a thousand such tests, on either side.
+        // The limits of a share of 5% in all but one of a thousand such tests, on either side.
         let promised = Binomial::new(ERROR, TRIES).unwrap();
         let (least, most) = (promised.inverse_cdf(0.001), promised.inverse_cdf(0.999));
         assert!((least..=most).contains(&wrong), "{wrong} of {TRIES}");
@@ -274,11 +275,11 @@ mod tests {
     }
 
     #[test]
-    fn the_p_values_and_what_they_are_from_are_told() {
+    fn the_p_values_and_their_basis_are_reported() {
         let settings = [rounds(100.0, None, 1), rounds(50.0, None, 2)];
         let verdict = judge_by(&settings, None, 999);
         assert_eq!((verdict.permutations, verdict.p_values[1]), (999, None));
-        // Ten rounds on one side: 2 in 1024, and no less than the permutations tell.
+        // Ten rounds on one side: 2 in 1024, and no less than the permutations resolve.
         let p_value = verdict.p_values[0].unwrap();
         assert!((0.001..=0.008).contains(&p_value), "{p_value}");
         assert!(verdict.as_good.is_empty());
@@ -296,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lead_is_as_likely_as_the_orders_that_have_one_as_large() {
+    fn a_leads_p_value_is_the_share_of_orders_with_one_as_large() {
         let leading = |rounds: usize, settings: usize| -> Vec<Rounds> {
             let figure = |at: usize| 100.0 * (at + 1) as f64;
             (0..settings)
@@ -307,7 +308,7 @@ mod tests {
             let all = leading(rounds, settings);
             let figures: Vec<Vec<Option<f64>>> = all.into_iter().map(|one| one.figures).collect();
             let seen = rounds::p_values(&figures, 0, PERMUTATIONS)[settings - 1].unwrap();
-            // Four standard errors of 9999 deals.
+            // Four standard errors of 9999 permutations.
             let error = 4.0 * (p_value * (1.0 - p_value) / 9_999.0).sqrt();
             assert!((seen - p_value).abs() < error, "{seen} and {p_value}");
         };
@@ -322,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_setting_whose_rounds_all_lie_the_same_way_is_no_better_if_one_lies_at_zero() {
+    fn a_setting_ahead_in_all_rounds_but_one_at_zero_is_not_better() {
         let mut settings = [rising(6, 100.0, 0.0), rising(6, 100.0, 0.0)];
         settings[1].figures = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
             .map(|more| Some(100.0 + more))
@@ -335,8 +336,8 @@ mod tests {
     }
 
     #[test]
-    fn a_twentieth_more_is_no_worse_and_what_is_above_it_is() {
-        // As quick, and dearer by so much in each round; the other is quicker by nothing.
+    fn up_to_a_twentieth_more_is_not_worse_and_above_it_is() {
+        // As quick, and costlier by this much in each round; the other is quicker by nothing.
         let with = |figure: f64| {
             let cheap = Rounds {
                 median: Some(figure),
@@ -345,8 +346,8 @@ mod tests {
             };
             let settings = [rising(8, 200.0, 0.0), cheap];
             let verdict = judge_by(&settings, Some(Cost::Power), 1);
-            let told = verdict.dominated.first();
-            told.map(|one| (one.setting, one.by, one.in_figure, one.in_cost))
+            let first = verdict.dominated.first();
+            first.map(|one| (one.setting, one.by, one.in_figure, one.in_cost))
         };
         assert_eq!(with(209.9), Some((0, 1, false, true)));
         assert_eq!(with(210.1), None);
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn rounds_are_paired_by_their_place_where_both_have_a_value() {
+    fn rounds_are_paired_by_index_if_both_have_a_value() {
         let of = [Some(5.0), None, Some(7.0), Some(1.0)];
         let than = [Some(1.0), Some(2.0), None, Some(4.0)];
         assert_eq!(paired(&of, &than), [4.0, -3.0]);
@@ -387,8 +388,8 @@ mod tests {
     }
 
     #[test]
-    fn the_comparisons_of_one_setting_share_what_they_may_err_by() {
-        // With four others each may err a quarter as often.
+    fn the_comparisons_of_one_setting_share_the_error_rate() {
+        // With four others each has a quarter of the error rate.
         let shares = [1, 2, 3, 5].map(one_of_all);
         assert_eq!(shares, [ERROR, ERROR, ERROR / 2.0, ERROR / 4.0]);
     }

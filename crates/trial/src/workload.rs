@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_failure_is_counted_and_the_first_is_told() {
+    fn each_failure_is_counted_and_the_first_is_reported() {
         let mut gathered = Gathered::default();
         gathered.fail(|| no_answer_within(Duration::from_millis(1500)));
         gathered.fail(|| "another reason".into());

@@ -86,7 +86,7 @@ fn the_page_draws_each_setting_and_marks_the_dominated_one() {
 }
 
 #[test]
-fn nothing_that_others_wrote_becomes_markup() {
+fn foreign_text_cannot_become_markup() {
     let html = page(&trial());
     for markup in ["<i>test", "<b>", "<host>", "<u>", "</text><script>"] {
         assert!(!html.contains(markup), "{markup}");
@@ -110,8 +110,8 @@ fn a_trial_without_figures_or_costs_still_makes_a_page() {
 }
 
 #[test]
-fn what_is_no_trial_gets_a_line() {
-    assert!(parse(b"{}").unwrap_err().contains("no trial.json"));
+fn a_file_that_is_no_trial_is_refused_in_one_line() {
+    assert!(parse(b"{}").unwrap_err().contains("not a trial.json"));
     let mut newer = trial();
     newer["schema_version"] = json!(99);
     let said = parse(newer.to_string().as_bytes()).unwrap_err();

@@ -6,6 +6,8 @@ pub mod cost;
 pub mod live;
 pub mod path;
 pub mod states;
+#[cfg(not(feature = "bpf"))]
+mod without_bpf;
 
 pub use reveille_kernel::{Error, Result};
 

@@ -10,8 +10,8 @@ advise() {
 }
 run 0 reveille advise /tmp/advice --budget 1s --percentile 90
 printf '%s\n' "$output"
-says "the advice" "[Aa]llow C1; keep out of C2 and C3" "$output"
-says "the advice on C3" "C3: not measured" "$output"
+contains "the advice" "[Aa]llow C1; keep out of C2 and C3" "$output"
+contains "the advice on C3" "C3: not measured" "$output"
 
 equal "the kernel's parameter" "$(advise --form kernel)" "processor.max_cstate=1"
 bound=$(cat "$(state 1 C1)/latency")

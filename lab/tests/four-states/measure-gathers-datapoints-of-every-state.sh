@@ -5,5 +5,5 @@
 
 run 0 reveille measure --cpu 1 --each-state --distance 4ms..16ms --duration 32s --out /tmp/each
 datapoints /tmp/each requested_state | sort | uniq -c
-for name in POLL C1 C2 C3; do says "measure --each-state" "$name" "$output"; done
+for name in POLL C1 C2 C3; do contains "measure --each-state" "$name" "$output"; done
 for name in POLL C1 C2 C3; do has_or_gathers /tmp/each "$name"; done

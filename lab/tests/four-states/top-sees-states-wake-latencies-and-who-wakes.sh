@@ -5,13 +5,13 @@ taskset 2 sh -c 'while :; do sleep 0.02; done' &
 sleeping=$!
 begin reveille top --json --interval 1s
 for name in POLL C1 C2 C3; do
-  said "\"name\":\"$name\""
+  prints "\"name\":\"$name\""
 done
-said '"counted_by":"trace"'
-said '"wake_latency":{"count":[1-9]'
-said '"leaving_percent":[0-9]'
-said '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
-said 'this kernel does not report who sends'
+prints '"counted_by":"trace"'
+prints '"wake_latency":{"count":[1-9]'
+prints '"leaving_percent":[0-9]'
+prints '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
+prints 'this kernel does not report who sends'
 kill $sleeping
 kill -s TERM "$begun"
 ends 0

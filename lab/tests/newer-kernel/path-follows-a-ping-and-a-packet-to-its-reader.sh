@@ -5,7 +5,7 @@ ip link set lo up
 ping -i 0.1 127.0.0.1 >/dev/null &
 pinging=$!
 run 0 reveille path --ping --count 10 --duration 60s
-says "path" "^ICMP echo  reply is made" "$output"
+contains "path" "^ICMP echo  reply is made" "$output"
 kill "$pinging"
 
 # It ends with its standard input.
@@ -16,5 +16,5 @@ wait_for 120 grep -q ':1E61 0*:0000 0A' /proc/net/tcp /proc/net/tcp6
 sending=$!
 run 0 reveille path --nic lo --port 7777 --count 5 --duration 60s
 kill "$listening" "$sending" 2>/dev/null || true
-says "path" "reader's first instruction" "$output"
-says "path" "^Readers: nc 5" "$output"
+contains "path" "reader's first instruction" "$output"
+contains "path" "^Readers: nc 5" "$output"

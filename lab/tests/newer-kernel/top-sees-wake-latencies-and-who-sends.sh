@@ -3,9 +3,9 @@
 taskset 2 sh -c 'while :; do sleep 0.02; done' &
 sleeping=$!
 begin reveille top --json --interval 1s
-said '"counted_by":"trace"'
-said '"wake_latency":{"count":[1-9]'
-said '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
+prints '"counted_by":"trace"'
+prints '"wake_latency":{"count":[1-9]'
+prints '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
 kill $sleeping
 kill -s TERM "$begun"
 ends 0

@@ -13,7 +13,7 @@ for way in $ways; do
   # A feature that this kernel lacks is reported in one line.
   if [ ! -S /tmp/socket ]; then
     ends 3
-    equal "the lines that it says ($way)" "$(wc -l </tmp/begun)" 1
+    equal "the lines of output ($way)" "$(wc -l </tmp/begun)" 1
     continue
   fi
   reads slow 100

@@ -17,7 +17,7 @@ pub(super) fn tuned(question: &Question, setting: &Setting) -> Form {
     let name = name(question);
     let text = setting.bound.map(|bound| {
         let us = bound.us;
-        // TuneD's pm_qos_resume_latency_us is the kernel's file: there 0 is no bound at all.
+        // TuneD's pm_qos_resume_latency_us is the kernel's file: there 0 is not a bound at all.
         let section = match &setting.cpus {
             None => format!("[cpu]\nforce_latency={us}\n"),
             Some(cpus) => format!(
@@ -118,7 +118,7 @@ pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> F
     }
 }
 
-/// As `power/pm_qos_resume_latency_us` has it: 0 is no bound, `n/a` no latency at all.
+/// As `power/pm_qos_resume_latency_us` has it: 0 is not a bound, `n/a` no latency at all.
 /// Source: Documentation/ABI/testing/sysfs-devices-power of the kernel.
 fn resume_latency(us: u32) -> String {
     match us {

@@ -208,7 +208,7 @@ fn covers(answer: &Answer<'_>) -> String {
     let cpu = cpu_name(answer.target.measured_cpu);
     match &answer.target.coverage {
         Coverage::Result => format!(
-            "{cpu} was measured; others are taken to be like it. On a machine with several \
+            "{cpu} was measured; others are assumed to be alike. On a machine with several \
              kinds of core give it with --root"
         ),
         Coverage::AllAlike => {
@@ -231,7 +231,7 @@ pub fn notes(answer: &Answer<'_>) -> Vec<String> {
     for state in &advice.states {
         if state.standing == Standing::Off {
             notes.push(format!(
-                "{} was disabled when it was measured, and is taken to stay so.",
+                "{} was disabled when it was measured, and is assumed to stay so.",
                 state.state
             ));
         }

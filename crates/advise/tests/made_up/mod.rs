@@ -35,7 +35,7 @@ pub fn state(index: u32, name: &str, exit: u64, residency: u64) -> IdleState {
     }
 }
 
-/// An x86 machine whose CPUs are alike, POLL in front of these states.
+/// An x86 machine with equal CPUs, and POLL before these states.
 pub fn target(driver: &str, states: Vec<IdleState>) -> Target {
     let mut all = vec![state(0, "POLL", 0, 0)];
     all[0].time_us = Some(0);
@@ -51,7 +51,7 @@ pub fn target(driver: &str, states: Vec<IdleState>) -> Target {
     }
 }
 
-/// Xeon, Skylake: what most of these tests are about.
+/// Xeon, Skylake: the subject of most of these tests.
 pub fn sklep0() -> Target {
     target(
         "intel_idle",

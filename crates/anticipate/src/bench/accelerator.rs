@@ -385,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_the_papers() {
+    fn times_are_those_of_the_paper() {
         let mut random = fastrand::Rng::with_seed(3);
         let k_means = SERIES[0].draw(1000, &mut random);
         assert!((4 * 515_000..=4 * 565_000).contains(&k_means[0]));
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn a_turn_whose_thread_lost_its_cpu_is_an_error() {
+    fn a_turn_whose_thread_leaves_its_cpu_is_an_error() {
         let machine = Machine::read(Root::default()).unwrap();
         let all = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
         let work = match Accelerator::new(&machine, plan(2), Some(&all)) {
@@ -501,7 +501,7 @@ mod tests {
         );
     }
 
-    /// The record lives as long as the test's process.
+    /// The record lives as long as the test process.
     struct Connects(&'static Recorded);
 
     impl Connect for Connects {
@@ -517,7 +517,7 @@ mod tests {
     }
 
     #[test]
-    fn every_call_is_seen_under_every_policy_and_the_library_is_told_of_each() {
+    fn every_policy_records_every_call_and_the_library_observes_each() {
         let machine = Machine::read(Root::default()).unwrap();
         let connects = Connects(Box::leak(Box::default()));
         let work = match Accelerator::new(&machine, plan(3), Some(&connects)) {
@@ -533,7 +533,7 @@ mod tests {
             work.setting(policy).unwrap();
             let sample = work.turn(1, policy, 0, &never).unwrap();
             assert_eq!(sample.latencies_ns.len(), 3, "{policy:?}");
-            // What was drawn is the least that it can take.
+            // The drawn duration is the minimum.
             assert!(sample.run_ns >= Some(3 * 450_000));
             let account = sample
                 .account

@@ -113,14 +113,14 @@ mod tests {
                         cpu: 11\n  .idle_sleeptime : x nsecs\n\nTick Device: mode:     1\n";
 
     #[test]
-    fn the_schedulers_times_are_read_of_the_cpu_that_is_meant() {
+    fn scheduler_times_are_read_for_the_given_cpu() {
         assert_eq!(sleep_times_ns(LIST, 0), Some(12));
         assert_eq!(sleep_times_ns(LIST, 1), Some(100));
         assert_eq!(sleep_times_ns(LIST, 11), None);
         assert_eq!(sleep_times_ns(LIST, 2), None);
     }
 
-    /// A machine of one CPU with POLL and C1, whose counts are these.
+    /// A machine with one CPU, POLL and C1, and these counts.
     fn machine(poll_us: u64, c1_us: u64, ticks: u64, list: Option<&str>) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let cpus = folder.path().join("sys/devices/system/cpu");
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lesser_count_of_sleep_is_taken_and_polling_is_no_sleep() {
+    fn the_lower_sleep_count_is_used_and_polling_is_not_sleep() {
         let before = read(&machine(0, 0, 0, None));
         let spun = read(&machine(0, 500, 0, None));
         assert_eq!(spun.since(&before), Some(0));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_time_goes_before_ticks() {
+    fn exact_time_is_preferred_to_ticks() {
         let exact = read(&machine(0, 500, 9, Some(LIST)));
         assert_eq!(exact.by_scheduler_ns, Some(12));
     }

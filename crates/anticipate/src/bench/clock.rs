@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleep_does_not_end_before_its_time() {
+    fn a_sleep_does_not_end_early() {
         let until = now_ns() + 2_000_000;
         sleep_until(until);
         assert!(now_ns() >= until);

@@ -249,8 +249,8 @@ fn gain(
 pub(crate) mod tests {
     use super::*;
 
-    /// Turns of `rounds` rounds at one point with these medians, ns; p99 is double the median, and the
-    /// CPU is awake so many per cent.
+    /// Turns of `rounds` rounds at one point with these medians, ns; p99 is double the median; the
+    /// CPU is awake for this percentage.
     pub(crate) fn turns(rounds: u32, figures: &[(Policy, f64, f64)], waits: u64) -> Vec<Turn> {
         let turn = |round: u32, &(policy, median, awake): &(Policy, f64, f64)| Turn {
             round,
@@ -260,7 +260,7 @@ pub(crate) mod tests {
             elapsed_s: 1.0,
             latency: Quantiles {
                 count: waits,
-                // Rounds drift, all policies alike.
+                // Rounds drift, equally for all policies.
                 median: median + f64::from(round) * 100.0,
                 p90: Some(1.5 * median),
                 p99: Some(2.0 * median),
@@ -289,7 +289,7 @@ pub(crate) mod tests {
     const THREE: [Policy; 3] = [Policy::AsIs, Policy::NoSleep, Policy::Anticipate];
 
     #[test]
-    fn what_is_regained_is_a_share_of_what_sleep_costs() {
+    fn the_regained_share_is_relative_to_the_cost_of_sleep() {
         let figures = [
             (Policy::AsIs, 55_000.0, 20.0),
             (Policy::NoSleep, 41_000.0, 100.0),
@@ -323,7 +323,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn too_few_waits_have_no_p99_and_no_share_of_it() {
+    fn too_few_waits_have_no_p99() {
         let figures = [
             (Policy::AsIs, 55_000.0, 20.0),
             (Policy::NoSleep, 41_000.0, 100.0),
@@ -342,7 +342,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn where_sleep_costs_nothing_there_is_nothing_to_regain() {
+    fn if_sleep_costs_nothing_no_share_is_regained() {
         let figures = [
             (Policy::AsIs, 41_000.0, 100.0),
             (Policy::NoSleep, 41_000.0, 100.0),
@@ -354,7 +354,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn without_no_sleep_there_is_no_gain_and_without_turns_no_row() {
+    fn a_gain_needs_the_no_sleep_policy_and_a_row_needs_turns() {
         let figures = [(Policy::AsIs, 5.0, 1.0), (Policy::Anticipate, 4.0, 1.0)];
         let policies = used(&[Policy::AsIs, Policy::Anticipate]);
         let (rows, gains) = conclude(2, &policies, &turns(2, &figures, 20));

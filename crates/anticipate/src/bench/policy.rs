@@ -119,7 +119,7 @@ mod tests {
 
     use super::*;
 
-    /// A CPU with these states below a root of the test's.
+    /// A CPU with these states below the test's root.
     fn machine(states: &[(&str, bool)]) -> (tempfile::TempDir, Machine) {
         let folder = tempfile::tempdir().unwrap();
         let system = folder.path().join("sys/devices/system/cpu");
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_shallowest_state_only_where_a_deeper_one_is_left_out() {
+    fn a_shallowest_state_exists_only_if_a_deeper_one_is_excluded() {
         let name = |states: &[(&str, bool)]| {
             let (_folder, machine) = machine(states);
             shallowest(&machine.idle, 0).map(|state| state.name.clone())
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_bound_makes_cpus_poll_threads_keep_those_awake_that_may_be_used() {
+    fn if_no_bound_makes_cpus_poll_threads_keep_the_allowed_ones_awake() {
         let (_folder, machine) = machine(&[]);
         let setting = PolicySetting::no_sleep(&machine.idle).unwrap();
         // The machine has CPU 0 only.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shallowest_state_is_in_force_until_it_is_ended() {
+    fn the_shallowest_state_is_in_force_until_released() {
         let states = [("POLL", false), ("C1", false), ("C6", false), ("C8", true)];
         let (folder, machine) = machine(&states);
         let disabled = || {

@@ -290,7 +290,7 @@ mod tests {
     use crate::bench::assist::Account;
     use crate::bench::result::{Point, Workload};
 
-    /// Takes no time; records its turns.
+    /// Takes no time and records its turns.
     struct Recorded {
         points: Vec<Point>,
         turns: RefCell<Vec<(u32, usize, Policy)>>,
@@ -397,13 +397,13 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_that_was_asked_for_by_name_is_not_left_out() {
+    fn a_policy_requested_by_name_is_not_skipped() {
         let error = run(&Recorded::new(), true).unwrap_err();
         assert!(error.to_string().contains("but one"), "{error}");
     }
 
     #[test]
-    fn only_whole_rounds_of_a_point_are_kept() {
+    fn only_complete_rounds_of_a_point_are_kept() {
         for (stop_after, kept) in [(0, 0), (1, 0), (2, 2), (5, 4)] {
             let mut work = Recorded::new();
             work.stop_after = stop_after;
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_at_once_is_an_error_and_what_fails_later_ends_it() {
+    fn an_immediate_failure_is_an_error_and_a_later_one_ends_the_run() {
         let mut work = Recorded::new();
         work.fail_after = 0;
         assert!(run(&work, false).is_err());

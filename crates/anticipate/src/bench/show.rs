@@ -45,7 +45,7 @@ const FIGURES: &[Column<At<Row>>] = &columns!(|at|
         estimate(&at.one.others_awake_percent),
         "Mean time awake of the other CPUs, whatever keeps them awake";
     measured(Percent) detail "assisted_percent", "assisted", estimate(&at.one.assisted_percent),
-        "Waits for which a CPU was to be awake, by the engine's own account";
+        "Waits for which the engine scheduled a CPU to be awake, by the engine's own account";
     measured(Percent) detail "kept_awake_percent", "kept awake", estimate(&at.one.kept_awake_percent),
         "Time that the engine kept CPUs awake, by its own account: of one CPU's time";
     measured(Of("W")) "power_w", "power", estimate(&at.one.power_w), "Power of the processor packages";

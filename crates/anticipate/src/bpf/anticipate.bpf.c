@@ -18,12 +18,7 @@
  * sleeps are cheap, short timers in turn keep the CPU ready in naps instead.
  */
 #include "kernel.h"
-#include <linux/bpf.h>
 #include <linux/errno.h>
-#include <stdbool.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 #include "anticipate.h"
 #include "model.h"
 #include "pid_namespace.h"
@@ -35,9 +30,6 @@
 /* Kernel flags of bpf_timer_start: 6.4 and 6.7. The header on the build machine may be older. */
 #define TIMER_ABSOLUTE (1ULL << 0)
 #define TIMER_PINNED (1ULL << 1)
-
-/* The ABI of power:cpu_idle: this state means that idle ended (include/trace/events/power.h). */
-#define PWR_EVENT_EXIT ((unsigned int)-1)
 
 /* include/linux/interrupt.h */
 #define HRTIMER_SOFTIRQ 8
@@ -406,11 +398,6 @@ struct {
 static __always_inline struct plan *plan_of(__u32 cpu)
 {
 	return bpf_map_lookup_elem(&plans, &cpu);
-}
-
-static __always_inline bool is_idle_task(void)
-{
-	return !bpf_get_current_pid_tgid();
 }
 
 /* floor(log2(value)), 0 for 0. */

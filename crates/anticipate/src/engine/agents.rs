@@ -434,7 +434,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_is_wanted_until_the_last_of_its_claims_is_over() {
+    fn a_cpu_is_wanted_until_its_last_claim_ends() {
         let agent = Agent {
             claims: [30, 0, 50, 0, 0, 0, 0, 10].map(AtomicU64::new),
             rung_ns: AtomicU64::new(0),

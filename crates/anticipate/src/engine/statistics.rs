@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_is_found_again_by_its_middle() {
+    fn the_middle_of_a_bucket_maps_back_to_it() {
         for ns in [
             0,
             1,
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_known_where_ten_figures_lie_beyond() {
+    fn quantiles_need_ten_values_beyond_them() {
         let known = |count: u64| {
             let mut counts = vec![0; 1056];
             counts[200] = count;

@@ -16,7 +16,7 @@ const OPERATIONS: &[Column<OperationStatistics>] = &columns!(|one|
     measured(Count) "requests", "requests", one.requests,
         "Reads, or synchronous writes, that may be anticipated";
     measured(Count) "assistance.assisted", "assisted", one.assistance.assisted,
-        "Requests for which a CPU was to be awake";
+        "Requests for which the engine scheduled a CPU to be awake";
     measured(Count) "assistance.in_time", "in time", one.assistance.in_time,
         "Of those assisted: complete while the CPU was ready";
     measured(Count) "assistance.early", "early", one.assistance.early,
@@ -26,7 +26,7 @@ const OPERATIONS: &[Column<OperationStatistics>] = &columns!(|one|
     measured(Count) "assistance.cpu_busy", "busy", one.assistance.cpu_busy,
         "Of those assisted: complete before the CPU went to sleep at all";
     measured(Count) detail "assistance.two_cpus", "two CPUs", one.assistance.two_cpus,
-        "Of those assisted: another CPU takes the interrupt, and was to be awake, too";
+        "Of those assisted: another CPU takes the interrupt, and was scheduled to be awake, too";
     measured(Percent) "error_median_percent", "error", one.error_median_percent,
         "Median error of the prediction, of what the request took";
     measured(Percent) "error_p90_percent", "p90", one.error_p90_percent,
@@ -67,10 +67,10 @@ const ACCOUNTING: &[Column<Accounted>] = &columns!(|one|
     measured(Count) "requests", "requests", one.requests,
         "Requests of the process, or windows that it announced";
     measured(Count) "assisted", "assisted", one.assisted,
-        "Of these, those for which a CPU was to be awake";
+        "Of these, those for which the engine scheduled a CPU to be awake";
     measured(Seconds) "awake_s", "awake", one.awake_s, "Time that CPUs were kept awake for them";
     estimated(Of("J")) "awake_j", "energy", one.awake_j,
-        "The energy of that time, rather too much than too little";
+        "The energy of that time, an upper estimate";
 );
 
 fn interval(gain: &Gain) -> Value {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_counted_by_what_became_of_them() {
+    fn requests_are_counted_by_outcome() {
         let shown = text(&snapshot(None));
         assert!(shown.contains("Left alone  5 for comparison, 15 over budget\n"));
         assert!(shown.contains("80 of 100 requests were assisted in 1 s; 75.0% of these"));
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn applications_are_shown_once_one_has_connected() {
+    fn applications_are_shown_after_the_first_connects() {
         let mut with = snapshot(None);
         let mut applications = Applications {
             connected: 0,

@@ -1,5 +1,5 @@
-//! The verifier takes the model, and the kernel computes what this machine's compiler does. It needs
-//! root and BPF; without, the test says that it was skipped and why.
+//! The verifier accepts the model, and the kernel computes the same as this machine's compiler. It
+//! needs root and BPF; otherwise the test reports that it was skipped and why.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use libbpf_rs::{ObjectBuilder, ProgramInput};
 use crate::program::{FOLDER, HEADERS, Prediction, Script};
 use crate::{SIZES, linear, normal, series};
 
-const TEST: &str = "the_kernel_predicts_what_this_machine_does";
+const TEST: &str = "the_kernel_predicts_the_same_as_user_space";
 
 fn compile(object: &Path) -> Result<(), String> {
     let status = Command::new("clang")
@@ -49,7 +49,7 @@ fn prediction(step: &[u8; 40]) -> Option<Prediction> {
 }
 
 #[test]
-fn the_kernel_predicts_what_this_machine_does() {
+fn the_kernel_predicts_the_same_as_user_space() {
     let folder = tempfile::tempdir().unwrap();
     let object = folder.path().join("model.bpf.o");
     if let Err(why) = compile(&object) {
@@ -64,7 +64,7 @@ fn the_kernel_predicts_what_this_machine_does() {
     let open = ObjectBuilder::default().open_file(&object).unwrap();
     let object = match open.load() {
         Ok(object) => object,
-        // To root the verifier says EACCES or EINVAL of a program that it rejects.
+        // For root EACCES or EINVAL means that the verifier rejects the program.
         Err(error) if reveille_kernel::bpf::KernelBtf::read().is_err() => {
             println!("skipped: {TEST}: {error}");
             return;
@@ -73,7 +73,7 @@ fn the_kernel_predicts_what_this_machine_does() {
     };
     let program = object.progs_mut().next().unwrap();
 
-    // A device that jumps, with nonsense in between.
+    // A device that jumps, with invalid values in between.
     let mut rng = Rng::with_seed(13);
     let noisy = |scale: f64| {
         move |rng: &mut Rng, size| match rng.u32(..50) {
@@ -100,10 +100,10 @@ fn the_kernel_predicts_what_this_machine_does() {
         assert_eq!(output.return_value, 0);
         kernel.push(prediction(&step));
     }
-    let (told, fields) = script.run();
-    assert!(told.iter().flatten().count() > 1900);
+    let (predicted, fields) = script.run();
+    assert!(predicted.iter().flatten().count() > 1900);
     assert!(fields.get("changes") > 0, "{fields:?}");
-    for (at, (told, kernel)) in told.iter().zip(&kernel).enumerate() {
-        assert_eq!(told, kernel, "after I/O {at}");
+    for (at, (predicted, kernel)) in predicted.iter().zip(&kernel).enumerate() {
+        assert_eq!(predicted, kernel, "after I/O {at}");
     }
 }

@@ -1,5 +1,5 @@
-//! The model of an I/O's time, against devices whose truth is known. It is compiled for this machine
-//! from the header that the kernel runs; `in_the_kernel` holds the two against each other.
+//! The model of an I/O's duration, against devices with known parameters. It is compiled for this
+//! machine from the header that the kernel runs; `in_the_kernel` compares the two.
 
 #[cfg(feature = "bpf")]
 mod in_the_kernel;
@@ -21,12 +21,12 @@ fn normal(rng: &mut Rng) -> f64 {
     (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (TAU * rng.f64()).cos()
 }
 
-/// A device: 50 µs, and 600 ns a sector.
+/// A device: 50 µs, and 600 ns per sector.
 fn linear(sectors: u32) -> f64 {
     50e3 + 600.0 * f64::from(sectors)
 }
 
-/// I/Os of sizes that are drawn from `sizes`, and what each takes, ns.
+/// I/Os of sizes drawn from `sizes`, and the duration of each, ns.
 fn series(
     rng: &mut Rng,
     count: usize,
@@ -41,14 +41,14 @@ fn series(
         .collect()
 }
 
-/// What was predicted before each I/O, and what the model was at the end.
-struct Told {
+/// The prediction before each I/O, and the model at the end.
+struct Predicted {
     series: Vec<(u32, u64)>,
     predictions: Vec<Option<Prediction>>,
     fields: program::Fields,
 }
 
-fn tell(series: Vec<(u32, u64)>) -> Told {
+fn predictions_of(series: Vec<(u32, u64)>) -> Predicted {
     let mut script = Script::default();
     for &(sectors, ns) in &series {
         script.predict(sectors);
@@ -56,27 +56,32 @@ fn tell(series: Vec<(u32, u64)>) -> Told {
     }
     let (predictions, fields) = script.run();
     assert_eq!(predictions.len(), series.len());
-    Told {
+    Predicted {
         series,
         predictions,
         fields,
     }
 }
 
-impl Told {
+impl Predicted {
     /// The I/Os from `first` on that were predicted: size, time, prediction.
     fn from(&self, first: usize) -> Vec<(u32, u64, Prediction)> {
-        let told = self.series.iter().zip(&self.predictions).skip(first);
-        told.filter_map(|(&(sectors, ns), told)| told.map(|told| (sectors, ns, told)))
+        let predicted = self.series.iter().zip(&self.predictions).skip(first);
+        predicted
+            .filter_map(|(&(sectors, ns), predicted)| {
+                predicted.map(|predicted| (sectors, ns, predicted))
+            })
             .collect()
     }
 
-    /// The median over the I/Os from `first` to `end` of |predicted - truth| / truth. An I/O that
-    /// was not predicted counts as wholly wrong.
+    /// The median over the I/Os from `first` to `end` of |predicted - actual| / actual. An I/O
+    /// without a prediction counts as entirely wrong.
     fn error_within(&self, first: usize, end: usize, truth: impl Fn(u32) -> f64) -> f64 {
         let errors = (first..end).map(|at| {
             let truth = truth(self.series[at].0);
-            self.predictions[at].map_or(f64::INFINITY, |told| (told.ns as f64 / truth - 1.0).abs())
+            self.predictions[at].map_or(f64::INFINITY, |predicted| {
+                (predicted.ns as f64 / truth - 1.0).abs()
+            })
         });
         median(errors.collect())
     }
@@ -85,16 +90,16 @@ impl Told {
         self.error_within(first, self.series.len(), truth)
     }
 
-    /// Of the I/Os from `first` on the shares that were complete before `early_ns` and before
+    /// The shares of the I/Os from `first` on that completed before `early_ns` and before
     /// `late_ns`.
     fn coverage(&self, first: usize) -> (f64, f64) {
-        let told = self.from(first);
+        let predicted = self.from(first);
         let share = |of: fn(&(u32, u64, Prediction)) -> bool| {
-            told.iter().filter(|io| of(io)).count() as f64 / told.len() as f64
+            predicted.iter().filter(|io| of(io)).count() as f64 / predicted.len() as f64
         };
         (
-            share(|(_, ns, told)| *ns < told.early_ns),
-            share(|(_, ns, told)| *ns < told.late_ns),
+            share(|(_, ns, predicted)| *ns < predicted.early_ns),
+            share(|(_, ns, predicted)| *ns < predicted.late_ns),
         )
     }
 
@@ -108,38 +113,42 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// 5%, give or take what steps cost, and 90%.
-fn assert_covers(told: &Told, first: usize) {
-    let (early, late) = told.coverage(first);
+/// 5% within the effect of steps, and 90%.
+fn assert_covers(predicted: &Predicted, first: usize) {
+    let (early, late) = predicted.coverage(first);
     assert!((0.01..=0.12).contains(&early), "before early_ns: {early}");
     assert!((0.80..=0.97).contains(&late), "before late_ns: {late}");
 }
 
 #[test]
-fn a_linear_device_is_known_after_a_hundred_reads() {
+fn a_linear_device_is_learnt_within_a_hundred_reads() {
     for seed in 0..5 {
         let mut rng = Rng::with_seed(seed);
         let takes = |rng: &mut Rng, sectors| linear(sectors) * (1.0 + 0.05 * normal(rng));
-        let told = tell(series(&mut rng, 2000, &SIZES, takes));
-        assert!(told.error_within(100, 200, linear) < 0.05, "seed {seed}");
-        assert!(told.error_from(100, linear) < 0.02, "seed {seed}");
-        // Of what was observed, too: half of the errors are below 0.67 deviations.
-        let errors = told.from(100).into_iter();
-        let errors = errors.map(|(_, ns, told)| (told.ns as f64 / ns as f64 - 1.0).abs());
+        let predicted = predictions_of(series(&mut rng, 2000, &SIZES, takes));
+        assert!(
+            predicted.error_within(100, 200, linear) < 0.05,
+            "seed {seed}"
+        );
+        assert!(predicted.error_from(100, linear) < 0.02, "seed {seed}");
+        // The same for the observations: half of the errors are below 0.67 deviations.
+        let errors = predicted.from(100).into_iter();
+        let errors = errors.map(|(_, ns, predicted)| (predicted.ns as f64 / ns as f64 - 1.0).abs());
         assert!(median(errors.collect()) < 0.05, "seed {seed}");
-        assert_covers(&told, 200);
-        assert_eq!(told.fields.get("changes"), 0, "seed {seed}");
+        assert_covers(&predicted, 200);
+        assert_eq!(predicted.fields.get("changes"), 0, "seed {seed}");
     }
 }
 
 #[test]
-fn each_size_is_predicted_and_not_only_the_largest() {
+fn small_sizes_are_predicted_as_well_as_large_ones() {
     let mut rng = Rng::with_seed(1);
     let takes = |rng: &mut Rng, sectors| linear(sectors) * (1.0 + 0.15 * normal(rng));
-    let told = tell(series(&mut rng, 3000, &SIZES, takes));
+    let predicted = predictions_of(series(&mut rng, 3000, &SIZES, takes));
     for size in SIZES {
-        let errors = told.from(100).into_iter().filter(|io| io.0 == size);
-        let errors = errors.map(|(_, _, told)| (told.ns as f64 / linear(size) - 1.0).abs());
+        let errors = predicted.from(100).into_iter().filter(|io| io.0 == size);
+        let errors =
+            errors.map(|(_, _, predicted)| (predicted.ns as f64 / linear(size) - 1.0).abs());
         let error = median(errors.collect());
         assert!(error < 0.06, "{size} sectors: {error}");
     }
@@ -149,14 +158,14 @@ fn each_size_is_predicted_and_not_only_the_largest() {
 fn reads_without_noise_have_a_correlation_of_one() {
     let mut rng = Rng::with_seed(2);
     let takes = |rng: &mut Rng, sectors| linear(sectors) + 500.0 * normal(rng);
-    let told = tell(series(&mut rng, 1000, &SIZES, takes));
-    let correlation = told.correlation().unwrap();
+    let predicted = predictions_of(series(&mut rng, 1000, &SIZES, takes));
+    let correlation = predicted.correlation().unwrap();
     assert!(correlation > 0.999, "{correlation}");
 }
 
 #[test]
 fn noisy_writes_have_the_correlation_of_the_paper() {
-    // Noise so that the correlation is 0.91: sqrt(1 / 0.91² - 1) of what sizes make.
+    // Noise for a correlation of 0.91: sqrt(1 / 0.91² - 1) times the spread due to sizes.
     let mean = SIZES.iter().sum::<u32>() as f64 / SIZES.len() as f64;
     let squares = SIZES.iter().map(|&size| (f64::from(size) - mean).powi(2));
     let deviation = (squares.sum::<f64>() / SIZES.len() as f64).sqrt();
@@ -164,17 +173,17 @@ fn noisy_writes_have_the_correlation_of_the_paper() {
     for seed in 0..5 {
         let mut rng = Rng::with_seed(seed);
         let takes = |rng: &mut Rng, sectors| 1e6 + linear(sectors) + noise * normal(rng);
-        let told = tell(series(&mut rng, 2000, &SIZES, takes));
-        // Of the series' end, as textbooks have it.
-        let end: Vec<(f64, f64)> = told.series[1500..]
+        let predicted = predictions_of(series(&mut rng, 2000, &SIZES, takes));
+        // The textbook's correlation of the end of the series.
+        let end: Vec<(f64, f64)> = predicted.series[1500..]
             .iter()
             .map(|&(sectors, ns)| (f64::from(sectors), ns as f64))
             .collect();
         let plain = pearson(&end);
-        let correlation = told.correlation().unwrap();
+        let correlation = predicted.correlation().unwrap();
         assert!((correlation - plain).abs() < 0.05, "{correlation}, {plain}");
         assert!((0.86..0.95).contains(&correlation), "{correlation}");
-        assert!(told.error_from(100, |size| 1e6 + linear(size)) < 0.10);
+        assert!(predicted.error_from(100, |size| 1e6 + linear(size)) < 0.10);
     }
 }
 
@@ -190,14 +199,14 @@ fn pearson(pairs: &[(f64, f64)]) -> f64 {
 
 #[test]
 fn one_size_and_one_time_are_predicted_exactly_and_have_no_correlation() {
-    let told = tell(vec![(8, 54_321); 500]);
-    assert!(told.predictions[..5].iter().all(Option::is_none));
-    assert!(told.predictions[5..].iter().all(Option::is_some));
-    let last = told.predictions[499].unwrap();
+    let predicted = predictions_of(vec![(8, 54_321); 500]);
+    assert!(predicted.predictions[..5].iter().all(Option::is_none));
+    assert!(predicted.predictions[5..].iter().all(Option::is_some));
+    let last = predicted.predictions[499].unwrap();
     assert!((last.ns as i64 - 54_321).abs() <= 1, "{last:?}");
     assert!(last.early_ns <= last.ns && last.ns <= last.late_ns);
     assert!(last.late_ns - last.early_ns < 2000, "{last:?}");
-    assert_eq!(told.correlation(), None);
+    assert_eq!(predicted.correlation(), None);
 }
 
 #[test]
@@ -210,8 +219,8 @@ fn a_device_that_jumps_is_followed_within_two_hundred() {
                     |scale: f64| move |rng: &mut Rng, _| scale * 50e3 * (noise * normal(rng)).exp();
                 let mut ios = series(&mut rng, 1000, &PAGE, at(before));
                 ios.extend(series(&mut rng, 400, &PAGE, at(after)));
-                let told = tell(ios);
-                let error = told.error_within(1200, 1400, |_| after * 50e3);
+                let predicted = predictions_of(ios);
+                let error = predicted.error_within(1200, 1400, |_| after * 50e3);
                 assert!(
                     error < 0.10,
                     "{before} to {after}, noise {noise}, seed {seed}: {error}"
@@ -231,15 +240,15 @@ fn a_device_that_jumps_is_followed_at_all_sizes() {
             };
             let mut ios = series(&mut rng, 1000, &SIZES, at(before));
             ios.extend(series(&mut rng, 400, &SIZES, at(after)));
-            let told = tell(ios);
-            let error = told.error_within(1200, 1400, |sectors| after * linear(sectors));
+            let predicted = predictions_of(ios);
+            let error = predicted.error_within(1200, 1400, |sectors| after * linear(sectors));
             assert!(error < 0.10, "{before} to {after}, seed {seed}: {error}");
         }
     }
 }
 
 #[test]
-fn a_slope_that_jumps_is_followed_too() {
+fn a_slope_that_jumps_is_followed() {
     let steep = |sectors: u32| 50e3 + 2400.0 * f64::from(sectors);
     for seed in 0..5 {
         let mut rng = Rng::with_seed(seed);
@@ -250,13 +259,13 @@ fn a_slope_that_jumps_is_followed_too() {
         ios.extend(series(&mut rng, 400, &SIZES, |rng, size| {
             steep(size) * noisy(rng)
         }));
-        let error = tell(ios).error_within(1200, 1400, steep);
+        let error = predictions_of(ios).error_within(1200, 1400, steep);
         assert!(error < 0.10, "seed {seed}: {error}");
     }
 }
 
 #[test]
-fn one_outlier_changes_nothing_visible() {
+fn one_outlier_has_no_visible_effect() {
     let mut rng = Rng::with_seed(3);
     let mut ios = series(&mut rng, 500, &PAGE, |rng, _| {
         50e3 * (1.0 + 0.04 * normal(rng))
@@ -268,9 +277,9 @@ fn one_outlier_changes_nothing_visible() {
     script.predict(8);
     script.observe(8, 5_000_000);
     script.predict(8);
-    let (told, _) = script.run();
-    let [Some(before), Some(after)] = told[..] else {
-        panic!("two predictions, not {told:?}");
+    let (predicted, _) = script.run();
+    let [Some(before), Some(after)] = predicted[..] else {
+        panic!("two predictions, not {predicted:?}");
     };
     let moved = |a: u64, b: u64| (b as f64 / a as f64 - 1.0).abs();
     assert!(moved(before.ns, after.ns) < 0.005, "{before:?} {after:?}");
@@ -283,61 +292,64 @@ fn one_outlier_changes_nothing_visible() {
         "{before:?} {after:?}"
     );
 
-    // Nor at the very start.
+    // Nor at the start.
     ios.insert(0, (8, 5_000_000));
-    let told = tell(ios);
-    assert!(told.error_from(100, |_| 50e3) < 0.02);
+    let predicted = predictions_of(ios);
+    assert!(predicted.error_from(100, |_| 50e3) < 0.02);
 }
 
 #[test]
-fn one_in_a_hundred_a_hundred_times_as_long_changes_nothing_visible() {
+fn outliers_of_one_percent_have_no_visible_effect() {
     let mut rng = Rng::with_seed(4);
-    let told = tell(series(&mut rng, 3000, &PAGE, |rng, _| {
+    let predicted = predictions_of(series(&mut rng, 3000, &PAGE, |rng, _| {
         match rng.u32(..100) {
             0 => 5e6,
             _ => 50e3 * (1.0 + 0.04 * normal(rng)),
         }
     }));
-    assert!(told.error_from(100, |_| 50e3) < 0.01);
-    assert_covers(&told, 100);
-    let widest = told.from(200).into_iter().map(|(_, _, told)| told.late_ns);
+    assert!(predicted.error_from(100, |_| 50e3) < 0.01);
+    assert_covers(&predicted, 100);
+    let widest = predicted
+        .from(200)
+        .into_iter()
+        .map(|(_, _, predicted)| predicted.late_ns);
     assert!(widest.max().unwrap() < 70_000);
-    assert_eq!(told.fields.get("changes"), 0);
+    assert_eq!(predicted.fields.get("changes"), 0);
 }
 
 #[test]
 fn pauses_do_not_hide_the_correlation() {
     let mut rng = Rng::with_seed(5);
-    let told = tell(series(&mut rng, 3000, &SIZES, |rng, size| {
+    let predicted = predictions_of(series(&mut rng, 3000, &SIZES, |rng, size| {
         match rng.u32(..100) {
             0 => 10e6,
             _ => linear(size) * (1.0 + 0.05 * normal(rng)),
         }
     }));
-    assert!(told.error_from(100, linear) < 0.03);
-    let correlation = told.correlation().unwrap();
+    assert!(predicted.error_from(100, linear) < 0.03);
+    let correlation = predicted.correlation().unwrap();
     assert!(correlation > 0.95, "{correlation}");
 }
 
 #[test]
-fn heavy_tails_are_met_at_their_median() {
+fn heavy_tails_are_predicted_at_their_median() {
     for sigma in [0.2, 0.5, 1.0] {
         let mut rng = Rng::with_seed(6);
         let takes = |rng: &mut Rng, _| 50e3 * (sigma * normal(rng)).exp();
-        let told = tell(series(&mut rng, 5000, &PAGE, takes));
-        let error = told.error_from(100, |_| 50e3);
+        let predicted = predictions_of(series(&mut rng, 5000, &PAGE, takes));
+        let error = predicted.error_from(100, |_| 50e3);
         assert!(error < 0.10, "sigma {sigma}: {error}");
-        assert_covers(&told, 200);
+        assert_covers(&predicted, 200);
     }
 }
 
 #[test]
-fn quantiles_cover_what_they_say_at_all_sizes() {
+fn quantiles_have_their_nominal_coverage_at_all_sizes() {
     let mut rng = Rng::with_seed(7);
     let takes = |rng: &mut Rng, size| linear(size) * (0.15 * normal(rng)).exp();
-    let told = tell(series(&mut rng, 6000, &SIZES, takes));
+    let predicted = predictions_of(series(&mut rng, 6000, &SIZES, takes));
     for size in SIZES {
-        let of_size: Vec<_> = told
+        let of_size: Vec<_> = predicted
             .from(200)
             .into_iter()
             .filter(|io| io.0 == size)
@@ -346,13 +358,13 @@ fn quantiles_cover_what_they_say_at_all_sizes() {
         let early = share(
             of_size
                 .iter()
-                .filter(|(_, ns, told)| *ns < told.early_ns)
+                .filter(|(_, ns, predicted)| *ns < predicted.early_ns)
                 .count(),
         );
         let late = share(
             of_size
                 .iter()
-                .filter(|(_, ns, told)| *ns < told.late_ns)
+                .filter(|(_, ns, predicted)| *ns < predicted.late_ns)
                 .count(),
         );
         assert!((0.01..=0.12).contains(&early), "{size} sectors: {early}");
@@ -361,31 +373,31 @@ fn quantiles_cover_what_they_say_at_all_sizes() {
 }
 
 #[test]
-fn two_speeds_are_predicted_at_the_frequent_one() {
+fn of_two_speeds_the_frequent_one_is_predicted() {
     // Four in five from a cache.
     let mut rng = Rng::with_seed(8);
-    let told = tell(series(&mut rng, 4000, &PAGE, |rng, _| {
+    let predicted = predictions_of(series(&mut rng, 4000, &PAGE, |rng, _| {
         let level = if rng.u32(..5) == 0 { 400e3 } else { 50e3 };
         level * (1.0 + 0.03 * normal(rng))
     }));
-    assert!(told.error_from(100, |_| 50e3) < 0.10);
-    assert_covers(&told, 500);
+    assert!(predicted.error_from(100, |_| 50e3) < 0.10);
+    assert_covers(&predicted, 500);
 }
 
 #[test]
-fn large_sizes_outlast_small_ones() {
+fn large_sizes_are_remembered_through_small_ones() {
     let mut rng = Rng::with_seed(9);
     let takes = |rng: &mut Rng, size| linear(size) * (1.0 + 0.05 * normal(rng));
     let mut ios = series(&mut rng, 500, &SIZES, takes);
     ios.extend(series(&mut rng, 5000, &PAGE, takes));
     ios.extend(series(&mut rng, 20, &[1024], takes));
-    let told = tell(ios);
-    let error = told.error_from(5500, linear);
+    let predicted = predictions_of(ios);
+    let error = predicted.error_from(5500, linear);
     assert!(error < 0.10, "{error}");
 }
 
 #[test]
-fn large_sizes_outlast_small_ones_that_differ_now_and_then() {
+fn large_sizes_are_remembered_through_small_ones_that_vary() {
     let mut small = [8; 50];
     small[0] = 10;
     for seed in 0..5 {
@@ -394,13 +406,13 @@ fn large_sizes_outlast_small_ones_that_differ_now_and_then() {
         let mut ios = series(&mut rng, 500, &SIZES, takes);
         ios.extend(series(&mut rng, 1000, &small, takes));
         ios.extend(series(&mut rng, 1, &[1024], takes));
-        let error = tell(ios).error_from(1500, linear);
+        let error = predictions_of(ios).error_from(1500, linear);
         assert!(error < 0.15, "seed {seed}: {error}");
     }
 }
 
 #[test]
-fn a_size_far_from_all_that_were_seen_is_not_predicted() {
+fn a_size_far_from_all_observed_ones_is_not_predicted() {
     let mut rng = Rng::with_seed(10);
     let takes = |rng: &mut Rng, size| linear(size) * (1.0 + 0.05 * normal(rng));
     let mut script = Script::default();
@@ -414,17 +426,18 @@ fn a_size_far_from_all_that_were_seen_is_not_predicted() {
     }
     script.predict(2048);
     script.predict(8);
-    let (told, _) = script.run();
-    assert!(told[0].is_some());
-    assert_eq!(told[1], None);
-    let error =
-        |told: Option<Prediction>, size| (told.unwrap().ns as f64 / linear(size) - 1.0).abs();
-    assert!(error(told[2], 2048) < 0.2, "{told:?}");
-    assert!(error(told[3], 8) < 0.05, "{told:?}");
+    let (predicted, _) = script.run();
+    assert!(predicted[0].is_some());
+    assert_eq!(predicted[1], None);
+    let error = |predicted: Option<Prediction>, size| {
+        (predicted.unwrap().ns as f64 / linear(size) - 1.0).abs()
+    };
+    assert!(error(predicted[2], 2048) < 0.2, "{predicted:?}");
+    assert!(error(predicted[3], 8) < 0.05, "{predicted:?}");
 }
 
 #[test]
-fn nonsense_is_refused_and_counted() {
+fn invalid_values_are_refused_and_counted() {
     let mut rng = Rng::with_seed(11);
     let ios = series(&mut rng, 300, &PAGE, |rng, _| {
         50e3 * (1.0 + 0.05 * normal(rng))
@@ -453,17 +466,17 @@ fn nonsense_is_refused_and_counted() {
         script.predict((1 << 16) + 1);
         script.run()
     };
-    let (told, fields) = run(true);
+    let (predicted, fields) = run(true);
     let (plain, plain_fields) = run(false);
-    assert_eq!(told, plain);
+    assert_eq!(predicted, plain);
     assert_eq!(fields.learnt(), plain_fields.learnt());
     assert_eq!(fields.get("count"), 300);
     assert_eq!(fields.get("refused"), 300 * nonsense.len() as i64);
-    assert_eq!(told[300..], [None, None]);
+    assert_eq!(predicted[300..], [None, None]);
 }
 
 #[test]
-fn the_users_side_expects_what_the_model_predicts() {
+fn the_reference_model_agrees_with_the_c_model() {
     let mut rng = Rng::with_seed(12);
     let takes = |rng: &mut Rng, size| linear(size) * (0.1 * normal(rng)).exp();
     let mut script = Script::default();
@@ -474,30 +487,33 @@ fn the_users_side_expects_what_the_model_predicts() {
     for sectors in asked {
         script.predict(sectors);
     }
-    let (told, fields) = script.run();
-    for (sectors, told) in asked.into_iter().zip(told) {
+    let (predicted, fields) = script.run();
+    for (sectors, predicted) in asked.into_iter().zip(predicted) {
         let expected = expected(&fields.learnt(), sectors);
-        let Some((told, expected)) = told.zip(expected) else {
-            assert!(told.is_none() && expected.is_none(), "{sectors} sectors");
+        let Some((predicted, expected)) = predicted.zip(expected) else {
+            assert!(
+                predicted.is_none() && expected.is_none(),
+                "{sectors} sectors"
+            );
             continue;
         };
         let pairs = [
-            (told.ns, expected.ns),
-            (told.early_ns, expected.early_ns),
-            (told.late_ns, expected.late_ns),
+            (predicted.ns, expected.ns),
+            (predicted.early_ns, expected.early_ns),
+            (predicted.late_ns, expected.late_ns),
         ];
-        for (told, expected) in pairs {
+        for (predicted, expected) in pairs {
             // Slopes are rounded to 2^-12 ns a sector.
-            let off = (told as f64 - expected).abs();
+            let off = (predicted as f64 - expected).abs();
             assert!(
                 off < 20.0 + expected * 1e-4,
-                "{sectors}: {told}, {expected}"
+                "{sectors}: {predicted}, {expected}"
             );
         }
     }
 }
 
-/// Sizes and times of every magnitude, nonsense among them.
+/// Sizes and times of every magnitude, including invalid ones.
 fn any_io() -> impl Strategy<Value = (u32, u64)> {
     let sectors = prop_oneof![
         4 => 1_u32..=1 << 16,
@@ -517,9 +533,9 @@ fn any_io() -> impl Strategy<Value = (u32, u64)> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The program traps at an overflow.
+    /// The program traps on overflow.
     #[test]
-    fn whatever_is_observed_predictions_are_in_order_and_in_range(
+    fn predictions_are_ordered_and_in_range_for_any_input(
         ios in proptest::collection::vec((any_io(), 1_usize..60), 1..60),
         asked in proptest::collection::vec(any_io(), 1..10),
     ) {
@@ -534,23 +550,23 @@ proptest! {
                 script.predict(sectors);
             }
         }
-        let (told, fields) = script.run();
-        for told in told.into_iter().flatten() {
-            prop_assert!(1 <= told.early_ns, "{:?}", told);
-            prop_assert!(told.early_ns <= told.ns && told.ns <= told.late_ns, "{:?}", told);
-            prop_assert!(told.late_ns <= 1 << 34, "{:?}", told);
+        let (predicted, fields) = script.run();
+        for predicted in predicted.into_iter().flatten() {
+            prop_assert!(1 <= predicted.early_ns, "{:?}", predicted);
+            prop_assert!(predicted.early_ns <= predicted.ns && predicted.ns <= predicted.late_ns, "{:?}", predicted);
+            prop_assert!(predicted.late_ns <= 1 << 34, "{:?}", predicted);
         }
         prop_assert_eq!(fields.get("count") + fields.get("refused"), count);
         let learnt = fields.learnt();
         prop_assert!(correlation(&learnt).is_none_or(|r| (-1.0..=1.0).contains(&r)));
         for (sectors, _) in asked {
-            prop_assert!(expected(&learnt, sectors).is_none_or(|told| told.ns.is_finite()));
+            prop_assert!(expected(&learnt, sectors).is_none_or(|predicted| predicted.ns.is_finite()));
         }
     }
 
-    /// It comes round from anything in as many I/Os as it takes to follow a jump.
+    /// From any state it recovers within the number of I/Os that follow a jump.
     #[test]
-    fn whatever_was_observed_a_steady_device_is_learnt(
+    fn a_steady_device_is_learnt_after_any_history(
         ios in proptest::collection::vec(any_io(), 0..300),
         seed in any::<u64>(),
     ) {
@@ -563,8 +579,8 @@ proptest! {
             script.observe(sectors, ns);
         }
         script.predict(8);
-        let (told, _) = script.run();
-        let told = told[0].expect("a prediction");
-        prop_assert!((40_000..60_000).contains(&told.ns), "{:?}", told);
+        let (predicted, _) = script.run();
+        let predicted = predicted[0].expect("a prediction");
+        prop_assert!((40_000..60_000).contains(&predicted.ns), "{:?}", predicted);
     }
 }

@@ -10,7 +10,7 @@ struct step {
 	__u32 observed_sectors;
 	__u32 predicted_sectors;
 	__u64 observed_ns;
-	/* All 0 where nobody knows. */
+	/* All 0 if unknown. */
 	struct prediction prediction;
 };
 

@@ -3,7 +3,7 @@
  * The model as a program for the tests. Each line that it reads is one of
  *
  *	o SECTORS NS	an I/O is observed
- *	p SECTORS	answered by "NS EARLY_NS LATE_NS", or by "-" where nobody knows
+ *	p SECTORS	answered by "NS EARLY_NS LATE_NS", or by "-" if it is unknown
  *	m		answered by the fields of the model
  */
 #include <inttypes.h>
@@ -18,12 +18,12 @@
 
 _Static_assert(sizeof(struct model) == 128, "the BPF program's memory is counted with 128 bytes");
 
-#define TELL(field) printf(#field " %" PRId64 " ", (int64_t)model.field)
+#define PRINT(field) printf(#field " %" PRId64 " ", (int64_t)model.field)
 
 int main(void)
 {
 	struct model model = {};
-	struct prediction told;
+	struct prediction predicted;
 	char line[80];
 
 	while (fgets(line, sizeof line, stdin)) {
@@ -35,28 +35,29 @@ int main(void)
 			model_observe(&model, sectors, strtoull(rest, NULL, 10));
 			break;
 		case 'p':
-			if (model_predict(&model, sectors, &told))
-				printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", (uint64_t)told.ns,
-				       (uint64_t)told.early_ns, (uint64_t)told.late_ns);
+			if (model_predict(&model, sectors, &predicted))
+				printf("%" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+				       (uint64_t)predicted.ns, (uint64_t)predicted.early_ns,
+				       (uint64_t)predicted.late_ns);
 			else
 				puts("-");
 			break;
 		case 'm':
-			TELL(count);
-			TELL(refused);
-			TELL(mean_sectors);
-			TELL(mean_ns);
-			TELL(var);
-			TELL(cov);
-			TELL(seen_var_sectors);
-			TELL(seen_var_ns);
-			TELL(seen_cov);
-			TELL(age);
-			TELL(spread);
-			TELL(early);
-			TELL(late);
-			TELL(changes);
-			TELL(informed);
+			PRINT(count);
+			PRINT(refused);
+			PRINT(mean_sectors);
+			PRINT(mean_ns);
+			PRINT(var);
+			PRINT(cov);
+			PRINT(seen_var_sectors);
+			PRINT(seen_var_ns);
+			PRINT(seen_cov);
+			PRINT(age);
+			PRINT(spread);
+			PRINT(early);
+			PRINT(late);
+			PRINT(changes);
+			PRINT(informed);
 			putchar('\n');
 			break;
 		}

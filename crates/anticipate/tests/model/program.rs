@@ -20,7 +20,7 @@ pub struct Prediction {
     pub late_ns: u64,
 }
 
-/// What the program answers to a list of questions.
+/// The program's answers to a list of questions.
 #[derive(Default)]
 pub struct Script(String);
 
@@ -36,7 +36,7 @@ impl Script {
     /// The answers, in order, and the model at the end.
     ///
     /// # Panics
-    /// Where the program ended by a signal: that is how undefined behaviour shows.
+    /// If the program was killed by a signal, which indicates undefined behaviour.
     pub fn run(mut self) -> (Vec<Option<Prediction>>, Fields) {
         self.0.push_str("m\n");
         let mut program = Command::new(compiled())
@@ -105,8 +105,8 @@ impl Fields {
     }
 }
 
-/// With what must not happen (an overflow, with or without a sign; a division by zero; a shift too
-/// far) turned into a trap. Only clang can do so for numbers without a sign, and BPF needs it anyway.
+/// With a trap for each fault (an overflow, signed or unsigned; a division by zero; a shift by too
+/// much). Only clang can do so for unsigned numbers, and BPF needs it anyway.
 fn compiled() -> &'static Path {
     static PROGRAM: OnceLock<(TempDir, PathBuf)> = OnceLock::new();
     let (_, program) = PROGRAM.get_or_init(|| {
@@ -125,7 +125,7 @@ fn compiled() -> &'static Path {
     program
 }
 
-/// `false` where there is no such compiler.
+/// `false` if there is no such compiler.
 fn compile(compiler: &str, more: &[&str], program: &Path) -> bool {
     let output = Command::new(compiler)
         .args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"])

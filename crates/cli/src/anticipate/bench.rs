@@ -15,7 +15,7 @@ use reveille_kernel::Root;
 use reveille_show::parse;
 use reveille_trial::setting::Machine;
 
-use crate::compared::{self, Kept};
+use crate::comparison::{self, Kept};
 use crate::value;
 use crate::{exit, signals};
 
@@ -127,7 +127,7 @@ fn parse_io_size(text: &str) -> Result<usize, String> {
     const MOST: u64 = 64 << 20;
     match parse::size(text)? {
         size if !size.is_multiple_of(SECTOR) => {
-            Err("is no multiple of 512 bytes, which direct I/O needs".into())
+            Err("is not a multiple of 512 bytes, which direct I/O needs".into())
         }
         size if size > MOST => Err("is more than 64 MiB".into()),
         size => Ok(size as usize),
@@ -144,13 +144,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let machine = Machine::read(Root::default())?;
     let stop = signals::stop()?;
     let options = options(&args, compare::cpu(&machine.root, args.cpu)?);
-    let notes = compared::held_by_others("policy").into_iter().collect();
+    let notes = comparison::held_by_others("policy").into_iter().collect();
     let started = SystemTime::now();
     let about = |workload: &str, ended| {
         let version = result::SCHEMA_VERSION;
         args.kept.about(version, &machine, workload, started, ended)
     };
-    let bench = compared::with_bar(args.rounds, |progress| {
+    let bench = comparison::with_bar(args.rounds, |progress| {
         compare::compare(&machine, &options, notes, &stop, progress, about)
     })?;
     let Some(bench) = bench else {

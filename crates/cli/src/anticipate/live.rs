@@ -8,7 +8,7 @@ use reveille_anticipate::{Operation, Readiness};
 use reveille_expect::server::MOST_CLIENTS;
 
 use crate::exit::Failure;
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
 #[derive(clap::Args)]
@@ -111,13 +111,12 @@ mod with_bpf {
         AwakePower, BlockDevice, SLEEPS, Settings, Subject, first_leads, provide_descriptors,
     };
     use reveille_expect::server;
-    use reveille_kernel::{Idle, Root};
+    use reveille_kernel::{Idle, Root, workload};
     use reveille_results::statistics::Percentile;
     use signal_hook::iterator::Signals;
 
     use super::*;
     use crate::anticipate::screen::Screen;
-    use crate::cost::subject;
     use crate::exit;
     use crate::signals::ending;
 
@@ -174,11 +173,11 @@ mod with_bpf {
         devices.dedup();
         let subject = match (args.pid, &args.cgroup) {
             (Some(pid), _) => {
-                subject::Subject::of_process(root, pid)?;
+                workload::Subject::of_process(root, pid)?;
                 Subject::Process(pid)
             }
             (None, Some(cgroup)) => {
-                let (id, level, _) = subject::cgroup(root, cgroup)?;
+                let (id, level, _) = workload::cgroup(root, cgroup)?;
                 Subject::Cgroup { id, level }
             }
             (None, None) => Subject::Anybody,

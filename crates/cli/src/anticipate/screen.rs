@@ -7,7 +7,7 @@ use reveille_anticipate::live::{Live, show};
 use reveille_show::terminal;
 use reveille_show::text::{self, Detail};
 
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 
 /// Standard output.
 pub struct Screen<'a> {

@@ -1,36 +1,34 @@
-//! What is to be followed, and what was.
+//! What is to be followed.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use reveille_watch::cost::{Ended, Tallies};
-
 use crate::command::As;
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
-/// Tell how much time a workload loses waiting for CPUs to wake.
+/// Show how much time a workload loses waiting for CPUs to wake.
 ///
 /// A CPU that is leaving an idle state executes nothing, so no profiler shows it. BPF programs
 /// follow every wake-up of the workload's tasks: was a CPU asleep in the way, in which state, and
-/// how long until the task ran. Says what each state cost, and what it would regain to forbid it.
+/// how long until the task ran. Reports what each state cost, and what forbidding it
+/// would save.
 /// Nothing is changed. Needs root.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("workload").required(true).args(["pid", "cgroup", "all", "command"]))]
 #[command(after_help = "\
 Examples:
   sudo reveille cost -- ./benchmark --threads 4     until it ends; the table on standard error
-  sudo reveille cost --user root -- ./needs-root    under sudo a command runs as who called sudo
+  sudo reveille cost --user root -- ./needs-root    as root, not as the user who called sudo
   sudo reveille cost --pid 4711 --duration 1min     a running process, with its threads
   sudo reveille cost --cgroup system.slice/nginx.service
   sudo reveille cost --all --out costs; reveille report costs
   sudo reveille cost --pid 4711 --out costs --stacks; flamegraph.pl costs/stacks.folded
 
 With a command the exit code is the command's, and --json goes to standard output after the
-command's own: with --out it is kept in a file. Otherwise Ctrl-C ends the following, and what was
-gathered until then is said (exit code 130). Without a command, no wake-up at all is exit code 1.")]
+command's own: with --out it is kept in a file. Otherwise Ctrl-C ends the run and prints the
+figures so far (exit code 130). Without a command, no wake-up at all is exit code 1.")]
 pub struct Args {
     /// Follow this process: its threads, and what it starts from now on
     #[arg(long, value_name = "P", conflicts_with = "user")]
@@ -61,13 +59,4 @@ pub struct Args {
     /// A command to run and follow, after --
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-}
-
-/// What was followed to its end.
-pub struct Followed {
-    pub tallies: Tallies,
-    pub workload: String,
-    pub ended: Ended,
-    pub code: ExitCode,
-    pub stacks: Option<String>,
 }

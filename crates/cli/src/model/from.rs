@@ -1,11 +1,10 @@
 //! `reveille model from`: what the transition times of an analysed machine are worth.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::ValueEnum;
 use reveille_model::machine::{self, Machine, Worth};
 use reveille_model::parameters::Parameters;
@@ -17,8 +16,8 @@ use reveille_resume::analysis::{FORMAT, VERSION};
 use super::page;
 use super::source::{self, Source};
 use crate::exit::Failure;
-use crate::printed::{Printed, To};
-use reveille_show::terminal;
+use crate::output_format::{Printed, To};
+use crate::report::name_page;
 
 /// What the suspend and resume of an analysed machine are worth to a server that sleeps between
 /// requests.
@@ -92,18 +91,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     parameters.check().map_err(source::refused)?;
     let swept = Sweep::of(&parameters).map_err(source::refused)?;
     let worth = Worth::of(&swept, &notes).map_err(source::refused)?;
-    if let Some(path) = &args.out {
-        let sheet = show::sweep(&swept, worth.run.years.as_deref(), &notes);
-        page::write(path, sheet, args.title.as_deref())?;
-    }
+    let sheet = show::sweep(&swept, worth.run.years.as_deref(), &notes);
+    let page = page::write(args.out.as_deref(), sheet, args.title.as_deref())?;
     if is_alone {
         return Ok(ExitCode::SUCCESS);
     }
-    args.printed
-        .print(&worth, &show::worth(&worth), To::Output)?;
-    if let (Some(path), None) = (args.out, args.printed.data()) {
-        writeln!(terminal::stdout(), "\n{}", path.display())?;
-    }
+    let mut sheet = show::worth(&worth);
+    name_page(page.as_ref(), &mut sheet);
+    args.printed.print(&worth, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -115,7 +110,7 @@ fn machines(args: &Args) -> anyhow::Result<Vec<Machine>> {
         true => text::read(io::stdin().lock(), MOST_MIB),
         false => File::open(&args.file).and_then(|file| text::read(file, MOST_MIB)),
     };
-    let text = text.with_context(|| args.file.display().to_string())?;
+    let text = text.map_err(reveille_kernel::Error::at(&args.file))?;
     machine::read(&text, FORMAT, VERSION, args.machine.as_deref())
         .map_err(|error| wrong(args, &error))
 }

@@ -22,12 +22,19 @@ pub fn alone(out: Option<&Path>, other: Option<&str>) -> anyhow::Result<bool> {
     }
 }
 
-/// Writes a sheet as a page.
-pub fn write(path: &Path, mut sheet: Sheet<'_>, title: Option<&str>) -> anyhow::Result<OutputFile> {
+/// Writes a sheet as a page, if one was asked for.
+pub fn write(
+    out: Option<&Path>,
+    mut sheet: Sheet<'_>,
+    title: Option<&str>,
+) -> anyhow::Result<Option<OutputFile>> {
+    let Some(out) = out else {
+        return Ok(None);
+    };
     if let Some(title) = title {
         sheet.title = title.to_owned();
     }
-    let output = page_file(path, "--out", Naming::ByUser)?;
+    let output = page_file(out, "--out", Naming::ByUser)?;
     write_page(&output, &web::page(&sheet))?;
-    Ok(output)
+    Ok(Some(output))
 }

@@ -6,7 +6,7 @@ use reveille_model::run::Run;
 use reveille_model::show;
 
 use super::source::{self, Source};
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 
 /// Policies side by side at one load, by closed forms.
 ///

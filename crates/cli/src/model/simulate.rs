@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use anyhow::Context;
 use reveille_model::comparison::Comparison;
 use reveille_model::parameters::{Named, Parameters, Simulation};
 use reveille_model::show;
@@ -15,7 +14,7 @@ use reveille_results::text;
 
 use super::source::{self, Source, SourceArgs};
 use crate::exit::{self, Failure};
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 use crate::signals;
 use crate::value;
 use reveille_show::progress::Bar;
@@ -87,7 +86,9 @@ fn parse_dispatcher(text: &str) -> Result<Dispatcher, String> {
         ("least-loaded", _) => Ok(Dispatcher::LeastLoaded),
         (_, Some(("packing", number))) => bound(number)
             .map(|bound| Dispatcher::Packing { bound })
-            .ok_or_else(|| format!("`{number}` is no bound; give packing:N with N of 1 or above")),
+            .ok_or_else(|| {
+                format!("`{number}` is not a bound; give packing:N with N of 1 or above")
+            }),
         _ => Err("give random, round-robin, least-loaded or packing:N".to_owned()),
     }
 }
@@ -181,6 +182,6 @@ fn overrule(simulation: &mut Simulation, args: &Args) {
 
 fn read_trace(path: &Path) -> anyhow::Result<Trace> {
     let text = File::open(path).and_then(|file| text::read(file, 4096));
-    let text = text.with_context(|| path.display().to_string())?;
+    let text = text.map_err(reveille_kernel::Error::at(path))?;
     Trace::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
 }

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use reveille_model::latencies::{self, Measured};
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
 use reveille_results::text;
@@ -33,7 +32,7 @@ pub struct SourceArgs {
     /// found by their names
     #[arg(long, value_name = "RESULT")]
     pub states: Option<PathBuf>,
-    /// Show what so many such servers draw in a year
+    /// Show the yearly energy of this many servers
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     pub servers: Option<u64>,
     /// Money for a kWh, in any currency, with --servers
@@ -75,7 +74,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
     if let Some(price) = args.price {
         let Some(farm) = &mut parameters.farm else {
             return Err(Failure::usage(
-                "--price: says nothing without --servers, or [farm] in the parameters",
+                "--price needs --servers, or [farm] in the parameters",
             ));
         };
         farm.price_per_kwh = Some(price);
@@ -90,7 +89,7 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
 
 fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
     let text = File::open(path).and_then(|file| text::read(file, 64));
-    let text = text.with_context(|| path.display().to_string())?;
+    let text = text.map_err(reveille_kernel::Error::at(path))?;
     let text = String::from_utf8(text).map_err(|_| {
         Failure::usage(format!(
             "{}: is not text; parameters are TOML",

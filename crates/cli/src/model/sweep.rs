@@ -12,13 +12,14 @@ use reveille_model::sweep::Sweep;
 use super::page;
 use super::source::{self, Source};
 use crate::exit::Failure;
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
+use crate::report::name_page;
 use reveille_show::terminal;
 
 /// Power and response time of each policy at every load, and where policies cross.
 ///
 /// Without --params these are figures 7 and 8 of the paper: napping with transition times of 10, 50,
-/// 100 and 650 ms, and frequency scaling, by what a server without power management does.
+/// 100 and 650 ms, and frequency scaling, relative to a server without power management.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -29,7 +30,7 @@ Examples:
   reveille model sweep --largest-transition 'nap 50 ms' DVFS --utilisation 0.3
   reveille model sweep --best-timeout 'nap 650 ms' --budget 200ms --utilisation 0.1
 
-Questions are answered, and a farm is reckoned, at --utilisation (or --rate, or [arrivals] in the
+Questions are answered, and a farm is computed, at --utilisation (or --rate, or [arrivals] in the
 parameters).")]
 pub struct Args {
     #[command(flatten)]
@@ -68,26 +69,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     check_use(&args, &questions, &parameters)?;
     let data = args.csv.then_some("--csv").or(args.printed.data());
-    page::alone(args.out.as_deref(), data)?;
+    let is_alone = page::alone(args.out.as_deref(), data)?;
     let swept = Swept::of(&parameters, &questions, &notes).map_err(source::refused)?;
     let whole = || show::sweep(&swept.sweep, swept.years.as_deref(), &notes);
-    let page = match &args.out {
-        Some(path) => Some(page::write(path, whole(), args.title.as_deref())?),
-        None => None,
-    };
+    let page = page::write(args.out.as_deref(), whole(), args.title.as_deref())?;
+    if is_alone {
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.csv {
         csv(&swept.sweep, &mut terminal::data())?;
-    } else if let (Some(page), None) = (page, data) {
-        if !page.is_standard_output() {
-            writeln!(terminal::data(), "{}", page.path().display())?;
-        }
-    } else {
-        let sheet = match questions.any() {
-            true => show::questions(&swept, !args.crossing.is_empty()),
-            false => whole(),
-        };
-        args.printed.print(&swept, &sheet, To::Output)?;
+        return Ok(ExitCode::SUCCESS);
     }
+    let mut sheet = match questions.any() {
+        true => show::questions(&swept, !args.crossing.is_empty()),
+        false => whole(),
+    };
+    name_page(page.as_ref(), &mut sheet);
+    args.printed.print(&swept, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }
 

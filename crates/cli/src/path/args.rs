@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use reveille_kernel::network::{self, Interface};
-
-use crate::printed::Printed;
+use crate::output_format::Printed;
 use crate::value;
 
-/// Tell where the time goes for packets that reach this machine.
+/// Show where the time of incoming packets goes.
 ///
 /// BPF programs follow each packet from its interrupt to the reply to a ping, or to the first
 /// instruction of the program that it wakes, and say which idle state it met. What else makes
@@ -21,7 +19,7 @@ Examples:
   sudo reveille path --ping                     while another computer runs `ping -i 0.2 THIS`
   sudo reveille path --ping --count 100 --out pings; reveille report pings
   sudo reveille path --nic eth0 --port 53       until a name server's first instruction
-  sudo reveille path --ping --result RESULT     with what waking takes, by a measured result
+  sudo reveille path --ping --result RESULT     with an estimate of the wake latency
 
 The instant at which a packet reached the card is in no tracepoint: a row begins with the first code
 that the packet made run, unless its sender runs on this machine (loopback, veth).")]
@@ -53,8 +51,3 @@ pub struct Args {
 
 /// All figures of a packet are kept until the end, some 100 bytes each.
 const MOST: u64 = 1_000_000;
-
-/// Is /sys of the network namespace that this process is in?
-pub fn is_here(interface: &Interface) -> bool {
-    network::index_here(&interface.name) == Some(interface.index)
-}

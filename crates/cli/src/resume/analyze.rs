@@ -12,7 +12,7 @@ use reveille_resume::what_if::Change;
 use reveille_show::web;
 
 use crate::exit::Failure;
-use crate::printed::{Printed, To};
+use crate::output_format::{Printed, To};
 use crate::report;
 use crate::value;
 
@@ -105,8 +105,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         if page.is_standard_output() {
             return Ok(ExitCode::SUCCESS);
         }
-        sheet.fact("Page", page.path().display().to_string());
     }
+    report::name_page(page.as_ref(), &mut sheet);
     args.printed.print(&analysis, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -9,9 +9,9 @@ use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_resume::capture::{self, Mode, Options};
 use reveille_resume::show;
 
-use crate::chosen;
 use crate::exit::{self, say};
-use crate::printed::{Printed, To};
+use crate::flags;
+use crate::output_format::{Printed, To};
 use crate::signals;
 use crate::value;
 
@@ -59,7 +59,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         wake_after: args.wake_after,
         repeat: args.repeat as usize,
         folder: args.out.clone().unwrap_or_else(default_folder),
-        naming: chosen::naming(args.out.as_deref()),
+        naming: flags::naming(args.out.as_deref()),
         journal_folder: journal::FOLDER.into(),
         virtual_machine: args.virtual_machine,
     };
@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn default_folder() -> PathBuf {
-    let folder = chosen::default_folder(&Identity::read(&Root::default()), SystemTime::now());
+    let folder = flags::default_folder(&Identity::read(&Root::default()), SystemTime::now());
     let mut name = folder.into_os_string();
     name.push("-capture");
     name.into()

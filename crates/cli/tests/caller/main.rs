@@ -1,5 +1,5 @@
-//! What the program takes from whoever starts it, and what it hands on to a command: rights,
-//! descriptors, signals, and streams that nobody reads.
+//! What the program inherits from its caller, and what it passes on to a command: rights,
+//! descriptors, signals, and streams without a reader.
 
 #[path = "../complains/mod.rs"]
 mod complains;

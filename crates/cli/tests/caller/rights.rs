@@ -1,4 +1,4 @@
-//! A user's command has the rights of who called sudo, and nothing of the program's.
+//! A user's command has the rights of sudo's caller, and nothing of the program's.
 
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
@@ -12,7 +12,7 @@ use crate::complains::complains;
 use crate::program::{as_nobody, reveille, run};
 use crate::{alone, state_of_cpu_0};
 
-/// Every command that runs one for the user, up to `--`.
+/// Every command that runs a user's command, up to `--`.
 fn that_run_commands(test: &str) -> Vec<Vec<String>> {
     let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
     if !nix::unistd::geteuid().is_root() {
@@ -44,7 +44,7 @@ fn that_run_commands(test: &str) -> Vec<Vec<String>> {
     all
 }
 
-/// As sudo starts it for nobody.
+/// As started by sudo for the user nobody.
 fn by_sudo() -> Command {
     let mut command = reveille();
     command.envs([
@@ -58,7 +58,7 @@ fn by_sudo() -> Command {
     command
 }
 
-/// What the script writes when it is run by that command line, whose `--` comes after these.
+/// The script's output when it is run by that command line, whose `--` follows these.
 fn written(mut command: Command, arguments: &[String], script: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
@@ -71,8 +71,8 @@ fn written(mut command: Command, arguments: &[String], script: &str) -> String {
 }
 
 #[test]
-fn under_sudo_a_command_runs_as_who_called_it_and_otherwise_only_by_user() {
-    let test = "under_sudo_a_command_runs_as_who_called_it_and_otherwise_only_by_user";
+fn under_sudo_a_command_runs_as_the_caller_and_otherwise_only_by_user() {
+    let test = "under_sudo_a_command_runs_as_the_caller_and_otherwise_only_by_user";
     let _alone = alone();
     let script = "id -u; id -g; env; cat /proc/self/status";
     for arguments in that_run_commands(test) {
@@ -105,7 +105,7 @@ fn no_capability_that_outlives_a_change_of_user_reaches_the_command() {
     if that_run_commands(test).is_empty() {
         return;
     }
-    // As a container may start it: capabilities in every set, which no change of user takes away.
+    // As a container may start it: capabilities in every set, which no change of user removes.
     let with_capabilities = |program: &str| {
         let mut command = Command::new("setpriv");
         command.args(["--inh-caps=+net_raw", "--ambient-caps=+net_raw"]);
@@ -133,7 +133,7 @@ fn with_files(mut command: Command) -> Command {
     let file = std::fs::File::open("/dev/null").unwrap();
     let before_exec = move || {
         for number in [33, 35] {
-            // SAFETY: the call makes a descriptor of that number; nothing else here has it.
+            // SAFETY: the call creates a descriptor of that number; nothing else here has it.
             nix::errno::Errno::result(unsafe { libc::dup2(file.as_raw_fd(), number) })?;
         }
         Ok(())
@@ -144,10 +144,10 @@ fn with_files(mut command: Command) -> Command {
 }
 
 #[test]
-fn the_callers_descriptors_reach_the_command_and_no_other() {
-    let test = "the_callers_descriptors_reach_the_command_and_no_other";
+fn only_the_callers_descriptors_reach_the_command() {
+    let test = "only_the_callers_descriptors_reach_the_command";
     let _alone = alone();
-    // `ls` opens the folder itself, at the lowest number that is free.
+    // `ls` opens the folder itself, at the lowest free number.
     let script = "ls /proc/self/fd";
     let mut directly = with_files(Command::new("sh"));
     let directly = directly.args(["-c", script]).output().unwrap();
@@ -160,20 +160,20 @@ fn the_callers_descriptors_reach_the_command_and_no_other() {
 }
 
 #[test]
-fn a_command_is_scheduled_limited_and_signalled_as_its_caller_was() {
-    let test = "a_command_is_scheduled_limited_and_signalled_as_its_caller_was";
+fn a_command_keeps_its_callers_scheduling_limits_and_signals() {
+    let test = "a_command_keeps_its_callers_scheduling_limits_and_signals";
     let _alone = alone();
     let script = "grep -E '^(SigBlk|SigIgn|Cpus_allowed_list|NoNewPrivs)' /proc/self/status; \
                   cat /proc/self/limits /proc/self/oom_score_adj /proc/self/timerslack_ns; \
                   cut -d ' ' -f 18,19,40,41 /proc/self/stat";
-    // SIGUSR1 blocked, SIGHUP ignored, nicer by 3.
+    // SIGUSR1 blocked, SIGHUP ignored, a niceness of 3.
     let changed = |mut command: Command| {
         let before_exec = || {
             use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
             let mut blocked = SigSet::empty();
             blocked.add(Signal::SIGUSR1);
             blocked.thread_block()?;
-            // SAFETY: to ignore is no handler of ours.
+            // SAFETY: SIG_IGN is no handler.
             unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }?;
             // SAFETY: the call takes a number.
             unsafe { libc::nice(3) };
@@ -198,8 +198,8 @@ fn a_command_is_scheduled_limited_and_signalled_as_its_caller_was() {
 }
 
 #[test]
-fn a_program_that_the_user_may_not_execute_is_refused_before_anything_is_changed() {
-    let test = "a_program_that_the_user_may_not_execute_is_refused_before_anything_is_changed";
+fn a_program_that_the_user_may_not_execute_is_refused_before_any_change() {
+    let test = "a_program_that_the_user_may_not_execute_is_refused_before_any_change";
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     let program = folder.path().join("program");
@@ -239,6 +239,6 @@ fn only_root_runs_commands_as_others() {
         2,
         "only root can run a command as another user",
     );
-    // Oneself is nobody else; what is missing then is the right to change settings.
+    // One's own user is not another one; the missing right is then the one to change settings.
     assert_ne!(run(&mut again("nobody")).code, 2);
 }

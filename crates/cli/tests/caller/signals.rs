@@ -1,6 +1,6 @@
-//! A signal that the program was started to ignore stays ignored: SIGHUP under `nohup`, SIGINT in the
-//! background of a shell. Others that would end it at once, with settings left changed, are an end or an
-//! error like others.
+//! A signal that was ignored when the program started stays ignored: SIGHUP under `nohup`, SIGINT
+//! in the background of a shell. Others that would end it at once, with settings left changed, end
+//! it regularly or are errors.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -16,13 +16,13 @@ use crate::program::{reveille, run};
 use crate::streams::settings;
 use crate::{alone, state_of_cpu_0};
 
-/// What is waited for comes within this, on a machine however busy.
+/// The longest wait for an expected event, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 fn ignoring_hangups_and_interrupts(command: &mut Command) -> &mut Command {
     let before_exec = || {
         for one in [Signal::SIGHUP, Signal::SIGINT] {
-            // SAFETY: to ignore is no handler of ours.
+            // SAFETY: SIG_IGN is no handler.
             unsafe { signal(one, SigHandler::SigIgn) }?;
         }
         Ok(())
@@ -31,7 +31,8 @@ fn ignoring_hangups_and_interrupts(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(before_exec) }
 }
 
-/// Is the signal in that set of the process, `SigIgn` or `SigCgt` (proc(5))? False where it is gone.
+/// Is the signal in that set of the process, `SigIgn` or `SigCgt` (proc(5))? False if the process
+/// is gone.
 fn has(pid: u32, set: &str, signal: Signal) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let mut lines = status.lines();
@@ -40,7 +41,7 @@ fn has(pid: u32, set: &str, signal: Signal) -> bool {
     mask >> (signal as i32 - 1) & 1 == 1
 }
 
-/// Waits until it catches SIGTERM; what it said where it has ended instead.
+/// Waits until it catches SIGTERM; its message if it has ended instead.
 fn wait_for_handlers(child: &mut Child) -> Result<(), String> {
     let until = Instant::now() + PATIENCE;
     while !has(child.id(), "SigCgt", Signal::SIGTERM) {
@@ -63,7 +64,7 @@ fn goes_on(arguments: &[&str], code: i32) {
     let command = command.stdin(Stdio::null()).stdout(Stdio::null());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     if let Err(why) = wait_for_handlers(&mut child) {
-        // This machine cannot, or there is nothing to anticipate.
+        // This machine cannot run it, or has nothing to anticipate.
         assert!(why.contains("exit status: 3"), "{what}: {why}");
         println!("skipped: {what}: {why}");
         return;
@@ -96,7 +97,7 @@ fn limiting_files(mut command: Command, bytes: u64) -> Command {
 }
 
 #[test]
-fn a_limit_of_file_sizes_is_an_error_and_settings_are_put_back() {
+fn a_file_size_limit_is_an_error_and_settings_are_restored() {
     let _alone = alone();
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let page = folder.path().join("sweep.csv");
@@ -106,7 +107,7 @@ fn a_limit_of_file_sizes_is_an_error_and_settings_are_put_back() {
     complains(&mut command, 1, "standard output: File too large");
 
     if !nix::unistd::geteuid().is_root() || state_of_cpu_0().is_none() {
-        return println!("skipped: a_limit_of_file_sizes...: not root, or no idle states");
+        return println!("skipped: a_file_size_limit...: not root, or no idle states");
     }
     let before = settings();
     let result = folder.path().join("result");
@@ -117,17 +118,17 @@ fn a_limit_of_file_sizes_is_an_error_and_settings_are_put_back() {
     assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert_eq!(settings(), before);
     if ended.stderr.contains("not idle at the launch") {
-        return println!("skipped: a_limit_of_file_sizes...: CPU 0 is busy");
+        return println!("skipped: a_file_size_limit...: CPU 0 is busy");
     }
     assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
-    // What was there before is kept.
+    // The earlier content is kept.
     let kept = reveille_results::open(&result).unwrap().columns.rows;
     assert!(kept > 10, "{kept}");
 }
 
 #[test]
-fn whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it() {
-    let test = "whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it";
+fn after_any_end_a_setting_is_restored_and_the_command_is_signalled() {
+    let test = "after_any_end_a_setting_is_restored_and_the_command_is_signalled";
     let _alone = alone();
     let held = ["hold", "--latency", "0", "--cpu", "0"];
     if !nix::unistd::geteuid().is_root()
@@ -148,19 +149,20 @@ fn whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it() {
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap();
-            // Either says something when the setting is in force.
+            // Both report when the setting is in force.
             let said = BufReader::new(child.stdout.as_mut().unwrap())
                 .lines()
                 .next();
             assert!(said.is_some() && settings() != before, "{said:?}");
-            // SAFETY: it sends a signal to a process that this test started. nix knows no real-time ones.
+            // SAFETY: it sends a signal to a process that this test started. nix has no real-time
+            // signals.
             assert_eq!(unsafe { nix::libc::kill(child.id() as i32, one) }, 0);
             let ended = child.wait().unwrap();
             assert_eq!(settings(), before, "{one}: {ended}");
             assert_eq!(ended.code(), Some(code), "{one}: {ended}");
         }
     }
-    // A clock of the caller's, which the kernel has sent to this process alone.
+    // A timer of the caller's; the kernel sends its signal to this process alone.
     let mut command = reveille();
     let before_exec = || {
         // SAFETY: the call takes a number.
@@ -174,7 +176,7 @@ fn whatever_ends_it_a_setting_is_put_back_and_a_command_hears_of_it() {
 }
 
 #[test]
-fn a_signal_that_was_ignored_at_the_start_ends_no_command() {
+fn a_signal_ignored_at_the_start_ends_no_command() {
     let _alone = alone();
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let folder = folder.path().to_str().unwrap();
@@ -207,7 +209,7 @@ fn a_signal_that_was_ignored_at_the_start_ends_no_command() {
         130,
     );
     if !nix::unistd::geteuid().is_root() {
-        println!("skipped: a_signal_that_was_ignored_at_the_start_ends_no_command: not root");
+        println!("skipped: a_signal_ignored_at_the_start_ends_no_command: not root");
         return;
     }
     goes_on(&["cost", "--all", "--duration", "1h"], 130);
@@ -243,7 +245,7 @@ fn a_signal_that_was_ignored_at_the_start_ends_no_command() {
         &[&bench[..], &["--policies", "as-is,no-sleep"]].concat(),
         130,
     );
-    // And of a command, which ignores them as well.
+    // And from a command, which ignores them as well.
     goes_on(
         &[
             "hold",

@@ -1,4 +1,4 @@
-//! Standard streams that are closed, full, or that nobody reads.
+//! Standard streams that are closed, full, or without a reader.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -13,7 +13,7 @@ use crate::complains::complains;
 use crate::program::{Ended, reveille, run};
 use crate::{alone, state_of_cpu_0};
 
-/// The end of a pipe that is written to; nobody reads the other.
+/// The writing end of a pipe without a reader.
 fn unread() -> Stdio {
     let (reads, writes) = std::io::pipe().unwrap();
     drop(reads);
@@ -32,7 +32,7 @@ fn full() -> Stdio {
 fn closing(mut command: Command, descriptors: &'static [i32]) -> Command {
     let before_exec = move || {
         for &descriptor in descriptors {
-            // SAFETY: the call closes a standard stream, which nothing here uses after.
+            // SAFETY: the call closes a standard stream that nothing here uses afterwards.
             unsafe { libc::close(descriptor) };
         }
         Ok(())
@@ -74,8 +74,8 @@ fn result(folder: &Path) {
     writer.finish().unwrap();
 }
 
-/// Every command whose standard output is its own, with what it needs; `None` where this machine
-/// cannot do it.
+/// Every command that writes to standard output itself, with its requirements; `None` if this
+/// machine cannot run it.
 fn that_print(folder: &Path) -> Vec<Vec<String>> {
     let kept = folder.join("result");
     result(&kept);
@@ -132,7 +132,7 @@ fn that_print(folder: &Path) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn a_reader_that_left_changes_no_exit_code_and_a_full_disk_is_said() {
+fn a_closed_pipe_changes_no_exit_code_and_a_full_disk_is_reported() {
     let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for arguments in that_print(folder.path()) {
@@ -193,15 +193,15 @@ fn closed_streams_change_no_exit_code() {
         assert_eq!(
             code(command),
             as_usual,
-            "{arguments:?} with nobody at standard error"
+            "{arguments:?} without a reader of standard error"
         );
     }
 }
 
 #[test]
-fn a_commands_exit_code_is_handed_on_where_nobody_reads_what_is_said_of_it() {
+fn a_commands_exit_code_is_passed_on_if_standard_error_is_closed() {
     let _alone = alone();
-    let test = "a_commands_exit_code_is_handed_on_where_nobody_reads_what_is_said_of_it";
+    let test = "a_commands_exit_code_is_passed_on_if_standard_error_is_closed";
     for first in ["cost", "hold --latency 0 --cpu 0"] {
         let arguments: Vec<&str> = first
             .split(' ')
@@ -240,8 +240,8 @@ pub fn settings() -> Vec<String> {
 }
 
 #[test]
-fn a_setting_of_which_nobody_hears_is_put_back() {
-    let test = "a_setting_of_which_nobody_hears_is_put_back";
+fn a_setting_is_restored_if_its_report_has_no_reader() {
+    let test = "a_setting_is_restored_if_its_report_has_no_reader";
     let _alone = alone();
     let Some(state) = state_of_cpu_0().filter(|_| nix::unistd::geteuid().is_root()) else {
         println!("skipped: {test}: not root, or no cpuidle driver");
@@ -281,7 +281,7 @@ fn a_setting_of_which_nobody_hears_is_put_back() {
 }
 
 #[test]
-fn a_damaged_result_gets_one_line_even_where_the_parquet_crate_panics() {
+fn a_damaged_result_gets_one_line_even_if_the_parquet_crate_panics() {
     let parent = tempfile::tempdir().unwrap();
     let folder = parent.path().join("result");
     result(&folder);
@@ -293,13 +293,15 @@ fn a_damaged_result_gets_one_line_even_where_the_parquet_crate_panics() {
         bytes[at] = value;
         bytes
     });
-    // A panic's message, which no error of the parquet crate has.
+    // A panic's message, which no error of the parquet crate contains.
     let panics = |bytes: &Vec<u8>| {
         let why = read::read_parquet(bytes.clone().into()).err();
         why.is_some_and(|why| why.to_string().contains("assertion failed"))
     };
     let Some(bytes) = damaged.into_iter().find(panics) else {
-        println!("skipped: a_damaged_result_gets_one_line: no byte makes the parquet crate panic");
+        println!(
+            "skipped: a_damaged_result_gets_one_line...: no byte makes the parquet crate panic"
+        );
         return;
     };
     std::fs::write(&file, bytes).unwrap();

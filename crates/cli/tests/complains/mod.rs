@@ -1,4 +1,4 @@
-//! What bad input gets.
+//! The response to bad input.
 
 use std::process::Command;
 

@@ -1,11 +1,11 @@
-//! What a process holds in the kernel.
+//! A process's kernel resources.
 
 use libbpf_rs::query::ProgInfoIter;
 
-/// The BPF programs that a process holds, by their numbers; none where it is gone.
+/// The IDs of a process's BPF programs; none if it is gone.
 pub fn programs_of(pid: u32) -> Vec<u32> {
-    let held = std::fs::read_dir(format!("/proc/{pid}/fdinfo"));
-    let told = held
+    let folder = std::fs::read_dir(format!("/proc/{pid}/fdinfo"));
+    let descriptors = folder
         .into_iter()
         .flatten()
         .filter_map(|file| std::fs::read_to_string(file.ok()?.path()).ok());
@@ -15,10 +15,10 @@ pub fn programs_of(pid: u32) -> Vec<u32> {
             .find_map(|line| line.strip_prefix("prog_id:"))?;
         line.trim().parse().ok()
     };
-    told.filter_map(number).collect()
+    descriptors.filter_map(number).collect()
 }
 
-/// Is one of the programs in the kernel still?
+/// Is one of the programs still in the kernel?
 pub fn is_loaded(programs: &[u32]) -> bool {
     ProgInfoIter::default().any(|program| programs.contains(&program.id))
 }

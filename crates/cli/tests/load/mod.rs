@@ -1,11 +1,11 @@
-//! How busy the machine is: what a test sees of CPUs that sleep, it cannot see where none does.
+//! The machine's load: a test cannot observe sleeping CPUs if none sleeps.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 use reveille_kernel::{Root, load};
 
-/// From when on it is looked.
+/// The start of the observation.
 pub struct Load {
     begun: Instant,
     idle: BTreeMap<u32, u64>,
@@ -19,7 +19,7 @@ impl Load {
         }
     }
 
-    /// Why no CPU could be seen asleep: none was idle for half of the time since. `None` where one
+    /// Why no CPU could be seen asleep: none was idle for half of the time since. `None` if one
     /// was.
     pub fn busy(&self) -> Option<String> {
         let cpus = self.idle.keys();

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::json;
 
-/// A result on disk with these wakes: the state's index and name, the latency in µs, how many.
+/// A result on disk with these wakes: the state's index and name, the latency in µs, the count.
 pub fn result_of(folder: &Path, wakes: &[(i32, &str, i64, i64)]) -> PathBuf {
     let folder = ResultFolder::create(folder.join("made-up")).unwrap();
     let row = |index: u32, name: &str, exit: u32, residency: u32, time: u64| {

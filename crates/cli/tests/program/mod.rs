@@ -16,8 +16,8 @@ pub fn reveille() -> Command {
     command
 }
 
-/// Where the tests run in the background of a shell, they ignore some signals. The program would go
-/// on ignoring them.
+/// If the tests run in the background of a shell, they ignore some signals. The program would
+/// inherit that.
 fn heeding(command: &mut Command) {
     use nix::sys::signal::{SigHandler, Signal, signal};
     let before_exec = || {
@@ -27,7 +27,7 @@ fn heeding(command: &mut Command) {
             Signal::SIGQUIT,
             Signal::SIGTERM,
         ] {
-            // SAFETY: the default action is no handler of ours.
+            // SAFETY: SIG_DFL is no handler.
             unsafe { signal(one, SigHandler::SigDfl) }?;
         }
         Ok(())
@@ -44,14 +44,16 @@ pub fn run(command: &mut Command) -> Ended {
     }
 }
 
-/// Copies a program by a process of its own: a file that this one has open for writing would be
-/// inherited by what other tests start just then, and cannot be run until that has ended.
+/// Copies a program by a separate process: a file that this one has open for writing would be
+/// inherited by children that other tests start at that moment, and cannot be executed until they
+/// have ended.
 fn copy(program: &str, to: &std::path::Path) {
     let copied = Command::new("cp").arg(program).arg(to).status().unwrap();
     assert!(copied.success());
 }
 
-/// The program as the user nobody, with a folder that nobody may write; `None` without root.
+/// The program as the user nobody, with a folder that the user nobody may write; `None` without
+/// root.
 pub fn as_nobody() -> Option<(tempfile::TempDir, Command)> {
     const NOBODY: u32 = 65534;
     if !nix::unistd::geteuid().is_root() {

@@ -1,9 +1,9 @@
-//! Recorded machines, laid out in a folder.
+//! Recorded machines, extracted into a folder.
 
 use std::path::Path;
 use std::process::Command;
 
-/// A recorded machine; `None`, with a word, where the recordings are not at hand.
+/// A recorded machine; `None`, with a message, if the recordings are unavailable.
 pub fn recorded(name: &str) -> Option<tempfile::TempDir> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/machines/lay-out");
     if !program.exists() {

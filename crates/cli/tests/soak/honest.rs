@@ -1,4 +1,4 @@
-//! A process that connects every 20 ms, as an application does, and says how that went.
+//! A process that connects every 20 ms, as an application does, and reports the outcome.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use reveille_expect::{Refusal, Served, Waker, monotonic_ns};
 use serde::{Deserialize, Serialize};
 
 const EVERY: Duration = Duration::from_millis(20);
-/// One in so many asks for a window, too.
+/// One in this many also requests a window.
 const ASKS: usize = 5;
 
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -16,7 +16,7 @@ pub struct Account {
     pub welcomed_ms: Vec<f64>,
     /// Why there was no engine.
     pub failed: Vec<String>,
-    /// Windows that were asked for, and those that were refused since others have all places.
+    /// Windows that were requested, and those that were refused because others have all places.
     pub asked: u64,
     pub crowded_out: u64,
 }
@@ -55,7 +55,7 @@ pub fn run(path: &Path, duration: Duration) {
 }
 
 impl Account {
-    /// That part of all connections, those that failed among them as the slowest, ms.
+    /// That quantile of all connections, with failed ones as the slowest, ms.
     pub fn quantile_ms(&self, part: f64) -> f64 {
         let all = self.welcomed_ms.len() + self.failed.len();
         let place = (part * all as f64).ceil() as usize;

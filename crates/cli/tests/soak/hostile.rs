@@ -1,4 +1,4 @@
-//! Processes that are not as they should be.
+//! Misbehaving processes.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
@@ -11,14 +11,14 @@ use nix::sys::socket::{
 use reveille_expect::monotonic_ns;
 use reveille_expect::protocol::{Request, VERSION};
 
-/// What one of them does, for ever: each kind of abuse for some seconds, beginning with another one
-/// in each process.
+/// The endless work of one of them: each kind of abuse for some seconds, starting with a different
+/// one in each process.
 pub fn run(path: &Path, number: usize) {
     let kinds: [fn(&Hostile); 10] = [
         Hostile::connects_and_goes,
         Hostile::connects_and_goes_when_welcomed,
         Hostile::waits_in_line_and_goes,
-        Hostile::says_nothing,
+        Hostile::is_silent,
         Hostile::floods,
         Hostile::asks_for_short_windows,
         Hostile::asks_for_much,
@@ -61,10 +61,10 @@ impl Hostile {
         self.connect_with(SockFlag::SOCK_NONBLOCK)
     }
 
-    /// Welcomed, or on the way to it.
+    /// Welcomed, or about to be.
     fn hello(&self) -> Option<OwnedFd> {
         let socket = self.connect()?;
-        say(&socket, &Request::Hello { version: VERSION }).then_some(socket)
+        is_sent(&socket, &Request::Hello { version: VERSION }).then_some(socket)
     }
 
     fn connects_and_goes(&self) {
@@ -92,7 +92,7 @@ impl Hostile {
         }
     }
 
-    fn says_nothing(&self) {
+    fn is_silent(&self) {
         while self.goes_on() {
             let silent: Vec<_> = (0..200).filter_map(|_| self.connect()).collect();
             std::thread::sleep(Duration::from_millis(300));
@@ -100,8 +100,8 @@ impl Hostile {
         }
     }
 
-    /// Says it ever again on each of some connections, and connects anew where one has ended.
-    fn says(&self, reads: bool, mut next: impl FnMut(u64) -> Request) {
+    /// Sends it repeatedly on each of several connections, and reconnects when one has ended.
+    fn repeats(&self, reads: bool, mut next: impl FnMut(u64) -> Request) {
         let mut sockets: Vec<OwnedFd> = Vec::new();
         let mut id = 0;
         while self.goes_on() {
@@ -110,7 +110,7 @@ impl Hostile {
             }
             sockets.retain(|socket| {
                 id += 1;
-                let there = say(socket, &next(id));
+                let there = is_sent(socket, &next(id));
                 let mut buffer = [0; 64];
                 while reads
                     && recv(socket.as_raw_fd(), &mut buffer, DO_NOT_WAIT).is_ok_and(|n| n > 0)
@@ -122,12 +122,12 @@ impl Hostile {
     }
 
     fn floods(&self) {
-        self.says(true, |id| Request::Cancel { id });
+        self.repeats(true, |id| Request::Cancel { id });
     }
 
     fn asks_for_short_windows(&self) {
         let cpus = u64::from(self.cpus);
-        self.says(true, |id| Request::Expect {
+        self.repeats(true, |id| Request::Expect {
             id,
             at_ns: monotonic_ns() + 1_000_000,
             window_ns: 1,
@@ -137,7 +137,7 @@ impl Hostile {
 
     fn asks_for_much(&self) {
         let cpus = u64::from(self.cpus) + 1;
-        self.says(true, |id| Request::Expect {
+        self.repeats(true, |id| Request::Expect {
             id,
             at_ns: monotonic_ns() + 500_000_000 + id * 1_000 % 9_000_000_000,
             window_ns: 1_000 * (1 + id % 10_000),
@@ -146,7 +146,7 @@ impl Hostile {
     }
 
     fn never_reads(&self) {
-        self.says(false, |id| Request::Expect {
+        self.repeats(false, |id| Request::Expect {
             id,
             at_ns: monotonic_ns() + 2_000_000,
             window_ns: 50_000,
@@ -165,7 +165,7 @@ impl Hostile {
 
     fn cancels_in_the_window(&self) {
         let mut asked = 0;
-        self.says(true, |id| match id % 2 {
+        self.repeats(true, |id| match id % 2 {
             0 => Request::Cancel { id: asked },
             _ => {
                 asked = id;
@@ -180,8 +180,8 @@ impl Hostile {
     }
 }
 
-/// Whether the other end is still there.
-fn say(socket: &OwnedFd, request: &Request) -> bool {
+/// Whether the other end is still open.
+fn is_sent(socket: &OwnedFd, request: &Request) -> bool {
     let said = send(socket.as_raw_fd(), request.encode().as_ref(), DO_NOT_WAIT);
     matches!(said, Ok(_) | Err(Errno::EAGAIN))
 }

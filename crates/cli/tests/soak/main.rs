@@ -1,12 +1,12 @@
-//! Hostile users beside others, on the real engine: `make soak` for ten minutes, and for some seconds
-//! with all tests.
+//! Hostile users beside others, on the real engine: `make soak` for ten minutes, and for some
+//! seconds with all tests.
 //!
-//! Processes of two users abuse the socket in every way known, are killed and begun anew; busy loops
-//! starve the engine's threads, and (in the long run) a CPU goes offline and comes back. Beside
-//! them root and a third user connect every 20 ms. Printed are what the engine took, what those two
-//! waited, and what was refused.
+//! Processes of two users abuse the socket in every known way, are killed and restarted; busy loops
+//! starve the engine's threads, and (in the long run) a CPU goes offline and returns. Beside them
+//! root and a third user connect every 20 ms. The output is what the engine used, how long those
+//! two waited, and what was refused.
 //!
-//! SOAK_SECONDS is how long. Without it only counts and memory are judged, not times.
+//! SOAK_SECONDS is the duration. Without it only counts and memory are judged, not times.
 
 mod honest;
 mod hostile;
@@ -25,15 +25,15 @@ use nix::unistd::{Gid, Pid, Uid, geteuid, setgid, setgroups, setuid};
 use reveille_kernel::{Journal, Root, journal};
 use serde_json::Value;
 
-/// Started again, this program is one of the others: who, as which user, and a number.
+/// Restarted, this program is one of the others: its role, its user, and a number.
 const ROLE: &str = "REVEILLE_SOAK_ROLE";
 const SOCKET: &str = "REVEILLE_SOAK_SOCKET";
 
 const HOSTILE_USERS: [u32; 2] = [65_531, 65_532];
 const THIRD_USER: u32 = 65_533;
 
-/// The bounds: resident memory, KiB; connections, ms; of a CPU in the server for a user; wake-ups a
-/// second of a CPU by a user; windows of others that found no place.
+/// The limits: resident memory, KiB; connections, ms; the server's share of a CPU for a user;
+/// wake-ups per second of a CPU by a user; windows of others without a place.
 const MEMORY_KIB: u64 = 32 * 1024;
 const CONNECT_MS: f64 = 50.0;
 const SERVER_SHARE: f64 = 0.05;
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(!passed))
 }
 
-// The others.
+// The other processes.
 
 fn play(role: &str) {
     let mut words = role.split(' ');
@@ -88,12 +88,12 @@ fn play(role: &str) {
             .unwrap_or(0)
     };
     let (kind, uid, number) = (number(), number() as u32, number());
-    // With its parent this one ends.
+    // It ends with its parent.
     // SAFETY: the call takes plain values.
     unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
     if kind == 1 {
-        // What is measured is how soon the engine answers, not how soon who asks gets a CPU among
-        // the busy processes.
+        // The measurement is of the engine's answer, not of the client's wait for a CPU among the
+        // busy processes.
         let first = nix::libc::sched_param { sched_priority: 1 };
         // SAFETY: the call takes plain values and a live struct.
         unsafe { nix::libc::sched_setscheduler(0, nix::libc::SCHED_RR, &first) };
@@ -102,7 +102,7 @@ fn play(role: &str) {
         setgroups(&[]).expect("root may");
         setgid(Gid::from_raw(uid)).expect("root may");
         setuid(Uid::from_raw(uid)).expect("root may");
-        // It is lost with a change of user.
+        // A change of user clears it.
         // SAFETY: as above.
         unsafe { nix::libc::prctl(nix::libc::PR_SET_PDEATHSIG, nix::libc::SIGKILL) };
     }
@@ -119,7 +119,7 @@ fn burn(cpu: usize) {
     let mut only = nix::sched::CpuSet::new();
     only.set(cpu).expect("a CPU of this machine");
     loop {
-        // The CPU may be offline; then anywhere.
+        // The CPU may be offline; then any other.
         let _ = nix::sched::sched_setaffinity(Pid::from_raw(0), &only);
         let began = Instant::now();
         while began.elapsed() < Duration::from_secs(5) {
@@ -139,7 +139,7 @@ fn begin(role: u32, uid: u32, number: u64, socket: &Path) -> Ends {
     Ends(child.expect("one more process"))
 }
 
-/// A process that ends with this.
+/// A process that ends with this value.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -151,7 +151,7 @@ impl Drop for Ends {
 
 // The soak.
 
-/// What was beyond its bound; `Err` where it cannot be done here.
+/// The limits that were exceeded; `Err` if the soak cannot run here.
 fn soak(duration: Duration, long: bool) -> Result<Vec<String>, String> {
     if !geteuid().is_root() {
         return Err("only root can be several users".into());
@@ -182,7 +182,7 @@ fn soak(duration: Duration, long: bool) -> Result<Vec<String>, String> {
     while began.elapsed() < duration && !over.load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(250));
         engine.look();
-        // One of them is killed, with whatever it has open, and another one begins.
+        // One of them is killed, with all its open connections, and another one starts.
         let which = fastrand::usize(..many.len());
         many[which] = hostile(fastrand::u64(..processes));
         killed += 1;
@@ -217,7 +217,7 @@ fn account(mut honest: Ends) -> Account {
     serde_json::from_str(&said).unwrap_or_default()
 }
 
-/// Takes the last CPU offline, for a second of each four.
+/// Takes the last CPU offline, for one second in four.
 struct Hotplug {
     thread: std::thread::JoinHandle<u64>,
 }
@@ -235,7 +235,7 @@ impl Hotplug {
             };
             while cpus > 1 && !over.load(Ordering::Relaxed) {
                 rest(3);
-                // Should this program be killed, the next reveille puts the CPU back.
+                // If this program is killed, the next reveille brings the CPU back.
                 let mut journal = Journal::new(&Root::default(), Path::new(journal::FOLDER));
                 times += u64::from(journal.take_offline(&[cpu]).is_ok());
                 rest(1);
@@ -251,7 +251,7 @@ impl Hotplug {
     }
 }
 
-// What the engine says and takes.
+// The engine's output and resource use.
 
 struct Engine {
     process: Ends,
@@ -262,8 +262,8 @@ struct Engine {
     threads: Threads,
 }
 
-/// Of the engine's threads, from the first look to the last: times that those of the CPUs were woken,
-/// and the server's; the server's own time, s.
+/// For the engine's threads, from the first reading to the last: wake-ups of the CPUs' threads, and
+/// of the server; the server's own time, s.
 #[derive(Default, Clone, Copy)]
 struct Threads {
     agents: u64,
@@ -290,7 +290,7 @@ impl Engine {
             .spawn()
             .map_err(|error| error.to_string())?;
         let (stdout, stderr) = (process.stdout.take(), process.stderr.take());
-        let (told, lines) = std::sync::mpsc::channel();
+        let (sender, lines) = std::sync::mpsc::channel();
         std::thread::spawn(move || {
             for line in stdout
                 .map(BufReader::new)
@@ -298,13 +298,13 @@ impl Engine {
                 .flat_map(BufRead::lines)
             {
                 let line = line.ok().and_then(|line| serde_json::from_str(&line).ok());
-                line.and_then(|line| told.send(line).ok());
+                line.and_then(|line| sender.send(line).ok());
             }
         });
         let process = Ends(process);
         let began = Instant::now();
         while !socket.exists() {
-            // Of one that has ended nothing is left there but its number.
+            // Of an ended one only its number remains there.
             if !Path::new(&format!("/proc/{}/exe", process.0.id())).exists() {
                 let mut why = String::new();
                 let _ = stderr.map(|mut stderr| stderr.read_to_string(&mut why));
@@ -358,7 +358,7 @@ impl Engine {
         let pid = Pid::from_raw(self.process.0.id() as i32);
         let _ = kill(pid, Signal::SIGINT);
         let status = self.process.0.wait().map_err(|error| error.to_string())?;
-        // The reader sees the end.
+        // The reader sees the end of the stream.
         for line in self.lines.iter() {
             self.last = Some(line);
         }
@@ -372,18 +372,18 @@ impl Engine {
     }
 }
 
-/// The number behind that word.
+/// The number after that word.
 fn field(file: &Path, key: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key))?;
     line.split_whitespace().next()?.parse().ok()
 }
 
-// What is printed and judged.
+// The printed and judged figures.
 
 struct Figures {
     seen: Seen,
-    /// Root's and the third user's; none where it was interrupted.
+    /// Root's and the third user's; none if it was interrupted.
     accounts: Vec<Account>,
     elapsed: Duration,
     cpus: u64,
@@ -493,10 +493,10 @@ impl Figures {
             threads.server as f64 / seconds,
             100.0 * threads.server_s / seconds
         );
-        // Each CPU's thread goes to sleep at its beginning, without having been asked.
+        // Each CPU's thread goes to sleep at its start, without a request.
         let beginning = 8.0 * self.cpus as f64;
         bound(
-            &"wake-ups that nobody was charged, of those caused",
+            &"wake-ups charged to no user, of those caused",
             (caused - charged - beginning).max(0.0) / caused.max(1.0),
             0.01,
             true,

@@ -1,9 +1,9 @@
-//! Logs of suspends whose truth is known.
+//! Logs of suspends with known times.
 
 use std::fmt::Write as _;
 
 /// A machine like the paper's Chromebook: sound, graphics, a webcam on USB, and an SSD, which alone
-/// resumes in 50 ms. Each cycle takes a suspend of 49 ms, sleeps for 20 s, and resumes in 600 ms.
+/// resumes in 50 ms. Each cycle has a suspend of 49 ms, sleeps for 20 s, and resumes in 600 ms.
 ///
 /// Its resume, in ms from the first CPU's line: CPU 1 until 2; noirq until 4; early until 5; devices
 /// until 598, with graphics 300 (5 to 305), sound 593 (5 to 598), the
@@ -17,45 +17,45 @@ pub fn dmesg(cycles: usize) -> String {
 }
 
 fn one(log: &mut String, start: i64) {
-    let mut say = |ms: f64, words: &str| {
+    let mut add = |ms: f64, words: &str| {
         let us = start + (ms * 1e3).round() as i64;
         // Writing to a String cannot fail.
         let _ = writeln!(log, "[{:5}.{:06}] {words}", us / 1_000_000, us % 1_000_000);
     };
-    say(0.0, "PM: suspend entry (deep)");
-    say(1.0, "Freezing user space processes");
-    say(
+    add(0.0, "PM: suspend entry (deep)");
+    add(1.0, "Freezing user space processes");
+    add(
         2.0,
         "Freezing user space processes completed (elapsed 0.001 seconds)",
     );
-    say(
+    add(
         3.0,
         "sd 0:0:0:0: PM: calling scsi_bus_suspend @ 31, parent: target0:0:0",
     );
-    say(
+    add(
         38.0,
         "sd 0:0:0:0: PM: scsi_bus_suspend returned 0 after 35000 usecs",
     );
-    say(39.0, "PM: suspend of devices complete after 36.000 msecs");
-    say(
+    add(39.0, "PM: suspend of devices complete after 36.000 msecs");
+    add(
         42.0,
         "PM: late suspend of devices complete after 3.000 msecs",
     );
-    say(
+    add(
         45.0,
         "PM: noirq suspend of devices complete after 3.000 msecs",
     );
-    say(45.5, "Disabling non-boot CPUs ...");
-    say(49.0, "smpboot: CPU 1 is now offline");
-    let mut say = |ms: f64, words: &str| say(49.0 + ms, words);
-    say(0.0, "Timekeeping suspended for 20.000 seconds");
-    say(0.0, "Enabling non-boot CPUs ...");
-    say(2.0, "CPU1 is up");
-    say(
+    add(45.5, "Disabling non-boot CPUs ...");
+    add(49.0, "smpboot: CPU 1 is now offline");
+    let mut add = |ms: f64, words: &str| add(49.0 + ms, words);
+    add(0.0, "Timekeeping suspended for 20.000 seconds");
+    add(0.0, "Enabling non-boot CPUs ...");
+    add(2.0, "CPU1 is up");
+    add(
         4.0,
         "PM: noirq resume of devices complete after 2.000 msecs",
     );
-    say(
+    add(
         5.0,
         "PM: early resume of devices complete after 1.000 msecs",
     );
@@ -111,9 +111,9 @@ fn one(log: &mut String, start: i64) {
     .collect::<Vec<(f64, String)>>();
     calls.sort_by(|one, other| one.0.total_cmp(&other.0));
     for (ms, words) in &calls {
-        say(*ms, words);
+        add(*ms, words);
     }
-    say(598.0, "PM: resume of devices complete after 593.000 msecs");
-    say(599.0, "Restarting tasks ... done.");
-    say(600.0, "PM: suspend exit");
+    add(598.0, "PM: resume of devices complete after 593.000 msecs");
+    add(599.0, "Restarting tasks ... done.");
+    add(600.0, "PM: suspend exit");
 }

@@ -98,14 +98,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_the_middle_value_or_between_the_two_middle_ones() {
+    fn the_median_is_the_middle_value_or_the_mean_of_two() {
         assert_eq!(median(&mut [3.0]), 3.0);
         assert_eq!(median(&mut [9.0, 1.0, 2.0]), 2.0);
         assert_eq!(median(&mut [9.0, 1.0, 2.0, 4.0]), 3.0);
     }
 
     #[test]
-    fn a_steady_rise_is_carried_to_the_next_call() {
+    fn a_steady_rise_is_extrapolated_to_the_next_call() {
         let rising: Vec<f64> = (0..16).map(|n| 500.0 + f64::from(n)).collect();
         let fit = fit(&rising);
         assert_eq!((fit.next_ns, fit.drift_ns), (516.0, 1.0));
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn drift_moves_the_prediction_by_a_quarter_at_most() {
+    fn drift_moves_the_prediction_by_at_most_a_quarter() {
         let doubling: Vec<f64> = (0..16).map(|n| 2f64.powi(n)).collect();
         let middle = f64::midpoint(128.0, 256.0);
         assert_eq!(fit(&doubling).next_ns, middle * 1.25);
@@ -124,15 +124,15 @@ mod tests {
     }
 
     #[test]
-    fn values_that_go_up_and_down_have_no_drift() {
+    fn alternating_values_have_no_drift() {
         let values = [5.0, 7.0, 5.0, 7.0, 5.0, 7.0, 5.0, 7.0];
         assert_eq!(trend(&values), None);
         assert_eq!(fit(&values).next_ns, 6.0);
     }
 
     #[test]
-    fn without_drift_the_ends_are_the_values_that_a_tenth_lies_beyond() {
-        // Five: none is spared. Ten: one at each end.
+    fn without_drift_the_ends_are_the_10th_and_90th_percentile() {
+        // Five: none is excluded. Ten: one at each end.
         for (values, [early_ns, next_ns, late_ns]) in [
             (vec![30.0, 10.0, 50.0, 20.0, 40.0], [10.0, 30.0, 50.0]),
             (
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trend_is_a_sum_of_pairs_beyond_3_3_deviations() {
+    fn a_trend_is_a_pair_sum_beyond_3_3_deviations() {
         // Of eight durations there are 28 pairs; 3.3 * sqrt(8 * 7 * 21 / 18) = 26.67.
         let tied = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 7.0];
         let one_falls = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 7.0];
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn four_in_a_row_are_a_jump_and_a_drift_is_none() {
+    fn four_shifted_values_are_a_jump_and_a_drift_is_not() {
         let jump = [500.0, 510.0, 490.0, 505.0, 800.0, 810.0, 805.0, 795.0];
         assert_eq!(jumped_after(&jump), Some(4));
         assert_eq!(jumped_after(&jump[..7]), None);

@@ -388,9 +388,9 @@ mod tests {
     }
 
     #[test]
-    fn all_users_but_root_have_a_share_of_the_server_together() {
+    fn all_users_except_root_share_the_servers_time() {
         let mut accounts = accounts(|_| {});
-        // Each within a user's own share, as one person with subordinate ids can have it.
+        // Each within a user's own share, as one person with subordinate ids may do.
         let mut ran_ns = 0;
         for uid in (0..3000).map(|nth| 100_000 + nth % 30) {
             if accounts.turn(uid, 0).is_ok() {
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_debt_beyond_all_bounds_is_a_debt() {
+    fn a_debt_of_any_size_blocks_a_user_and_never_root() {
         let mut accounts = accounts(|_| {});
         accounts.spent(0, 0, u64::MAX);
         accounts.spent(1, 0, u64::MAX);
@@ -414,13 +414,13 @@ mod tests {
     }
 
     #[test]
-    fn a_users_processes_have_a_budget_together_and_other_users_their_own() {
+    fn a_users_processes_share_a_budget_and_users_do_not() {
         let mut accounts = accounts(|_| {});
         let mut asked = |pid, uid| {
             open(&mut accounts, owner(pid, uid), 0).unwrap();
             accounts.take(owner(pid, uid), 0, window(0))
         };
-        // Twice what one process has.
+        // Twice the budget of one process.
         assert_eq!(asked(1, 1000), Ok(()));
         assert_eq!(asked(2, 1000), Ok(()));
         assert_eq!(asked(3, 1000), Err(Refusal::UserBudget));
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_short_window_is_charged_what_a_wake_up_costs_also_if_it_is_cancelled_while_it_lasts() {
+    fn a_short_window_costs_a_wake_up_even_if_cancelled() {
         let mut accounts = accounts(|_| {});
         let one = owner(1, 1000);
         open(&mut accounts, one, 0).unwrap();
@@ -454,18 +454,18 @@ mod tests {
     }
 
     #[test]
-    fn some_places_are_free_for_who_has_none_and_some_for_root() {
+    fn some_places_are_reserved_for_new_users_and_some_for_root() {
         let mut accounts = accounts(|settings| settings.quotas.connects = 10_000);
         let mut fill = |uid| {
-            let had = (0..).take_while(|_| open(&mut accounts, owner(1, uid), 0).is_ok());
-            had.count()
+            let opened = (0..).take_while(|_| open(&mut accounts, owner(1, uid), 0).is_ok());
+            opened.count()
         };
         // Of 256 places 32 are root's: a quarter of the rest.
         assert_eq!(fill(1000), 56);
         assert_eq!(fill(1001), 42);
         let others: Vec<usize> = (1002..1100).map(&mut fill).collect();
         assert!(others.is_sorted_by(|before, next| before >= next));
-        // It takes many users, each with all that he may have, to leave nothing.
+        // It takes many users, each with the maximum, to leave nothing.
         assert!(others[..14].iter().all(|&places| places >= 1));
         assert!(fill(0) >= 32);
         let full = accounts.arrive(0, 0);
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_as_many_places_as_may_be_hears_that_and_gets_one_when_one_is_free() {
+    fn a_user_with_all_places_is_refused_until_one_is_free() {
         let mut accounts = accounts(|settings| settings.clients = 9);
         assert_eq!(open(&mut accounts, owner(1, 1000), 0), Ok(()));
         assert_eq!(open(&mut accounts, owner(2, 1000), 0), Ok(()));
@@ -488,7 +488,7 @@ mod tests {
     }
 
     #[test]
-    fn who_connects_too_often_waits_and_nobody_else() {
+    fn only_a_user_who_connects_too_often_waits() {
         let mut accounts = accounts(|settings| settings.quotas.connects = 5);
         let mut connect = |uid, now_ns| {
             let done = open(&mut accounts, owner(1, uid), now_ns);
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn a_users_processes_have_a_rate_of_messages_together() {
+    fn a_users_processes_share_a_message_rate() {
         let mut accounts = accounts(|settings| settings.quotas.messages = 20);
         for (pid, uid) in [(1, 1000), (2, 1000), (3, 1001), (4, 0)] {
             open(&mut accounts, owner(pid, uid), 0).unwrap();
@@ -524,7 +524,7 @@ mod tests {
     #[test]
     fn wake_ups_are_charged_by_user_and_cpu() {
         let mut accounts = accounts(|_| {});
-        // As fast as may be, for ten seconds: each is cancelled while its window lasts.
+        // At the maximum rate, for ten seconds: each is cancelled during its window.
         let mut last_second = 0;
         for ms in 0..10_000 {
             let now_ns = ms * MS;
@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_runs_a_share_of_time_for_a_user_and_not_too_often() {
+    fn the_server_spends_a_share_of_time_on_a_user_and_not_too_often() {
         let mut accounts = accounts(|_| {});
         let mut now_ns = 0;
         let (mut turns, mut ran_ns) = (0, 0);
@@ -578,7 +578,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_as_new_is_forgotten() {
+    fn an_account_without_debt_is_forgotten() {
         let mut accounts = accounts(|_| {});
         for (second, pid) in (0..10_000u64).zip(0..) {
             let one = owner(pid, pid as u32 % 5_000);

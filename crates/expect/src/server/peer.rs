@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_began_after_the_connection_is_not_the_one_that_connected() {
+    fn a_process_that_started_after_the_connection_is_not_the_peer() {
         let mut child = std::process::Command::new("sleep")
             .arg("600")
             .spawn()
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_parentheses_hides_no_start() {
+    fn a_name_with_parentheses_does_not_hide_the_start_time() {
         let mut fields = vec!["1".to_owned(), "(a) b) 7 7)".to_owned(), "S".to_owned()];
         fields.extend((4..=52).map(|n: i32| n.to_string()));
         assert_eq!(began(&fields.join(" ")), Some(22));
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_who_connected() {
+    fn the_kernel_identifies_the_peer() {
         let (one, _other) = UnixStream::pair().unwrap();
         let socket = OwnedFd::from(one);
         let owner = owner(&socket).unwrap();

@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_that_were_made_go_and_those_that_hold_something_stay() {
+    fn created_folders_are_removed_unless_they_are_in_use() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("there")).unwrap();
@@ -255,7 +255,7 @@ mod tests {
         drop(both);
         assert!(at("there").is_dir() && !at("there/a").exists());
         assert!(at("new/letter").is_file() && !at("new/socket").exists());
-        // One that is refused leaves none, either.
+        // A refused one leaves none, either.
         fs::set_permissions(at("there"), Permissions::from_mode(0o777)).unwrap();
         let long = format!("there/{}/socket", "a".repeat(120));
         assert!(SocketFile::listen(&at(&long)).is_err());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_that_cannot_be_had_is_named() {
+    fn a_lock_that_is_taken_is_named() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         std::os::unix::fs::symlink(at("elsewhere"), at("link.sock.lock")).unwrap();
@@ -279,13 +279,13 @@ mod tests {
     }
 
     #[test]
-    fn sockets_of_the_dead_are_removed_and_those_of_the_living_and_other_files_stay() {
+    fn sockets_of_dead_engines_are_removed_and_all_other_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         let (_living, _listener) = SocketFile::listen(&at("living.sock")).unwrap();
         drop(UnixListener::bind(at("bench-1.sock")).unwrap());
         File::create(at("bench-1.sock.lock")).unwrap();
-        // A lock whose socket is gone; a file that is no socket; a socket without a lock.
+        // A lock without a socket; a file that is no socket; a socket without a lock.
         File::create(at("gone.sock.lock")).unwrap();
         fs::write(at("file.sock"), "letters").unwrap();
         File::create(at("file.sock.lock")).unwrap();

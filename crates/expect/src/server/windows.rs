@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn however_many_windows_some_users_have_the_next_one_and_root_get_some() {
+    fn whatever_some_users_hold_the_next_user_and_root_get_windows() {
         let (mut windows, mut none) = (Windows::default(), BTreeMap::new());
         let quotas = Quotas::default();
         let mut take = |uid, now_ns| {
@@ -86,12 +86,12 @@ mod tests {
             let room = |windows: &mut Windows, none: &mut BTreeMap<_, _>| {
                 windows.room(0, owner, &quotas, now_ns, none).is_ok()
             };
-            let mut had = 0;
+            let mut opened = 0;
             while room(&mut windows, &mut none) {
-                windows.open(0, owner, 0, had, now_ns + 1_000);
-                had += 1;
+                windows.open(0, owner, 0, opened, now_ns + 1_000);
+                opened += 1;
             }
-            had
+            opened
         };
         assert_eq!(
             [1000, 1001, 1002, 1003].map(|uid| take(uid, 0)),

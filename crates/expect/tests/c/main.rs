@@ -11,7 +11,7 @@ use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
 const BY_ENGINE: &str = "1";
 const BY_THREAD: &str = "2";
 
-/// What the standard library needs of the system's (rustc --print native-static-libs).
+/// The system libraries that the standard library needs (rustc --print native-static-libs).
 const SYSTEM: [&str; 6] = ["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"];
 
 fn here() -> &'static Path {
@@ -26,7 +26,7 @@ fn library(name: &str) -> PathBuf {
     library
 }
 
-/// Compiles the program, or says that it cannot.
+/// Compiles the program, or reports that it cannot.
 fn compile(folder: &Path, link: &[&str]) -> Option<PathBuf> {
     let program = folder.join("calls");
     let compiler = std::env::var_os("CC").unwrap_or("cc".into());
@@ -80,7 +80,7 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn a_c_program_with_the_static_library_is_served_by_a_thread_of_its_own() {
+fn a_c_program_with_the_static_library_is_served_by_its_own_thread() {
     let folder = tempfile::tempdir().unwrap();
     let library = library("libreveille_expect.a");
     let link: Vec<&str> = [text(&library)].into_iter().chain(SYSTEM).collect();
@@ -89,7 +89,7 @@ fn a_c_program_with_the_static_library_is_served_by_a_thread_of_its_own() {
     }
 }
 
-/// What the plan was asked for: CPU, length; and what was cancelled.
+/// The requests to the plan: CPU, length; and the cancellations.
 #[derive(Default)]
 struct Recording {
     asked: Mutex<Vec<(u32, u64, Owner)>>,
@@ -123,7 +123,7 @@ fn a_c_program_with_the_shared_library_is_served_by_the_engine() {
     };
     let server = Server::start(&settings, plan.clone()).unwrap();
     run(&program, server.path(), BY_ENGINE);
-    // What of its cancellations was not heard ended with it.
+    // Cancellations that had not arrived ended with it.
     drop(server);
     let asked = plan.asked.lock().unwrap();
     assert_eq!(asked.len(), 2);
@@ -139,7 +139,7 @@ fn a_c_program_with_the_shared_library_is_served_by_the_engine() {
 }
 
 #[test]
-fn the_header_is_one_of_cplusplus_too() {
+fn the_header_compiles_as_cplusplus() {
     let compiler = std::env::var_os("CXX").unwrap_or("c++".into());
     let header = here().join("include/reveille_expect.h");
     let done = Command::new(&compiler)

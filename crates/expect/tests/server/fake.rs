@@ -1,4 +1,4 @@
-//! Engines that are older than the library, slow, or none at all.
+//! Engines that are older than the library, slow, or unusable.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::{Limits, Served, Waker};
 
-/// Listens there, and lets nobody in; one or two may wait.
+/// Listens there without accepting; one or two clients may wait.
 pub fn listener(path: &Path) -> OwnedFd {
     let flags = SockFlag::SOCK_CLOEXEC;
     let listener = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
@@ -30,10 +30,10 @@ fn answer_all(listener: OwnedFd, answer: impl Fn(u32) -> Answer + Send + 'static
         let mut clients = Vec::new();
         loop {
             let client = accept(listener.as_raw_fd()).unwrap();
-            // SAFETY: accept gave it to nobody else.
+            // SAFETY: accept returned it to no other owner.
             let client = unsafe { OwnedFd::from_raw_fd(client) };
             let mut buffer = [0; 64];
-            // One that has gone again, or that only waits in line, says nothing.
+            // A client that has left again, or that only waits in the queue, sends nothing.
             let length = recv(client.as_raw_fd(), &mut buffer, MsgFlags::empty()).unwrap_or(0);
             if let Ok(Request::Hello { version }) = Request::decode(&buffer[..length]) {
                 let answer = answer(version).encode();
@@ -44,7 +44,7 @@ fn answer_all(listener: OwnedFd, answer: impl Fn(u32) -> Answer + Send + 'static
     });
 }
 
-/// Who serves, after a few attempts: on a busy machine an answer may come too late.
+/// The serving side after a few attempts: on a busy machine an answer may be late.
 fn served(path: &Path) -> Waker {
     let patient = |waker: &Waker| !matches!(waker.served(), Served::ByThread(why) if why.ends_with("does not answer"));
     (0..20)
@@ -75,7 +75,7 @@ fn closing_for_version() -> Answer {
 }
 
 #[test]
-fn an_older_engine_is_spoken_to_in_its_version() {
+fn an_older_engine_is_addressed_in_its_version() {
     let (path, _folder) = engine(|version| match version {
         1 => Answer::Welcome {
             version,
@@ -89,7 +89,7 @@ fn an_older_engine_is_spoken_to_in_its_version() {
 }
 
 #[test]
-fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
+fn an_engine_of_unknown_version_or_with_a_protocol_error_is_not_used() {
     type Answering = fn(u32) -> Answer;
     let other_version = |_| Answer::Welcome {
         version: VERSION + 1,
@@ -122,7 +122,7 @@ fn an_engine_of_no_known_version_or_that_breaks_the_protocol_does_not_serve() {
 }
 
 #[test]
-fn an_engine_that_takes_a_while_is_waited_for() {
+fn a_slow_engine_is_waited_for() {
     let (path, _folder) = engine(|version| {
         std::thread::sleep(Duration::from_millis(100));
         Answer::Welcome {
@@ -133,7 +133,7 @@ fn an_engine_that_takes_a_while_is_waited_for() {
     assert_eq!(served(&path).served(), Served::ByEngine);
 }
 
-/// Connects until no more may wait in line.
+/// Connects until the queue is full.
 fn crowd(path: &Path) -> Vec<OwnedFd> {
     let address = UnixAddr::new(path).unwrap();
     let mut waiting = Vec::new();
@@ -151,7 +151,7 @@ fn crowd(path: &Path) -> Vec<OwnedFd> {
 }
 
 #[test]
-fn a_client_waits_in_line_with_others() {
+fn a_client_waits_in_the_queue() {
     let attempt = || {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("engine.sock");
@@ -159,7 +159,7 @@ fn a_client_waits_in_line_with_others() {
         let waiting = crowd(&path);
         std::thread::spawn(move || {
             std::thread::sleep(Duration::from_millis(100));
-            // They leave; their places are free when they are let in.
+            // They leave; their places become free when they are accepted.
             drop(waiting);
             answer_all(listener, |version| Answer::Welcome {
                 version,
@@ -174,7 +174,7 @@ fn a_client_waits_in_line_with_others() {
 extern "C" fn nothing(_: libc::c_int) {}
 
 #[test]
-fn signals_do_not_end_the_wait_in_line() {
+fn signals_do_not_end_the_wait_in_the_queue() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hung.sock");
     let _listener = listener(&path);
@@ -205,6 +205,6 @@ fn signals_do_not_end_the_wait_in_line() {
     });
     let why = format!("the engine at {} does not answer", path.display());
     assert_eq!(waker.served(), Served::ByThread(why));
-    // The second that an engine may take.
+    // The second within which an engine has to answer.
     assert!(took >= Duration::from_secs(1), "{took:?}");
 }

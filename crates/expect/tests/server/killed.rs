@@ -1,4 +1,4 @@
-//! Clients that are processes of their own, and are killed.
+//! Clients in separate processes that are killed.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd;
@@ -13,14 +13,14 @@ use reveille_expect::{Refusal, Waker};
 use crate::plan::Engine;
 use crate::raw::{Raw, SECOND, US, wait_for};
 
-/// Tells this test program, started again, that it is to be a client of the engine there.
+/// Makes this test program, when restarted, a client of the engine there.
 const CLIENT_OF: &str = "REVEILLE_EXPECT_TEST_CLIENT_OF";
-/// It is to leave its connection to a child.
+/// It passes its connection to a child.
 const LEAVES_A_CHILD: &str = "REVEILLE_EXPECT_TEST_LEAVES_A_CHILD";
-/// What it says when it has asked for its windows.
+/// Its output after it has requested its windows.
 const READY: &str = "client is ready";
 
-/// A process with three requests open, that waits.
+/// A process with three open requests that waits.
 pub struct Child {
     process: std::process::Child,
     /// The child that it leaves.
@@ -69,7 +69,7 @@ impl Drop for Child {
     }
 }
 
-/// Nothing, if it is not started as [`Child`].
+/// Does nothing unless started as [`Child`].
 #[test]
 fn as_a_client() {
     let Some(engine) = std::env::var_os(CLIENT_OF).map(PathBuf::from) else {
@@ -89,12 +89,12 @@ fn as_a_client() {
         left = child.unwrap().id().to_string();
     }
     println!("{READY} {left}");
-    // Until who started it ends.
+    // Until its parent ends.
     let _ = std::io::stdin().read(&mut [0]);
 }
 
 #[test]
-fn what_a_killed_client_asked_for_is_cancelled() {
+fn a_killed_clients_requests_are_cancelled() {
     let engine = Engine::start();
     let mine = Raw::welcomed(&engine.path);
     assert_eq!(mine.ask(1, 9 * SECOND, US), Ok(()));
@@ -115,7 +115,7 @@ fn what_a_killed_client_asked_for_is_cancelled() {
 }
 
 #[test]
-fn a_child_that_has_the_connection_does_not_keep_a_killed_ones_requests() {
+fn a_child_with_the_connection_does_not_keep_a_killed_clients_requests() {
     let engine = Engine::start();
     let mut killed = Child::begin(&engine.path, |command| {
         command.env(LEAVES_A_CHILD, "");
@@ -126,12 +126,12 @@ fn a_child_that_has_the_connection_does_not_keep_a_killed_ones_requests() {
     wait_for("its requests to go", || {
         engine.plan.cancelled_of(killed.id()).len() == 3
     });
-    // SAFETY: the call takes plain values; the process is the one that this test made.
+    // SAFETY: the call takes plain values; this test created the process.
     unsafe { nix::libc::kill(left, nix::libc::SIGKILL) };
 }
 
 #[test]
-fn another_user_has_a_budget_of_his_own() {
+fn each_user_has_a_separate_budget() {
     if !nix::unistd::geteuid().is_root() {
         println!("skipped: another user's budget: only root can be another user");
         return;
@@ -145,13 +145,13 @@ fn another_user_has_a_budget_of_his_own() {
         .map(|id| mine.ask(id, 9 * SECOND, 10_000 * US))
         .collect();
     assert!(asks.contains(&Err(Refusal::Budget)));
-    // The test program itself may lie where nobody else may go.
+    // The test program itself may be inaccessible to others.
     let theirs = tempfile::tempdir().unwrap();
     let permissions = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(theirs.path(), permissions).unwrap();
     let program = theirs.path().join("client");
-    // By a process of its own: a file that this one has open for writing would be inherited by what
-    // other tests start just then, and cannot be run until that has ended.
+    // By a separate process: a file that this one has open for writing would be inherited by
+    // children that other tests start at that moment, and cannot be executed until they have ended.
     let copied = Command::new("cp")
         .arg(std::env::current_exe().unwrap())
         .arg(&program)
@@ -178,7 +178,7 @@ fn another_user_has_a_budget_of_his_own() {
 }
 
 #[test]
-fn an_application_that_closes_its_waker_has_no_windows_left() {
+fn closing_the_waker_cancels_its_windows() {
     let engine = Engine::start();
     let mut waker = crate::wakers::served_by_engine(&engine.path);
     let at_ns = reveille_expect::monotonic_ns() + 9 * SECOND;

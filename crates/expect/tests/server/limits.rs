@@ -1,4 +1,4 @@
-//! What one client may ask for.
+//! The limits of a client's requests.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::plan::{Engine, NO_CPU};
 use crate::raw::{Raw, SECOND, US, wait_for};
 
 #[test]
-fn a_request_reaches_the_plan_with_who_asked_and_its_cancellation_too() {
+fn a_request_reaches_the_plan_with_its_sender_and_so_does_its_cancellation() {
     let engine = Engine::start();
     let raw = Raw::welcomed(&engine.path);
     assert_eq!(raw.ask_on(3, 17, 5 * SECOND, 100 * US), Ok(()));
@@ -31,7 +31,7 @@ fn a_request_reaches_the_plan_with_who_asked_and_its_cancellation_too() {
 }
 
 #[test]
-fn the_welcome_tells_the_limits_of_the_engine() {
+fn the_welcome_has_the_engines_limits() {
     let limits = Limits {
         open: 3,
         window_ns: 77 * US,
@@ -48,7 +48,7 @@ fn the_welcome_tells_the_limits_of_the_engine() {
 }
 
 #[test]
-fn windows_that_may_not_be_are_refused_by_their_reason() {
+fn invalid_windows_are_refused_with_their_reason() {
     let engine = Engine::start();
     let raw = Raw::welcomed(&engine.path);
     assert_eq!(raw.ask(1, SECOND, 0), Err(Refusal::Empty));
@@ -96,10 +96,10 @@ fn the_65th_open_request_is_refused_until_one_is_cancelled() {
 }
 
 #[test]
-fn what_is_over_is_not_open_and_is_not_cancelled() {
+fn a_finished_request_is_neither_open_nor_cancelled() {
     let engine = Engine::with(|settings| settings.limits.open = 1);
     let raw = Raw::welcomed(&engine.path);
-    // On a busy machine it may be over before it is heard.
+    // On a busy machine it may be over before the message arrives.
     wait_for("a short one", || raw.ask(1, 50_000 * US, US).is_ok());
     // Its window passes.
     wait_for("room", || raw.ask(2, 9 * SECOND, US).is_ok());
@@ -112,16 +112,16 @@ fn what_is_over_is_not_open_and_is_not_cancelled() {
 }
 
 #[test]
-fn a_process_has_one_budget_however_often_it_connects() {
+fn a_process_has_one_budget_over_all_connections() {
     let engine = Engine::start();
     let first = Raw::welcomed(&engine.path);
     assert_eq!(first.ask(1, 9 * SECOND, 10_000 * US), Ok(()));
     assert_eq!(first.ask(2, 9 * SECOND, 10_000 * US), Err(Refusal::Budget));
     let second = Raw::welcomed(&engine.path);
     assert_eq!(second.ask(1, 9 * SECOND, 10_000 * US), Err(Refusal::Budget));
-    // Five seconds earlier there is nothing yet.
+    // Five seconds earlier nothing is available yet.
     assert_eq!(second.ask(2, 4 * SECOND, 10_000 * US), Ok(()));
-    // What was cancelled can be had again; the plan is asked only for what the budget allows.
+    // Cancelled time is available again; the plan sees only requests that the budget allows.
     first.request(&Request::Cancel { id: 1 });
     wait_for("the budget", || {
         second.ask(3, 9 * SECOND, 10_000 * US).is_ok()
@@ -130,7 +130,7 @@ fn a_process_has_one_budget_however_often_it_connects() {
 }
 
 #[test]
-fn what_the_plan_refuses_costs_no_budget() {
+fn a_request_that_the_plan_refuses_costs_no_budget() {
     let engine = Engine::start();
     let raw = Raw::welcomed(&engine.path);
     for id in 0..100 {
@@ -140,7 +140,7 @@ fn what_the_plan_refuses_costs_no_budget() {
     assert_eq!(raw.ask(100, 9 * SECOND, 10_000 * US), Ok(()));
 }
 
-/// Connects, and is told why not.
+/// Connects, and gets the reason for the refusal.
 #[track_caller]
 fn no_place(engine: &Engine, why: CloseReason) {
     let raw = Raw::connect(&engine.path);
@@ -149,7 +149,7 @@ fn no_place(engine: &Engine, why: CloseReason) {
 }
 
 #[test]
-fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
+fn a_client_over_the_limit_is_refused_until_another_leaves() {
     // A quarter of the eight that are not root's.
     let engine = Engine::with(|settings| settings.clients = 9);
     let first = Raw::welcomed(&engine.path);
@@ -169,7 +169,7 @@ fn one_client_too_many_is_told_and_finds_room_when_one_goes() {
 }
 
 #[test]
-fn one_who_connects_too_often_is_told_so() {
+fn a_client_that_connects_too_often_is_refused() {
     let engine = Engine::with(|settings| settings.quotas.connects = 3);
     let began = Instant::now();
     wait_for("a refusal", || {
@@ -187,11 +187,11 @@ fn one_who_connects_too_often_is_told_so() {
 }
 
 #[test]
-fn a_window_that_is_over_on_one_cpu_leaves_a_later_one_of_its_number_on_another() {
+fn a_finished_window_on_one_cpu_leaves_a_later_one_of_its_number_on_another() {
     let engine = Engine::start();
     let raw = Raw::welcomed(&engine.path);
     assert_eq!(raw.ask_on(0, 7, 1000 * US, US), Ok(()));
-    // It is over when its number can be used again.
+    // It is over when its number is accepted again.
     std::thread::sleep(std::time::Duration::from_millis(20));
     assert_eq!(raw.ask_on(1, 7, 9 * SECOND, US), Ok(()));
     assert_eq!(raw.ask_on(0, 8, 9 * SECOND, US), Ok(()));
@@ -202,7 +202,7 @@ fn a_window_that_is_over_on_one_cpu_leaves_a_later_one_of_its_number_on_another(
 }
 
 #[test]
-fn a_cpu_has_some_windows_for_a_user_and_each_that_is_over_makes_room() {
+fn a_user_has_some_windows_of_a_cpu_and_each_finished_one_makes_room() {
     let engine = Engine::with(|settings| {
         settings.quotas.slots_of_user = Quotas::default().slots_of_user;
     });
@@ -215,7 +215,7 @@ fn a_cpu_has_some_windows_for_a_user_and_each_that_is_over_makes_room() {
     assert_eq!(two.ask_on(3, 9, 9 * SECOND, US), Err(Refusal::Slots));
     assert_eq!(two.ask_on(2, 9, 9 * SECOND, US), Ok(()));
     one.request(&Request::Cancel { id: 0 });
-    // A short one, over soon: its place is free again without a word.
+    // A short one that is soon over: its place becomes free without a message.
     wait_for("a window that is over", || {
         two.ask_on(3, 10, 20_000 * US, US).is_ok()
     });
@@ -228,7 +228,7 @@ fn a_cpu_has_some_windows_for_a_user_and_each_that_is_over_makes_room() {
 }
 
 #[test]
-fn short_windows_wake_a_cpu_no_more_often_than_a_user_may() {
+fn short_windows_wake_a_cpu_at_most_at_the_users_rate() {
     let engine = Engine::with(|settings| settings.quotas.wakeups = 100);
     let raw = Raw::welcomed(&engine.path);
     let began = Instant::now();
@@ -245,7 +245,7 @@ fn short_windows_wake_a_cpu_no_more_often_than_a_user_may() {
 }
 
 #[test]
-fn a_client_of_the_first_version_gets_reasons_that_it_knows() {
+fn a_client_of_the_first_version_gets_reasons_of_that_version() {
     let engine = Engine::with(|settings| settings.quotas.slots_of_user = 1);
     let raw = Raw::connect(&engine.path);
     raw.request(&Request::Hello { version: 1 });

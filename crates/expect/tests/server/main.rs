@@ -1,4 +1,4 @@
-//! The engine's side of the socket, with clients that behave and clients that do not.
+//! The engine's side of the socket, with well-behaved and misbehaving clients.
 
 mod fake;
 mod killed;

@@ -1,4 +1,4 @@
-//! A plan that only writes down what it is asked for.
+//! A plan that only records its requests.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use reveille_expect::Refusal;
 use reveille_expect::server::{Owner, Plan, Quotas, Server, Settings, Ticket};
 use tempfile::TempDir;
 
-/// CPUs from this one on are not there.
+/// CPUs from this one on do not exist.
 pub const NO_CPU: u32 = 4;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct Asked {
 
 #[derive(Default)]
 pub struct Recording {
-    /// A ticket is the place in it.
+    /// A ticket is the index in it.
     pub asked: Mutex<Vec<Asked>>,
     pub cancelled: Mutex<Vec<Ticket>>,
 }
@@ -52,7 +52,7 @@ impl Plan for Recording {
 }
 
 impl Recording {
-    /// What of this process was asked for and is cancelled, in the order of asking.
+    /// This process's requests and cancellations, in the order of the requests.
     pub fn cancelled_of(&self, pid: u32) -> Vec<Asked> {
         let mut tickets = self.cancelled.lock().unwrap().clone();
         tickets.sort_by_key(|ticket| ticket.0);
@@ -65,7 +65,7 @@ impl Recording {
     }
 }
 
-/// A server in a folder of its own.
+/// A server in its own folder.
 pub struct Engine {
     pub plan: Arc<Recording>,
     pub server: Server,
@@ -86,7 +86,7 @@ impl Engine {
             path: path.clone(),
             ..Settings::default()
         };
-        // Who runs the tests is a user like any other, with room for what they ask for.
+        // The user who runs the tests is an ordinary one, with room for these requests.
         settings.quotas = Quotas {
             exempt: None,
             wakeups: 1_000_000,

@@ -1,4 +1,4 @@
-//! A client that says what it wants to, be it the protocol or not.
+//! A client that sends anything, valid or not.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
@@ -12,7 +12,7 @@ use nix::sys::socket::{
 use reveille_expect::protocol::{Answer, Request, VERSION};
 use reveille_expect::{Refusal, monotonic_ns};
 
-/// For what comes in the end, however busy the machine is.
+/// For expected events, even on a busy machine.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
 pub const US: u64 = 1_000;
@@ -21,7 +21,7 @@ pub const SECOND: u64 = 1_000_000_000;
 pub struct Raw(OwnedFd);
 
 impl Raw {
-    /// Connects, and says nothing.
+    /// Connects, and sends nothing.
     pub fn connect(path: &Path) -> Self {
         let begun = Instant::now();
         loop {
@@ -29,7 +29,7 @@ impl Raw {
             let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
             match connect(socket.as_raw_fd(), &UnixAddr::new(path).unwrap()) {
                 Ok(()) => return Self(socket),
-                // Others wait to be let in.
+                // Others wait to be accepted.
                 Err(Errno::EAGAIN) if begun.elapsed() < DEADLINE => std::thread::yield_now(),
                 Err(errno) => panic!("{}: {errno}", path.display()),
             }
@@ -67,7 +67,7 @@ impl Raw {
         self.send(request.encode().as_ref());
     }
 
-    /// The next answer; `None` where the connection has ended.
+    /// The next answer; `None` if the connection has ended.
     pub fn answer(&self) -> Option<Answer> {
         loop {
             let mut buffer = [0; 256];
@@ -81,7 +81,7 @@ impl Raw {
         }
     }
 
-    /// What becomes of a request for a window so far ahead.
+    /// The outcome of a request for a window this far ahead.
     pub fn ask(&self, id: u64, ahead_ns: u64, window_ns: u64) -> Result<(), Refusal> {
         self.ask_on(0, id, ahead_ns, window_ns)
     }

@@ -1,4 +1,5 @@
-//! Clients that send rubbish, flood, or do not read: what they get, and that others do not notice.
+//! Clients that send invalid messages, flood, or do not read: the server's response, and its
+//! absence of effect on others.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::raw::{Raw, SECOND, US, wait_for};
 
 const HELLO: Request = Request::Hello { version: VERSION };
 
-/// Sends it, and is told why, once, and disconnected.
+/// Sends it, gets one answer with the reason, and is disconnected.
 #[track_caller]
 fn sent_away(raw: &Raw, bytes: &[u8], why: CloseReason) {
     raw.send(bytes);
@@ -31,7 +32,7 @@ fn expecting(id: u64) -> Request {
 }
 
 #[test]
-fn rubbish_is_told_once_and_disconnected_and_its_requests_go_and_others_stay() {
+fn an_invalid_message_is_answered_once_and_ends_only_its_own_connection() {
     let engine = Engine::start();
     let other = Raw::welcomed(&engine.path);
     assert_eq!(other.ask(1, 9 * SECOND, US), Ok(()));
@@ -51,7 +52,7 @@ fn rubbish_is_told_once_and_disconnected_and_its_requests_go_and_others_stay() {
 }
 
 #[test]
-fn what_is_no_message_or_comes_out_of_turn_is_rubbish() {
+fn unknown_and_out_of_order_messages_are_invalid() {
     let engine = Engine::start();
     let long = [b'r'; 4_096];
     let mut cut = expecting(1).encode().as_ref().to_vec();
@@ -102,7 +103,7 @@ fn an_empty_message_ends_the_connection() {
 }
 
 #[test]
-fn another_version_is_told_so() {
+fn another_version_is_refused_by_name() {
     let engine = Engine::start();
     let raw = Raw::connect(&engine.path);
     let hello = Request::Hello {
@@ -112,12 +113,12 @@ fn another_version_is_told_so() {
 }
 
 #[test]
-fn one_that_floods_is_held_back_and_others_are_answered_meanwhile() {
+fn a_flooding_client_is_slowed_and_others_are_answered() {
     let engine = Engine::with(|settings| settings.limits.messages_per_second = 1_000);
     let begun = Instant::now();
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Also where this thread panics: who floods would be waited for.
+        // Also if this thread panics: the flooding client would be waited for.
         let stops = Stops(&stop);
         let flood = || {
             let raw = Raw::welcomed(&engine.path);
@@ -133,14 +134,14 @@ fn one_that_floods_is_held_back_and_others_are_answered_meanwhile() {
         wait_for("the flood to be held back", || {
             engine.server.counts().held_back > 10
         });
-        // Rates are of a process, so the other one is another.
+        // Rates are per process, so the other one is a separate process.
         let mut other = crate::killed::Child::start(&engine.path);
         wait_for("the other's answers", || {
             engine.server.counts().accepted >= 3
         });
         assert!(flooding.iter().all(|thread| !thread.is_finished()));
         other.kill();
-        // Each time, both of them wait for a message that they may send, and not for a moment only.
+        // Each time, both of them wait until they may send a message, and not only for a moment.
         let held_back = engine.server.counts().held_back;
         let allowed = 100 + begun.elapsed().as_millis();
         assert!(
@@ -151,7 +152,7 @@ fn one_that_floods_is_held_back_and_others_are_answered_meanwhile() {
     });
 }
 
-/// Says so when it is dropped.
+/// Sets the flag when dropped.
 struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
@@ -161,10 +162,10 @@ impl Drop for Stops<'_> {
 }
 
 #[test]
-fn one_that_never_reads_is_served_without_being_waited_for() {
+fn a_client_that_never_reads_does_not_block_the_server() {
     let engine = Engine::start();
     let deaf = Raw::welcomed(&engine.path);
-    // Until its buffer is full of answers. Each is refused: they are of the same instant.
+    // Until its buffer is full of answers. Each is a refusal: they are of the same instant.
     let mut id = 0;
     wait_for("an answer that does not fit", || {
         for _ in 0..100 {
@@ -176,13 +177,13 @@ fn one_that_never_reads_is_served_without_being_waited_for() {
     let other = Raw::welcomed(&engine.path);
     other.request(&Request::Cancel { id: 1 });
     assert!(other.ask(1, 8 * SECOND, US).is_ok());
-    // It is still a client, and what it has not heard it may ask for again.
+    // It is still a client, and may request again what it has not read an answer to.
     wait_for("both clients", || engine.server.clients().len() == 2);
     assert!(matches!(deaf.answer(), Some(Answer::Accepted { id: 1 })));
 }
 
 #[test]
-fn one_that_says_no_hello_in_time_is_told_so_and_disconnected() {
+fn a_client_without_a_hello_in_time_is_refused_and_disconnected() {
     let engine = Engine::with(|settings| settings.quotas.hello_ns = 100 * 1_000 * US);
     let silent = Raw::connect(&engine.path);
     let other = Raw::welcomed(&engine.path);
@@ -191,15 +192,15 @@ fn one_that_says_no_hello_in_time_is_told_so_and_disconnected() {
     };
     assert_eq!(silent.answer(), Some(late));
     assert_eq!(silent.answer(), None);
-    // Who was welcomed may be silent.
+    // A welcomed client may be silent.
     assert_eq!(other.ask(1, 9 * SECOND, US), Ok(()));
     assert_eq!(engine.server.clients().len(), 1);
     assert_eq!(engine.server.counts().clients, 1);
 }
 
-/// The thread's own time of a user is what the thread has run.
+/// The time that the thread spends on a user is the thread's run time.
 #[test]
-fn one_that_makes_much_work_is_heard_a_share_of_the_time() {
+fn a_costly_client_gets_a_share_of_the_time() {
     let engine = Engine::with(|settings| {
         settings.limits.messages_per_second = 1_000_000;
         settings.quotas.messages = 1_000_000;

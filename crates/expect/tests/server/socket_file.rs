@@ -1,4 +1,4 @@
-//! The socket's file: one engine at a time, nothing left behind.
+//! The socket's file: one engine at a time, nothing remains.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
@@ -38,7 +38,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 const TAKEN: &str = "another engine serves there; end that one first";
 
 #[test]
-fn anybody_may_connect_and_nothing_is_left_at_the_end() {
+fn any_user_may_connect_and_the_engine_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run/reveille/anticipate.sock");
     let server = start(&path).unwrap();
@@ -52,7 +52,7 @@ fn anybody_may_connect_and_nothing_is_left_at_the_end() {
 }
 
 #[test]
-fn a_second_engine_is_refused_and_the_first_serves_on() {
+fn a_second_engine_is_refused_and_the_first_continues() {
     let engine = Engine::start();
     refused(&engine.path, TAKEN);
     let raw = Raw::welcomed(&engine.path);
@@ -60,10 +60,10 @@ fn a_second_engine_is_refused_and_the_first_serves_on() {
 }
 
 #[test]
-fn what_a_killed_engine_left_is_replaced() {
+fn a_killed_engines_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("engine.sock");
-    // A socket's file that nobody listens at any more, and a lock that nobody holds.
+    // A socket file without a listener, and a lock without an owner.
     drop(UnixListener::bind(&path).unwrap());
     File::create(folder.path().join("engine.sock.lock")).unwrap();
     let server = start(&path).unwrap();
@@ -73,7 +73,7 @@ fn what_a_killed_engine_left_is_replaced() {
 }
 
 #[test]
-fn somebody_elses_socket_or_file_is_left_alone() {
+fn foreign_sockets_and_files_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("engine.sock");
     let listener = UnixListener::bind(&path).unwrap();
@@ -87,7 +87,7 @@ fn somebody_elses_socket_or_file_is_left_alone() {
 }
 
 #[test]
-fn a_folder_in_which_others_could_replace_the_socket_is_refused() {
+fn a_folder_writable_by_others_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = folder.path().join("theirs");
     fs::create_dir(&at).unwrap();
@@ -109,7 +109,7 @@ fn a_folder_in_which_others_could_replace_the_socket_is_refused() {
 }
 
 #[test]
-fn a_path_that_cannot_be_is_one_line() {
+fn an_invalid_path_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     let long = folder.path().join("x".repeat(120));
@@ -123,7 +123,7 @@ fn a_path_that_cannot_be_is_one_line() {
 }
 
 #[test]
-fn an_engine_that_ends_cancels_what_its_clients_asked_for() {
+fn an_engine_that_ends_cancels_its_clients_requests() {
     let engine = Engine::start();
     let raw = Raw::welcomed(&engine.path);
     assert_eq!(raw.ask(1, 9 * SECOND, US), Ok(()));

@@ -1,4 +1,4 @@
-//! Applications, by the library that they use.
+//! Applications, through the library that they use.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -26,7 +26,7 @@ pub fn served_by_engine(path: &Path) -> Waker {
     }
 }
 
-/// One window that was refused is enough to see why.
+/// One refused window is enough to show the reason.
 fn why(done: reveille_expect::Result<Expected>) -> Refusal {
     match done {
         Err(Error::Refused(why)) => why,
@@ -35,10 +35,10 @@ fn why(done: reveille_expect::Result<Expected>) -> Refusal {
 }
 
 #[test]
-fn an_application_asks_for_the_cpu_that_it_runs_on_and_cancels() {
+fn an_application_requests_its_own_cpu_and_cancels() {
     let engine = Engine::start();
     let mut waker = served_by_engine(&engine.path);
-    // The CPU may change between asking the kernel and here; its number is one that is there.
+    // The CPU may change between the kernel's answer and here; its number is a valid one.
     let cpu = nix::sched::sched_getcpu().unwrap() as u32;
     let at = Instant::now() + AHEAD;
     let before_ns = monotonic_ns();
@@ -80,7 +80,7 @@ fn one_request_is_cancelled_without_the_others() {
 }
 
 #[test]
-fn what_the_engine_refuses_later_is_counted_and_what_is_known_is_refused_at_once() {
+fn later_refusals_are_counted_and_known_ones_are_immediate() {
     let engine = Engine::with(|settings| settings.limits.open = 2);
     let mut waker = served_by_engine(&engine.path);
     let now_ns = monotonic_ns();
@@ -104,7 +104,7 @@ fn what_the_engine_refuses_later_is_counted_and_what_is_known_is_refused_at_once
 }
 
 #[test]
-fn a_thread_takes_over_when_the_engine_ends() {
+fn a_thread_takes_over_after_the_engine_ends() {
     let engine = Engine::start();
     let path = engine.path.clone();
     let mut waker = served_by_engine(&path);
@@ -112,7 +112,7 @@ fn a_thread_takes_over_when_the_engine_ends() {
     assert!(waker.awake().is_none() && waker.lead().is_none());
     assert!(waker.wait_for_answers(DEADLINE));
     drop(engine);
-    // Where no answer is awaited nothing is heard.
+    // Without waiting for an answer nothing is received.
     assert_eq!(waker.counts().accepted, 1);
     assert_eq!(waker.served(), Served::ByEngine);
     waker.expect(Instant::now() + AHEAD, WINDOW).unwrap();
@@ -121,13 +121,13 @@ fn a_thread_takes_over_when_the_engine_ends() {
         Served::ByThread("the engine has ended".into())
     );
     assert_eq!(waker.awake(), Some(Duration::ZERO));
-    // Where the lead begins; it has learnt nothing yet.
+    // The initial lead; it has learnt nothing yet.
     assert_eq!(waker.lead(), Some(Duration::from_micros(50)));
     waker.cancel().unwrap();
 }
 
 #[test]
-fn without_an_engine_a_thread_serves_and_says_why() {
+fn without_an_engine_a_thread_serves_and_reports_why() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("nobody.sock");
     let waker = Waker::connect_to(&path);
@@ -135,7 +135,7 @@ fn without_an_engine_a_thread_serves_and_says_why() {
         panic!("{:?}", waker.served());
     };
     assert_eq!(why, format!("no engine listens at {}", path.display()));
-    // A stale file, another program's socket, a path that cannot be.
+    // A stale file, another program's socket, an invalid path.
     drop(UnixListener::bind(&path).unwrap());
     assert!(matches!(
         Waker::connect_to(&path).served(),
@@ -155,11 +155,11 @@ fn without_an_engine_a_thread_serves_and_says_why() {
 }
 
 #[test]
-fn an_engine_that_hangs_is_not_waited_for_for_long() {
+fn a_hung_engine_is_waited_for_briefly() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("hung.sock");
     let _listener = listener(&path);
-    // Nobody accepts: first no answer comes, then no connection is to be had.
+    // No accept: first there is no answer, then no connection.
     for _ in 0..3 {
         let Served::ByThread(why) = Waker::connect_to(&path).served() else {
             panic!("it was served");
@@ -169,7 +169,7 @@ fn an_engine_that_hangs_is_not_waited_for_for_long() {
 }
 
 #[test]
-fn an_engine_that_has_no_room_says_so() {
+fn a_full_engine_reports_that() {
     let engine = Engine::with(|settings: &mut Settings| settings.clients = 0);
     let waker = Waker::connect_to(&engine.path);
     let Served::ByThread(why) = waker.served() else {
@@ -181,7 +181,7 @@ fn an_engine_that_has_no_room_says_so() {
 }
 
 #[test]
-fn a_thread_of_its_own_keeps_to_the_same_limits() {
+fn a_clients_own_thread_has_the_same_limits() {
     let mut waker = Waker::alone();
     let now_ns = monotonic_ns();
     let soon_ns = now_ns + 9 * SECOND;
@@ -200,7 +200,7 @@ fn a_thread_of_its_own_keeps_to_the_same_limits() {
 }
 
 #[test]
-fn a_waker_predicts_what_it_observed() {
+fn a_waker_predicts_from_its_observations() {
     let mut waker = Waker::alone();
     assert_eq!(waker.predict("read"), None);
     for _ in 0..5 {

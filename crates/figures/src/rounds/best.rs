@@ -377,11 +377,11 @@ mod tests {
                 .min_by(|one, other| medians[*one].total_cmp(&medians[*other]))
                 .unwrap();
             let p_values = p_values(&figures, best, FEW);
-            let is_told = |other: usize| p_values[other].is_some_and(|p| p <= ERROR);
+            let is_distinguished = |other: usize| p_values[other].is_some_and(|p| p <= ERROR);
             let is_worse = |other: &usize| settings[*other].0 > settings[best].0;
             let others = || (0..settings.len()).filter(|other| *other != best);
-            wrong += u32::from(others().any(|other| !is_worse(&other) && is_told(other)));
-            right += u32::from(others().filter(is_worse).all(is_told));
+            wrong += u32::from(others().any(|other| !is_worse(&other) && is_distinguished(other)));
+            right += u32::from(others().filter(is_worse).all(is_distinguished));
         }
         let share = |count: u32| f64::from(count) / f64::from(TRIES);
         (share(wrong), share(right))

@@ -31,9 +31,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn where_proc_is_of_another_namespace_it_is_said() {
-        const TEST: &str =
-            "bpf::pid_namespace::tests::where_proc_is_of_another_namespace_it_is_said";
+    fn proc_of_another_namespace_is_reported() {
+        const TEST: &str = "bpf::pid_namespace::tests::proc_of_another_namespace_is_reported";
         const WITHIN: &str = "REVEILLE_TEST_IS_THE_CHILD";
         if std::env::var_os(WITHIN).is_some() {
             let said = pid_namespace().unwrap_err().to_string();

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_counting_takes_is_taken_off() {
+    fn the_cost_of_counting_is_subtracted() {
         let before = RunTime { ns: 1000, runs: 10 };
         let after = RunTime { ns: 3000, runs: 20 };
         assert_eq!(after.own_ns_since(before, 50), 1500);
@@ -146,8 +146,8 @@ mod tests {
     }
 
     #[test]
-    fn to_count_a_program_that_does_nothing_takes_a_little() {
-        let test = "to_count_a_program_that_does_nothing_takes_a_little";
+    fn counting_an_empty_program_takes_a_little() {
+        let test = "counting_an_empty_program_takes_a_little";
         let Some(counting) = Counting::start() else {
             return println!("skipped: {test}: the kernel does not count, or not for this user");
         };
@@ -155,7 +155,7 @@ mod tests {
         if nothing_ns == 0 {
             return println!("skipped: {test}: this kernel runs no such program on request");
         }
-        // Of 200 runs the least is hardly disturbed, wherever this is.
+        // The minimum of 200 runs is hardly disturbed on any machine.
         assert!(nothing_ns < 100_000, "{nothing_ns}");
     }
 }

@@ -229,10 +229,10 @@ mod tests {
         large: u64,
     }
 
-    // SAFETY: integers alone, without a gap.
+    // SAFETY: only integers, without padding.
     unsafe impl Plain for Pair {}
 
-    /// `None`, with a message, where this user or kernel makes no such map.
+    /// `None`, with a message, if this user or kernel cannot create such a map.
     fn array(test: &str) -> Option<MapHandle> {
         let options = bpf_map_create_opts {
             sz: size_of::<bpf_map_create_opts>() as _,
@@ -251,8 +251,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_here_the_kernel_has_and_the_other_way_round() {
-        let Some(map) = array("what_is_written_here_the_kernel_has") else {
+    fn user_space_and_kernel_see_each_others_writes() {
+        let Some(map) = array("user_space_and_kernel_see_each_others_writes") else {
             return;
         };
         let shared = Shared::<Pair>::of(&map, 3).unwrap();
@@ -276,8 +276,8 @@ mod tests {
     }
 
     #[test]
-    fn it_is_there_when_the_map_is_closed_and_threads_share_it() {
-        let Some(map) = array("it_is_there_when_the_map_is_closed") else {
+    fn the_mapping_outlives_the_map_and_is_shared_by_threads() {
+        let Some(map) = array("the_mapping_outlives_the_map_and_is_shared_by_threads") else {
             return;
         };
         let shared = Shared::<Pair>::of(&map, 3).unwrap();
@@ -296,8 +296,8 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "there is such an element")]
-    fn beyond_the_end_is_nothing() {
-        let Some(map) = array("beyond_the_end_is_nothing") else {
+    fn an_index_beyond_the_end_panics() {
+        let Some(map) = array("an_index_beyond_the_end_panics") else {
             panic!("there is such an element: none");
         };
         let _ = Shared::<Pair>::of(&map, 2).unwrap().at(2);

@@ -133,7 +133,7 @@ fn run_time_statistics(facts: &Facts) -> Presence {
         }
         _ if !is_live => recorded(),
         Some(_) if may => {
-            Presence::Yes("kernel.bpf_stats_enabled is 0; put on while counting".to_owned())
+            Presence::Yes("kernel.bpf_stats_enabled is 0; enabled while counting".to_owned())
         }
         // The file is root's to read, too.
         _ if facts.root.path(FILE).exists() => {
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_of_a_recorded_machine_are_told_as_they_are() {
+    fn settings_of_a_recorded_machine_are_reported_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let write = |file: &str, text: &str| {
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_on_the_running_machine_is_for_those_who_may_set_it() {
+    fn counting_on_the_running_machine_needs_permission_to_set_it() {
         let root = Root::default();
         let setting = root.text("proc/sys/kernel/bpf_stats_enabled");
         let there = root.path("proc/sys/kernel/bpf_stats_enabled").exists();
@@ -210,23 +210,23 @@ mod tests {
                 ..facts(&root)
             })
         };
-        let (admin, nobody) = (of(0, u64::MAX), of(1000, 0));
+        let (admin, unprivileged) = (of(0, u64::MAX), of(1000, 0));
         match setting.as_deref() {
             Some("0") => {
-                let on = "kernel.bpf_stats_enabled is 0; put on while counting";
+                let on = "kernel.bpf_stats_enabled is 0; enabled while counting";
                 assert_eq!(admin, Presence::Yes(on.to_owned()));
             }
-            // It is on, or the file is not to be read.
-            Some(_) => assert!(admin.is_yes() && nobody.is_yes()),
+            // It is on, or the file is unreadable.
+            Some(_) => assert!(admin.is_yes() && unprivileged.is_yes()),
             None => assert!(!admin.is_yes()),
         }
         if there && setting.as_deref().is_none_or(|value| value == "0") {
             let refused = "this user may not set kernel.bpf_stats_enabled";
-            assert_eq!(nobody, Presence::Denied(refused.to_owned()));
+            assert_eq!(unprivileged, Presence::Denied(refused.to_owned()));
         }
         if !there {
             let none = "no kernel.bpf_stats_enabled";
-            assert_eq!(nobody, Presence::No(none.to_owned()));
+            assert_eq!(unprivileged, Presence::No(none.to_owned()));
         }
     }
 }

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_shown_with_who_holds_it() {
+    fn a_bound_is_shown_with_its_holder() {
         let no = judge_held(Ok(Some(0)), Ok((vec![tuned()], true)));
         assert_eq!(
             no,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_not_be_read_is_unknown_and_says_what_root_would_show() {
+    fn an_unreadable_value_is_unknown_and_names_what_root_would_show() {
         let denied = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
         let unknown = judge_held(denied(), Ok((vec![], false)));
         assert!(matches!(&unknown, Presence::Unknown(why) if why.contains("without root")));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_without_a_holder_in_sight_may_be_another_users() {
+    fn a_bound_without_a_visible_holder_may_be_another_users() {
         let unseen = judge_held(Ok(Some(40)), Ok((vec![], false)));
         let why = "40 µs; other users' processes are not seen without root";
         assert_eq!(unseen, Presence::No(why.to_owned()));

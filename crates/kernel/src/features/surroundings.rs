@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lockdown_for_confidentiality_is_the_one_that_forbids_bpf() {
+    fn only_lockdown_for_confidentiality_forbids_bpf() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let file = root.path("sys/kernel/security/lockdown");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_an_x86_that_tells_its_model_says_that_it_has_no_hypervisor() {
+    fn only_an_x86_with_a_known_model_reports_no_hypervisor() {
         let of = |architecture: &str, model: Option<&str>, hypervisor: Option<&str>| {
             bare_metal(&Identity {
                 architecture: Some(architecture.to_owned()),

@@ -15,7 +15,7 @@ fn yes() -> Presence {
 }
 
 #[test]
-fn every_feature_has_a_name_of_its_own_and_says_what_it_costs_and_what_brings_it() {
+fn every_feature_has_its_own_name_cost_and_remedy() {
     let features = survey(&Root::default());
     let names: HashSet<&str> = features
         .iter()
@@ -69,7 +69,7 @@ fn an_empty_recording_claims_nothing() {
 }
 
 #[test]
-fn what_was_really_tried_takes_the_place_of_what_was_read() {
+fn a_tried_feature_overrides_what_was_read() {
     let mut features = vec![
         feature("a", Group::User, yes()),
         feature("b", Group::Bpf, yes()),
@@ -89,7 +89,7 @@ fn what_was_really_tried_takes_the_place_of_what_was_read() {
 }
 
 #[test]
-fn the_plan_is_the_bpf_probe_where_all_of_it_is_there() {
+fn the_plan_is_the_bpf_probe_if_all_its_features_exist() {
     let with = |names: &[&str]| -> Vec<Feature> {
         names
             .iter()
@@ -126,7 +126,7 @@ fn the_plan_is_the_bpf_probe_where_all_of_it_is_there() {
 }
 
 #[test]
-fn the_probes_own_try_is_the_last_word() {
+fn the_probes_own_attempt_decides() {
     let mut features: Vec<Feature> = [names::BTF, names::CPU_IDLE, names::TRACING]
         .map(|name| feature(name, Group::Bpf, yes()))
         .to_vec();
@@ -144,7 +144,7 @@ fn the_probes_own_try_is_the_last_word() {
 }
 
 #[test]
-fn the_plan_is_the_user_probe_where_anything_of_bpf_is_missing() {
+fn the_plan_is_the_user_probe_if_any_bpf_feature_is_missing() {
     let features = [names::BTF, names::CPU_IDLE, names::TIMER, names::SECOND_CPU]
         .map(|name| feature(name, Group::Bpf, yes()));
     let plan = Plan::of(&features);
@@ -167,7 +167,7 @@ fn unknown(reason: &str) -> Presence {
     Presence::Unknown(reason.to_owned())
 }
 
-/// What is found of a group, in its order.
+/// The results of a group, in order.
 fn of_group(features: &[Feature], group: Group) -> Vec<(&str, Presence)> {
     let of_group = features.iter().filter(|feature| feature.group == group);
     of_group
@@ -275,7 +275,7 @@ fn x86() -> tempfile::TempDir {
     ])
 }
 
-/// An ARM machine with one CPU and hardly a file.
+/// An ARM machine with one CPU and hardly any files.
 fn arm() -> tempfile::TempDir {
     machine(&[
         ("sys/devices/system/cpu/present", "0\n"),
@@ -295,7 +295,7 @@ fn arm() -> tempfile::TempDir {
 }
 
 #[test]
-fn idle_states_and_their_limits_are_told_one_by_one() {
+fn idle_states_and_their_limits_are_listed_one_by_one() {
     let folder = x86();
     let features = survey(&Root::at(folder.path()));
     let settings = "idle=halt: idle CPUs halt (HLT, C1); intel_idle and acpi_idle are off; nohlt: \
@@ -343,7 +343,7 @@ fn idle_states_and_their_limits_are_told_one_by_one() {
 }
 
 #[test]
-fn counters_clocks_and_surroundings_are_told_one_by_one() {
+fn counters_clocks_and_surroundings_are_listed_one_by_one() {
     let folder = x86();
     let features = survey(&Root::at(folder.path()));
     let to_try = |columns| unknown(&format!("{columns}: could be tried on the machine itself"));
@@ -439,7 +439,7 @@ const NOBODY: Credentials = Credentials {
     is_outermost: true,
 };
 
-/// That folder as the running machine, by somebody without rights.
+/// That folder as the running machine, for a user without rights.
 fn live(root: &Root) -> Facts<'_> {
     Facts {
         root,
@@ -451,7 +451,7 @@ fn live(root: &Root) -> Facts<'_> {
 }
 
 #[test]
-fn a_running_machine_says_what_it_lacks_and_who_may_have_it() {
+fn a_running_machine_names_its_missing_features_and_who_may_use_them() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::live_at(folder.path());
     let features = of(&live(&root));
@@ -495,7 +495,7 @@ fn a_running_machine_says_what_it_lacks_and_who_may_have_it() {
         why.ends_with("mount sysfs (mount -t sysfs sysfs /sys)"),
         "{why}"
     );
-    // Of a recording it is no matter of mounting.
+    // In a recording mounting does not matter.
     let Err(error) = Idle::read(&Root::at(folder.path())) else {
         panic!("CPUs in an empty folder");
     };
@@ -503,7 +503,7 @@ fn a_running_machine_says_what_it_lacks_and_who_may_have_it() {
 }
 
 #[test]
-fn what_only_root_may_have_is_brought_by_root() {
+fn root_is_the_remedy_for_features_of_root() {
     let folder = x86();
     let disable = "sys/devices/system/cpu/cpu1/cpuidle/state0/disable";
     std::fs::write(folder.path().join(disable), "0\n").unwrap();
@@ -517,7 +517,7 @@ fn what_only_root_may_have_is_brought_by_root() {
     let why = "this user may not set kernel.bpf_stats_enabled";
     assert_eq!(refused.presence, Presence::Denied(why.to_owned()));
     assert_eq!(refused.brings, user::AS_ROOT);
-    // Others, and those of the user, keep what they say.
+    // Other features, and the user's, keep their values.
     assert_eq!(
         named("cpuidle governor").brings,
         "a kernel with CONFIG_CPU_IDLE_GOV_MENU or another governor"
@@ -539,7 +539,7 @@ fn what_only_root_may_have_is_brought_by_root() {
         let named = |name: &str| find(&features, name).unwrap().presence.clone();
         (named("probe cost counting"), named("switching states off"))
     };
-    let off = yes_as("kernel.bpf_stats_enabled is 0; put on while counting");
+    let off = yes_as("kernel.bpf_stats_enabled is 0; enabled while counting");
     let written = yes_as("cpu1/cpuidle/state0/disable can be written");
     assert_eq!(as_admin("0\n").0, off);
     let on = "kernel.bpf_stats_enabled is 1 already: every BPF program on this machine pays for it";
@@ -548,12 +548,12 @@ fn what_only_root_may_have_is_brought_by_root() {
         assert_eq!(as_admin("0\n").1, written);
     }
     std::fs::remove_file(folder.path().join(disable)).unwrap();
-    let gone = "cpu1/cpuidle/state0/disable cannot be written: No such file or directory";
-    assert_eq!(as_admin("0\n").1, no(gone));
+    let missing = "cpu1/cpuidle/state0/disable cannot be written: No such file or directory";
+    assert_eq!(as_admin("0\n").1, no(missing));
 }
 
 #[test]
-fn a_refusal_for_want_of_rights_is_told_from_others() {
+fn a_permission_error_differs_from_other_errors() {
     let folder = tempfile::tempdir().unwrap();
     let root = Root::live_at(folder.path());
     let facts = live(&root);
@@ -565,16 +565,19 @@ fn a_refusal_for_want_of_rights_is_told_from_others() {
     assert_eq!(bpf::tried(&facts, Ok(())), done);
     let may_not = denied("tried, and refused: this user may not");
     assert_eq!(bpf::tried(&facts, Err(refused())), may_not);
-    let says = no("tried, and the kernel reports: it is on fire");
-    assert_eq!(bpf::tried(&facts, Err(broken())), says);
+    let expected = no("tried, and the kernel reports: it is on fire");
+    assert_eq!(bpf::tried(&facts, Err(broken())), expected);
 
     assert_eq!(idling::opened(&facts, Ok(())), yes_as("can be opened"));
     let may_not = denied("this user may not open it");
     assert_eq!(idling::opened(&facts, Err(refused())), may_not);
-    let gone = Err(io::ErrorKind::NotFound.into());
-    assert_eq!(idling::opened(&facts, gone), no("there is no such device"));
-    let says = no("it is on fire");
-    assert_eq!(idling::opened(&facts, Err(broken())), says);
+    let missing = Err(io::ErrorKind::NotFound.into());
+    assert_eq!(
+        idling::opened(&facts, missing),
+        no("there is no such device")
+    );
+    let expected = no("it is on fire");
+    assert_eq!(idling::opened(&facts, Err(broken())), expected);
 
     let counter = |source| {
         let counter = "msr/smi".to_owned();
@@ -589,12 +592,12 @@ fn a_refusal_for_want_of_rights_is_told_from_others() {
     assert_eq!(all, yes_as("smi_count (opened on CPU 3)"));
     let may_not = denied("smi_count: this user may not open perf counters");
     assert_eq!(counter(refused()), may_not);
-    let says = no("cannot open the counter msr/smi on CPU 3: it is on fire");
-    assert_eq!(counter(broken()), says);
+    let expected = no("cannot open the counter msr/smi on CPU 3: it is on fire");
+    assert_eq!(counter(broken()), expected);
 }
 
 #[test]
-fn a_namespace_that_is_not_the_first_is_a_container() {
+fn a_non_initial_namespace_is_a_container() {
     let folder = machine(&[("proc/self/ns/x", "")]);
     let root = Root::live_at(folder.path());
     let link = |kind: &str, target: &str| {
@@ -609,7 +612,7 @@ fn a_namespace_that_is_not_the_first_is_a_container() {
 }
 
 #[test]
-fn tracepoints_are_those_of_the_architecture_and_of_interrupts_that_are_built_in() {
+fn tracepoints_depend_on_architecture_and_built_in_interrupts() {
     let x86 = x86();
     let put = |name: &str| {
         let folder = x86.path().join("sys/kernel/tracing/events").join(name);
@@ -631,14 +634,14 @@ fn tracepoints_are_those_of_the_architecture_and_of_interrupts_that_are_built_in
     let arm = arm();
     let features = survey(&Root::at(arm.path()));
     let presence = |name: &str| find(&features, name).map(|found| found.presence.clone());
-    let untold = Some(unknown("neither BTF nor tracefs can be read"));
-    assert_eq!(presence("ipi:ipi_entry"), untold);
-    assert_eq!(presence("power:cpu_idle"), untold);
+    let unknown_tracepoints = Some(unknown("neither BTF nor tracefs can be read"));
+    assert_eq!(presence("ipi:ipi_entry"), unknown_tracepoints);
+    assert_eq!(presence("power:cpu_idle"), unknown_tracepoints);
     assert_eq!(presence("irq_vectors:error_apic_entry"), None);
 }
 
 #[test]
-fn a_plan_says_what_stands_in_its_way_and_what_is_left() {
+fn a_plan_names_its_obstacles_and_the_alternative() {
     let with = |names: &[&str]| -> Vec<Feature> {
         let all = names.iter().map(|name| feature(name, Group::Bpf, yes()));
         all.collect()

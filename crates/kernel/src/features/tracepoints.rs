@@ -133,7 +133,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_btf_tracefs_tells() {
+    fn without_btf_tracefs_lists_the_tracepoints() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let is = |name| presence(&root, None, "power", name);

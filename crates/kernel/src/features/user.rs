@@ -120,7 +120,7 @@ mod tests {
     };
 
     #[test]
-    fn a_user_without_rights_is_told_what_each_costs() {
+    fn a_user_without_rights_sees_the_cost_of_each() {
         let features = of(NOBODY, &Root::at("/nonexistent"));
         assert!(features.iter().all(|feature| !feature.presence.is_yes()));
         assert!(
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn perf_is_open_to_all_only_where_the_setting_says_so() {
+    fn perf_is_open_to_all_only_if_the_setting_allows_it() {
         let is_open = |paranoid: &str| perf(NOBODY, Some(paranoid.to_owned())).is_yes();
         assert!(is_open("0") && is_open("-1") && !is_open("1") && !is_open("4"));
         assert!(perf(ROOT, Some("4".to_owned())).is_yes());
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn root_of_an_inner_namespace_lacks_what_only_another_container_brings() {
+    fn root_of_an_inner_namespace_lacks_features_that_need_another_container() {
         let folder = tempfile::tempdir().unwrap();
         let kernel = folder.path().join("proc/sys/kernel");
         std::fs::create_dir_all(&kernel).unwrap();
@@ -160,7 +160,7 @@ mod tests {
             ..ROOT
         };
         let useless = "good in an inner user namespace only";
-        // One of the two that BPF for tracing takes: CAP_BPF is 39.
+        // One of the two capabilities that BPF tracing needs: CAP_BPF is 39.
         let half = Credentials {
             capabilities: 1 << 39,
             ..NOBODY

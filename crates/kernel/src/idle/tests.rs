@@ -15,7 +15,7 @@ fn machine(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
 }
 
 #[test]
-fn a_state_is_read_with_every_figure_that_the_kernel_gives() {
+fn every_field_of_a_state_is_read() {
     let (_folder, root) = machine(&[
         ("present", "0-1"),
         ("online", "0"),
@@ -59,7 +59,7 @@ fn a_state_is_read_with_every_figure_that_the_kernel_gives() {
 }
 
 #[test]
-fn what_is_missing_or_no_number_is_unknown_and_not_zero() {
+fn missing_or_invalid_values_are_unknown_and_not_zero() {
     let (_folder, root) = machine(&[
         ("present", "0"),
         ("cpu0/cpuidle/state0/usage", "many"),
@@ -93,7 +93,7 @@ fn the_driver_none_is_no_driver() {
 }
 
 #[test]
-fn states_are_in_the_order_of_their_numbers() {
+fn states_are_ordered_by_number() {
     let files: Vec<(String, &str)> = (0..12)
         .map(|n| (format!("cpu0/cpuidle/state{n}/name"), "S"))
         .chain([("present".to_owned(), "0")])
@@ -110,7 +110,7 @@ fn states_are_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn a_bound_is_told_from_no_bound_and_from_no_latency_at_all() {
+fn a_bound_differs_from_no_bound_and_from_zero_latency() {
     assert_eq!(resume_latency("0"), Some(0));
     assert_eq!(resume_latency("50\n"), Some(50));
     assert_eq!(resume_latency("n/a"), Some(-1));
@@ -119,7 +119,7 @@ fn a_bound_is_told_from_no_bound_and_from_no_latency_at_all() {
 }
 
 #[test]
-fn without_lists_the_folders_and_their_online_files_tell() {
+fn without_lists_the_folders_and_their_online_files_are_used() {
     let (_folder, root) = machine(&[
         ("cpu0/uevent", ""),
         ("cpu2/online", "0"),
@@ -170,7 +170,7 @@ fn isolation_is_read_and_null_is_none() {
 }
 
 #[test]
-fn a_folder_without_cpus_is_one_clear_error() {
+fn a_folder_without_cpus_is_one_error_line() {
     let empty = tempfile::tempdir().unwrap();
     let error = Idle::read(&Root::at(empty.path())).unwrap_err().to_string();
     assert!(
@@ -187,7 +187,7 @@ fn a_folder_without_cpus_is_one_clear_error() {
 }
 
 #[test]
-fn what_changes_is_read_again_and_a_cpu_that_went_is_noticed() {
+fn changing_values_are_reread_and_a_removed_cpu_is_noticed() {
     let (folder, root) = machine(&[
         ("present", "0-1"),
         ("online", "0-1"),
@@ -214,7 +214,7 @@ fn what_changes_is_read_again_and_a_cpu_that_went_is_noticed() {
 }
 
 #[test]
-fn a_reading_again_keeps_the_table_while_cpus_and_driver_are_the_same() {
+fn rereading_keeps_the_table_while_cpus_and_driver_are_unchanged() {
     let (folder, root) = machine(&[
         ("present", "0-1"),
         ("online", "0-1"),
@@ -226,11 +226,11 @@ fn a_reading_again_keeps_the_table_while_cpus_and_driver_are_the_same() {
     let write = |file: &str, text: &str| {
         std::fs::write(folder.path().join(CPU).join(file), text).unwrap();
     };
-    // A driver's table does not change under it: it is not read again.
+    // A driver's table does not change: it is not reread.
     write("cpu0/cpuidle/state0/latency", "50\n");
     idle.reread(&root).unwrap();
     assert_eq!(idle.cpus[0].states[0].exit_latency_us, Some(2));
-    // Another driver has a table of its own.
+    // Another driver has its own table.
     write("cpuidle/current_driver", "acpi_idle\n");
     idle.reread(&root).unwrap();
     assert_eq!(idle.cpus[0].states[0].exit_latency_us, Some(50));
@@ -238,7 +238,7 @@ fn a_reading_again_keeps_the_table_while_cpus_and_driver_are_the_same() {
 }
 
 #[test]
-fn disabled_is_what_the_kernel_writes_and_else_unknown() {
+fn disabled_has_the_kernels_values_and_is_otherwise_unknown() {
     let of = |text: &str| {
         let (_folder, root) = machine(&[
             ("present", "0"),
@@ -257,7 +257,7 @@ fn disabled_is_what_the_kernel_writes_and_else_unknown() {
 }
 
 #[test]
-fn a_cpu_is_found_by_its_number_and_not_by_its_place() {
+fn a_cpu_is_found_by_number_and_not_by_position() {
     let (_folder, root) = machine(&[
         ("present", "1,5"),
         ("online", "1,5"),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_those_of_the_kind() {
+    fn values_match_their_kind() {
         let takes = |path: &str, value: &str| of(path).unwrap().takes(value);
         assert!(takes("/sys/power/mem_sleep", "s2idle"));
         assert!(!takes("/sys/power/mem_sleep", "a b"));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tightest_bound_counts_and_of_other_claims_the_last() {
+    fn the_tightest_bound_and_otherwise_the_last_claim_applies() {
         let wanted = |kind: Kind, original, claims: &[&str]| kind.wanted(original, claims);
         let some = |text: &str| Some(text.to_owned());
         assert_eq!(wanted(Kind::Bound, "0", &["100", "50"]), some("50"));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_list_of_choices_the_chosen_one_is_read() {
+    fn the_chosen_item_of_a_list_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("mem_sleep");
         let kind = of("/sys/power/mem_sleep").unwrap();

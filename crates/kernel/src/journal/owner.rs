@@ -105,7 +105,7 @@ fn namespace() -> Result<u64> {
 
 #[cfg(test)]
 impl Owner {
-    /// As if it had been another process of that number.
+    /// Pretends to be another process of that number.
     pub fn gone(&mut self) {
         self.started += 1;
         self.pidfd = self.pidfd.map(|number| number + 1);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_was_killed_runs_no_more_even_before_somebody_waited_for_it() {
+    fn a_killed_process_is_not_running_even_before_it_is_reaped() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let owner = owner(child.id());
         assert!(owner.runs());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn another_process_of_the_same_number_is_another_one() {
+    fn another_process_with_the_same_number_is_different() {
         let this = Owner::this().unwrap();
         assert!(this.runs() && this.is_known_here());
         let mut other = this.clone();

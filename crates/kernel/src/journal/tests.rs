@@ -9,7 +9,7 @@ const ONLINE: &str = "/sys/devices/system/cpu/cpu1/online";
 const SLEEP: &str = "/sys/power/mem_sleep";
 const INTERRUPT: &str = "/proc/irq/24/smp_affinity_list";
 
-/// A made-up machine, and a place for its journal.
+/// A made-up machine, and a folder for its journal.
 struct Machine {
     _folder: tempfile::TempDir,
     root: Root,
@@ -30,7 +30,7 @@ impl Machine {
         machine
     }
 
-    /// As another program would.
+    /// A change by another program.
     fn put(&self, setting: &str, value: &str) {
         let path = self.root.path(setting);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -67,7 +67,7 @@ impl Machine {
         self.run.join("settings.json")
     }
 
-    /// Changes the claims as if they were of another process.
+    /// Rewrites the claims as another process's.
     fn rewrite(&self, change: impl Fn(&mut Claim)) {
         let Some(mut file) = JournalFile::open(&self.run, false, PATIENCE).unwrap() else {
             return; // it claimed what stood there already
@@ -80,7 +80,7 @@ impl Machine {
         file.save().unwrap();
     }
 
-    /// As if its program had been killed.
+    /// Simulates that its program was killed.
     fn kill(&self, journal: Journal) {
         let number = journal.number;
         std::mem::forget(journal);
@@ -99,7 +99,7 @@ impl Machine {
 }
 
 #[test]
-fn a_dropped_journal_puts_settings_back_and_leaves_no_file() {
+fn a_dropped_journal_restores_settings_and_leaves_no_file() {
     let machine = Machine::new();
     let journal = machine.claim(DISABLE, "1");
     assert_eq!(machine.at(DISABLE), "1");
@@ -110,7 +110,7 @@ fn a_dropped_journal_puts_settings_back_and_leaves_no_file() {
 }
 
 #[test]
-fn a_setting_set_twice_returns_to_what_stood_there_first() {
+fn a_setting_set_twice_returns_to_its_first_value() {
     let machine = Machine::new();
     let mut journal = machine.claim(BOUND, "50");
     journal.set(BOUND, "100").unwrap();
@@ -120,7 +120,7 @@ fn a_setting_set_twice_returns_to_what_stood_there_first() {
 }
 
 #[test]
-fn what_somebody_else_changed_meanwhile_is_left_to_them() {
+fn a_value_changed_by_another_program_is_kept() {
     let machine = Machine::new();
     let mut journal = machine.claim(BOUND, "50");
     machine.put(BOUND, "7");
@@ -132,7 +132,7 @@ fn what_somebody_else_changed_meanwhile_is_left_to_them() {
 }
 
 #[test]
-fn what_somebody_else_changed_is_the_original_of_a_later_claim_and_of_no_earlier_one() {
+fn a_foreign_change_is_the_original_for_later_claims_only() {
     let machine = Machine::new();
     machine.put(SLEEP, "deep");
     let mut first = machine.claim(SLEEP, "s2idle");
@@ -140,7 +140,7 @@ fn what_somebody_else_changed_is_the_original_of_a_later_claim_and_of_no_earlier
     let second = machine.claim(SLEEP, "s2idle");
     assert_eq!(machine.at(SLEEP), "s2idle");
     drop(second);
-    // The first one's wish was overruled by somebody else.
+    // Another program overruled the first claim.
     assert_eq!(machine.at(SLEEP), "shallow");
     assert_eq!(first.restore().foreign.len(), 1);
     assert_eq!(machine.at(SLEEP), "shallow");
@@ -148,10 +148,10 @@ fn what_somebody_else_changed_is_the_original_of_a_later_claim_and_of_no_earlier
 }
 
 #[test]
-fn the_next_start_undoes_what_a_killed_program_left() {
+fn the_next_start_undoes_a_killed_programs_settings() {
     let machine = Machine::new();
     let journal = machine.claim(DISABLE, "1");
-    // As long as the program runs, its changes stand.
+    // While the program runs, its changes stay.
     assert!(machine.recover().is_empty());
     machine.kill(journal);
     assert_eq!(machine.recover().undone.len(), 1);
@@ -161,7 +161,7 @@ fn the_next_start_undoes_what_a_killed_program_left() {
 }
 
 #[test]
-fn what_cannot_be_put_back_stays_in_the_journal() {
+fn a_setting_that_cannot_be_restored_stays_in_the_journal() {
     let machine = Machine::new();
     let mut journal = machine.claim(DISABLE, "1");
     fs::remove_file(machine.root.path(DISABLE)).unwrap();
@@ -174,7 +174,7 @@ fn what_cannot_be_put_back_stays_in_the_journal() {
 }
 
 #[test]
-fn a_setting_that_is_absent_or_unknown_is_an_error_and_is_not_made() {
+fn an_absent_or_unknown_setting_is_an_error_and_not_created() {
     let machine = Machine::new();
     assert!(machine.journal().set(SLEEP, "deep").is_err());
     assert!(!machine.root.path(SLEEP).exists());
@@ -187,10 +187,10 @@ fn a_setting_that_is_absent_or_unknown_is_an_error_and_is_not_made() {
 }
 
 #[test]
-fn a_value_that_does_not_stay_leaves_the_former_one() {
+fn a_value_that_the_kernel_discards_leaves_the_former_one() {
     let machine = Machine::new();
     let earlier = machine.claim(DISABLE, "1");
-    // It takes what is written, and reads as nothing, which is a value of this setting.
+    // It accepts a write, and reads as empty, which is a value of this setting.
     const ALARM: &str = "/sys/class/rtc/rtc0/wakealarm";
     let setting = machine.root.path(ALARM);
     fs::create_dir_all(setting.parent().unwrap()).unwrap();
@@ -199,7 +199,7 @@ fn a_value_that_does_not_stay_leaves_the_former_one() {
     let changes = [(DISABLE, "0"), (ALARM, "7")].map(|(path, value)| (path.into(), value.into()));
     let error = journal.set_all(&changes).unwrap_err();
     assert!(error.to_string().contains("just written"), "{error}");
-    // Those before it are changed until the journal goes.
+    // The earlier settings stay changed until the journal is dropped.
     assert_eq!(machine.at(DISABLE), "0");
     drop(journal);
     assert_eq!(machine.at(DISABLE), "1");
@@ -208,7 +208,7 @@ fn a_value_that_does_not_stay_leaves_the_former_one() {
 }
 
 #[test]
-fn what_is_kept_stands_until_it_is_released() {
+fn a_kept_value_stays_until_released() {
     let machine = Machine::new();
     machine.claim(DISABLE, "1").keep().unwrap();
     assert_eq!(machine.at(DISABLE), "1");
@@ -220,8 +220,8 @@ fn what_is_kept_stands_until_it_is_released() {
 }
 
 #[test]
-fn in_whatever_order_owners_end_what_the_others_want_stays_and_the_last_leaves_the_original() {
-    // Orders of three owners' ends; each of them ends well or is killed.
+fn owners_may_end_in_any_order_and_the_last_restores_the_original() {
+    // Orders of three owners' ends; each of them ends normally or is killed.
     let orders = [
         [0, 1, 2],
         [0, 2, 1],
@@ -267,7 +267,7 @@ fn in_whatever_order_owners_end_what_the_others_want_stays_and_the_last_leaves_t
 }
 
 #[test]
-fn of_claims_on_a_switch_the_last_one_that_is_left_counts() {
+fn the_last_remaining_claim_on_a_switch_applies() {
     let machine = Machine::new();
     let first = machine.claim(DISABLE, "1");
     let second = machine.claim(DISABLE, "0");
@@ -282,7 +282,7 @@ fn of_claims_on_a_switch_the_last_one_that_is_left_counts() {
 }
 
 #[test]
-fn a_looser_bound_counts_when_the_tighter_one_has_gone() {
+fn a_looser_bound_applies_once_the_tighter_one_ends() {
     let machine = Machine::new();
     let tight = machine.claim(BOUND, "50");
     let loose = machine.claim(BOUND, "100");
@@ -294,7 +294,7 @@ fn a_looser_bound_counts_when_the_tighter_one_has_gone() {
 }
 
 #[test]
-fn a_killed_owners_wish_counts_no_more_when_another_one_ends() {
+fn a_killed_owners_claim_ends_when_another_owner_ends() {
     let machine = Machine::new();
     let first = machine.claim(BOUND, "100");
     let killed = machine.claim(BOUND, "50");
@@ -305,7 +305,7 @@ fn a_killed_owners_wish_counts_no_more_when_another_one_ends() {
 }
 
 #[test]
-fn a_killed_owners_wish_counts_no_more_when_an_end_elsewhere_found_it() {
+fn a_killed_owners_claim_ends_when_an_owner_of_another_setting_ends_or_starts() {
     let machine = Machine::new();
     let staying = machine.claim(BOUND, "100");
     let other = machine.claim(DISABLE, "1");
@@ -315,7 +315,7 @@ fn a_killed_owners_wish_counts_no_more_when_an_end_elsewhere_found_it() {
     assert_eq!(machine.at(BOUND), "100");
     let killed = machine.claim(BOUND, "50");
     machine.kill(killed);
-    // The same where somebody begins.
+    // The same with a new owner starting.
     let beginning = machine.claim(DISABLE, "1");
     assert_eq!(machine.at(BOUND), "100");
     drop((staying, beginning));
@@ -327,12 +327,12 @@ fn a_killed_owners_wish_counts_no_more_when_an_end_elsewhere_found_it() {
 }
 
 #[test]
-fn an_interrupt_waits_for_its_cpu_as_long_as_another_run_keeps_that_offline() {
+fn an_interrupt_waits_for_its_cpu_while_another_run_keeps_that_offline() {
     let machine = Machine::new();
     let list = "/sys/devices/system/cpu/online";
     machine.put(INTERRUPT, "1");
     machine.put(list, "0-1");
-    // What the kernel does beside, below.
+    // The kernel's side effects, below.
     let take_offline = || {
         let mut journal = machine.journal();
         journal.take_offline(&[1]).unwrap();
@@ -369,7 +369,7 @@ fn an_interrupt_waits_for_its_cpu_as_long_as_another_run_keeps_that_offline() {
 }
 
 #[test]
-fn what_is_kept_is_released_below_a_running_one_without_touching_its_value() {
+fn a_kept_value_is_released_below_a_running_claim_without_a_change() {
     let machine = Machine::new();
     machine.claim(DISABLE, "1").keep().unwrap();
     let running = machine.claim(DISABLE, "0");
@@ -381,7 +381,7 @@ fn what_is_kept_is_released_below_a_running_one_without_touching_its_value() {
 }
 
 #[test]
-fn a_folder_that_was_made_is_taken_down_also_after_a_kill() {
+fn a_created_folder_is_removed_even_after_a_kill() {
     const INSTANCE: &str = "/sys/kernel/tracing/instances/reveille-1";
     let machine = Machine::new();
     let made = machine.root.path(INSTANCE);
@@ -393,7 +393,7 @@ fn a_folder_that_was_made_is_taken_down_also_after_a_kill() {
     machine.kill(journal);
     assert_eq!(machine.recover().undone.len(), 1);
     assert!(!made.exists());
-    // One that somebody else took down needs nothing.
+    // A CPU that another program took offline needs nothing.
     let mut journal = machine.journal();
     journal.make_folder(INSTANCE).unwrap();
     fs::remove_dir(&made).unwrap();
@@ -402,7 +402,7 @@ fn a_folder_that_was_made_is_taken_down_also_after_a_kill() {
 }
 
 #[test]
-fn interrupts_that_the_kernel_moved_go_back_with_their_cpu() {
+fn interrupts_moved_by_the_kernel_return_with_their_cpu() {
     let machine = Machine::new();
     machine.put(INTERRUPT, "1");
     machine.put("/proc/irq/25/smp_affinity_list", "0-1");
@@ -410,7 +410,7 @@ fn interrupts_that_the_kernel_moved_go_back_with_their_cpu() {
     let mut journal = machine.journal();
     journal.take_offline(&[1]).unwrap();
     assert_eq!(machine.at(ONLINE), "0");
-    // No kernel moves them here: none was moved, and none is remembered.
+    // No kernel moves them here: none was moved, and none is recorded.
     assert!(
         !fs::read_to_string(machine.page())
             .unwrap()
@@ -419,7 +419,7 @@ fn interrupts_that_the_kernel_moved_go_back_with_their_cpu() {
     drop(journal);
     assert!(machine.is_clean());
 
-    // What the kernel does between taking the CPU offline and its answer.
+    // The kernel's actions between taking the CPU offline and its answer.
     let mut file = JournalFile::open(&machine.run, true, PATIENCE)
         .unwrap()
         .unwrap();
@@ -448,21 +448,21 @@ fn interrupts_that_the_kernel_moved_go_back_with_their_cpu() {
 }
 
 #[test]
-fn an_empty_or_damaged_page_is_reported_once_and_set_aside() {
+fn an_empty_or_damaged_record_is_reported_once_and_set_aside() {
     for text in ["", "{\"version\":", "[]", "{\"version\": 1, \"boot\": 7}"] {
         let machine = Machine::new();
         machine.claim(DISABLE, "1").keep().unwrap();
         fs::write(machine.page(), text).unwrap();
         assert_eq!(machine.release().refused.len(), 1, "{text:?}");
         assert!(machine.release().is_empty(), "{text:?}");
-        // And the journal is as good as new.
+        // And the journal works again.
         drop(machine.claim(BOUND, "50"));
         assert_eq!(machine.at(BOUND), "0");
     }
 }
 
 #[test]
-fn a_page_of_another_boot_changes_nothing() {
+fn a_record_of_another_boot_changes_nothing() {
     let machine = Machine::new();
     machine.claim(DISABLE, "1").keep().unwrap();
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
@@ -473,7 +473,7 @@ fn a_page_of_another_boot_changes_nothing() {
 }
 
 #[test]
-fn a_page_of_another_version_is_refused_and_left() {
+fn a_record_of_another_version_is_refused_and_kept() {
     let machine = Machine::new();
     machine.claim(DISABLE, "1").keep().unwrap();
     machine.replace_in_page("{\"version\":1", "{\"version\":77");
@@ -484,7 +484,7 @@ fn a_page_of_another_version_is_refused_and_left() {
 }
 
 #[test]
-fn claims_of_another_pid_namespace_are_left_unless_asked_for() {
+fn claims_of_another_pid_namespace_are_kept_unless_requested() {
     let machine = Machine::new();
     let journal = machine.claim(DISABLE, "1");
     machine.kill(journal);
@@ -493,7 +493,7 @@ fn claims_of_another_pid_namespace_are_left_unless_asked_for() {
     let released = machine.release();
     assert_eq!((released.elsewhere, released.undone.len()), (1, 0));
     assert_eq!(machine.at(DISABLE), "1");
-    // One of this namespace leaves what the other wants.
+    // A claim of this namespace keeps the other claim's value.
     drop(machine.claim(DISABLE, "0"));
     assert_eq!(machine.at(DISABLE), "1");
     let released = release(&machine.root, &machine.run, true).unwrap();
@@ -502,7 +502,7 @@ fn claims_of_another_pid_namespace_are_left_unless_asked_for() {
 }
 
 #[test]
-fn a_page_that_names_an_unlisted_file_or_value_writes_nothing() {
+fn a_record_that_names_an_unlisted_file_or_value_writes_nothing() {
     for (from, to) in [
         (DISABLE, "/etc/passwd"),
         (
@@ -525,7 +525,7 @@ fn a_page_that_names_an_unlisted_file_or_value_writes_nothing() {
 }
 
 #[test]
-fn a_folder_or_page_that_others_may_write_or_that_is_no_file_is_refused() {
+fn a_folder_or_record_that_others_may_write_or_that_is_no_file_is_refused() {
     type Spoil = fn(&Machine);
     let open_to_all = |path: &Path, mode| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
@@ -591,8 +591,8 @@ fn a_folder_or_page_that_others_may_write_or_that_is_no_file_is_refused() {
 }
 
 #[test]
-fn folder_and_page_have_their_modes_whatever_the_umask() {
-    // The umask is the whole process's: a process of its own sets it.
+fn folder_and_record_have_their_modes_whatever_the_umask() {
+    // The umask applies to the whole process: a separate process sets it.
     let machine = Machine::new();
     let this = std::env::current_exe().unwrap();
     let name = "journal::tests::claims_and_keeps_with_a_umask";
@@ -630,7 +630,7 @@ fn claims_and_keeps_with_a_umask() {
 }
 
 #[test]
-fn a_half_written_page_and_a_planted_one_beside_it_are_cleared_away() {
+fn a_partial_record_and_a_planted_one_are_removed() {
     let machine = Machine::new();
     drop(machine.claim(DISABLE, "1"));
     let outside = machine.root.path("/outside");
@@ -645,7 +645,7 @@ fn a_half_written_page_and_a_planted_one_beside_it_are_cleared_away() {
 }
 
 #[test]
-fn where_the_journal_cannot_be_written_nothing_is_changed() {
+fn if_the_journal_cannot_be_written_nothing_changes() {
     let machine = Machine::new();
     fs::create_dir(&machine.run).unwrap();
     fs::create_dir(machine.run.join("settings.json.next")).unwrap();
@@ -654,7 +654,7 @@ fn where_the_journal_cannot_be_written_nothing_is_changed() {
 }
 
 #[test]
-fn where_the_journal_cannot_be_written_in_the_end_settings_are_put_back_all_the_same() {
+fn if_the_journal_cannot_be_written_at_the_end_settings_are_still_restored() {
     let machine = Machine::new();
     let mut journal = machine.claim(DISABLE, "1");
     let next = machine.run.join("settings.json.next");
@@ -671,12 +671,12 @@ fn where_the_journal_cannot_be_written_in_the_end_settings_are_put_back_all_the_
 }
 
 #[test]
-fn a_run_whose_record_is_gone_puts_back_what_it_knows_and_reports_it() {
+fn a_run_without_its_record_restores_its_own_settings_and_reports_that() {
     type Lose = fn(&Machine);
     let lose: [Lose; 3] = [
         |machine| fs::remove_dir_all(&machine.run).unwrap(),
         |machine| fs::remove_file(machine.page()).unwrap(),
-        // Whatever stands in it is not trusted.
+        // Its content is not trusted.
         |machine| fs::set_permissions(&machine.run, PermissionsExt::from_mode(0o777)).unwrap(),
     ];
     for (nth, lose) in lose.into_iter().enumerate() {
@@ -697,7 +697,7 @@ fn a_run_whose_record_is_gone_puts_back_what_it_knows_and_reports_it() {
 }
 
 #[test]
-fn what_was_set_when_the_record_went_is_nobodys_original() {
+fn a_value_set_while_the_record_was_missing_is_no_original() {
     let machine = Machine::new();
     let first = machine.claim(BOUND, "100");
     fs::remove_file(machine.page()).unwrap();
@@ -710,7 +710,7 @@ fn what_was_set_when_the_record_went_is_nobodys_original() {
 }
 
 #[test]
-fn a_lock_that_is_held_is_waited_for_and_not_for_ever() {
+fn a_held_lock_is_waited_for_up_to_a_limit() {
     let machine = Machine::new();
     machine.claim(DISABLE, "1").keep().unwrap();
     let file = JournalFile::open(&machine.run, true, PATIENCE).unwrap();

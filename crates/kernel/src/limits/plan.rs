@@ -131,7 +131,7 @@ impl Plan {
             };
             for state in group.states.iter().filter(enabled) {
                 self.notes.push(format!(
-                    "{} was off on {} and is on meanwhile",
+                    "{} was disabled on {} and is enabled now",
                     state.name,
                     cpulist::named(&group.cpus)
                 ));

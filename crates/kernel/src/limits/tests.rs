@@ -38,7 +38,7 @@ fn disabled(root: &Root) -> Vec<u64> {
 }
 
 #[test]
-fn just_what_is_deeper_is_disabled_and_all_is_put_back() {
+fn only_deeper_states_are_disabled_and_all_are_restored() {
     let (folder, root, states) = machine();
     let mut journal = Journal::new(&root, &folder.path().join("run"));
     allow_up_to(&mut journal, &root, 3, &states, 1).unwrap();
@@ -52,7 +52,7 @@ fn just_what_is_deeper_is_disabled_and_all_is_put_back() {
 }
 
 #[test]
-fn the_poll_state_alone_also_asks_for_no_latency_at_all() {
+fn the_poll_state_alone_also_requests_zero_latency() {
     let (folder, root, states) = machine();
     let power = folder.path().join("sys/devices/system/cpu/cpu3/power");
     fs::create_dir_all(&power).unwrap();
@@ -69,7 +69,7 @@ fn the_poll_state_alone_also_asks_for_no_latency_at_all() {
 }
 
 #[test]
-fn a_state_is_found_in_any_case_and_its_absence_names_the_others() {
+fn a_state_is_found_in_any_case_and_a_missing_one_names_the_others() {
     let (_folder, _root, states) = machine();
     assert_eq!(by_name(&states, 3, "c6").unwrap().index, 2);
     let error = by_name(&states, 3, "C9").unwrap_err().to_string();
@@ -128,7 +128,7 @@ fn deepest_of(name: &str) -> Limit {
 }
 
 #[test]
-fn a_state_of_one_kind_of_core_limits_the_other_by_its_exit_latency() {
+fn a_state_of_one_kind_of_core_limits_the_other_by_exit_latency() {
     let planned = settings(&hybrid(), &[0, 1], &deepest_of("c6")).unwrap();
     assert_eq!(said(&planned), ["0+C6", "0-C10", "1-C6S"]);
     let planned = settings(&hybrid(), &[0, 1], &deepest_of("C6A")).unwrap();
@@ -136,7 +136,7 @@ fn a_state_of_one_kind_of_core_limits_the_other_by_its_exit_latency() {
 }
 
 #[test]
-fn where_all_states_are_deeper_the_shallowest_is_left() {
+fn if_all_states_are_deeper_the_shallowest_is_kept() {
     let mut idle = hybrid();
     idle.cpus[1].states.remove(0);
     let planned = settings(&idle, &[0, 1], &deepest_of("POLL")).unwrap();
@@ -157,7 +157,7 @@ fn states_are_disabled_on_the_cpus_that_have_them() {
 }
 
 #[test]
-fn a_limit_that_cannot_be_meant_or_had_is_said() {
+fn an_invalid_or_unavailable_limit_is_reported() {
     let usage = |cpus: &[u32], limit| settings(&hybrid(), cpus, &limit).unwrap_err();
     assert!(matches!(usage(&[0, 7], deepest_of("C6")), Error::Usage(why) if why.contains("CPU 7")));
     assert!(matches!(usage(&[0], deepest_of("C9")), Error::Usage(why) if why.contains("C9")));
@@ -171,7 +171,7 @@ fn a_limit_that_cannot_be_meant_or_had_is_said() {
 }
 
 #[test]
-fn what_was_planned_is_set_and_put_back() {
+fn a_plan_is_set_and_restored() {
     let (folder, root, states) = machine();
     let mut journal = Journal::new(&root, &folder.path().join("run"));
     apply(&mut journal, &up_to(3, &states, 1)).unwrap();
@@ -181,7 +181,7 @@ fn what_was_planned_is_set_and_put_back() {
 }
 
 #[test]
-fn a_state_that_wakes_just_as_quickly_under_another_name_is_kept() {
+fn a_state_of_equal_latency_under_another_name_is_kept() {
     let idle = described(&[
         &[("POLL", 0), ("C6", 140), ("C10", 230)],
         &[("POLL", 0), ("C6A", 140), ("C6S", 270)],
@@ -193,7 +193,7 @@ fn a_state_that_wakes_just_as_quickly_under_another_name_is_kept() {
 }
 
 #[test]
-fn a_bound_of_the_cpu_that_is_there_and_cannot_be_read_is_an_error() {
+fn an_unreadable_cpu_bound_is_an_error() {
     let (folder, root, states) = machine();
     let mut journal = Journal::new(&root, &folder.path().join("run"));
     let bound = root.path("sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us");
@@ -203,7 +203,7 @@ fn a_bound_of_the_cpu_that_is_there_and_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn the_poll_state_is_the_first_and_called_so() {
+fn the_poll_state_comes_first_and_has_that_name() {
     let (_folder, _root, mut states) = machine();
     assert_eq!(poll(&states), Some(&states[0].clone()));
     states[0].name = "C1".into();

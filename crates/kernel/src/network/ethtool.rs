@@ -108,9 +108,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interface_without_a_card_has_nothing_to_tell() {
+    fn an_interface_without_a_card_reports_nothing() {
         match coalescing("lo") {
-            Ok(told) => assert_eq!(told, None),
+            Ok(reported) => assert_eq!(reported, None),
             Err(error) => {
                 assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
                 return println!("skipped: ethtool's questions: {error}");
@@ -120,25 +120,25 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_interface_is_an_error() {
+    fn a_missing_interface_is_an_error() {
         assert!(coalescing("there-is-no-such-interface").is_err());
         assert!(coalescing("nosuchif").is_err());
         assert!(link_sleep("nosuchif").is_err());
     }
 
-    /// The places of the figures in include/uapi/linux/ethtool.h.
+    /// The offsets of the fields in include/uapi/linux/ethtool.h.
     #[test]
-    fn each_figure_is_taken_from_its_place_in_the_answer() {
+    fn each_value_is_read_from_its_offset_in_the_answer() {
         let mut answer = [0; 23];
         (answer[1], answer[2]) = (50, 32);
-        let told = |adaptive_rx| Coalescing {
+        let expected = |adaptive_rx| Coalescing {
             rx_usecs: 50,
             rx_frames: 32,
             adaptive_rx,
         };
-        assert_eq!(Coalescing::of(&answer), told(false));
+        assert_eq!(Coalescing::of(&answer), expected(false));
         answer[10] = 1;
-        assert_eq!(Coalescing::of(&answer), told(true));
+        assert_eq!(Coalescing::of(&answer), expected(true));
         let sleep = |active, enabled| LinkSleep { active, enabled };
         let mut answer = [0; 10];
         assert_eq!(LinkSleep::of(&answer), sleep(false, false));

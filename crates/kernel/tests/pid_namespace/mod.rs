@@ -1,9 +1,9 @@
-//! A test once more in a PID namespace of its own, as in a container: there processes and threads have
-//! other numbers than the kernel's own. For the tests of the crates that load BPF programs.
+//! Repeats a test in its own PID namespace, as in a container: there processes and threads have
+//! other numbers than in the initial one. For the tests of the crates that load BPF programs.
 
 use std::process::Command;
 
-/// Runs the test of this name, of the program that calls this, in a PID namespace.
+/// Runs the test of this name, of the calling program, in a PID namespace.
 pub fn run(test: &str) {
     let within = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc"])

@@ -1,4 +1,4 @@
-//! What the recorded machines are.
+//! Facts about the recorded machines.
 
 /// Name, exit latency and target residency, µs.
 pub type State = (&'static str, u64, u64);
@@ -12,14 +12,14 @@ pub struct Facts {
     pub packages: usize,
     pub driver: &'static str,
     pub states: &'static [State],
-    /// States that are off by default, and those of them that someone has switched on.
+    /// States that are disabled by default, and those of them that someone has enabled.
     pub off_by_default: &'static [&'static str],
     pub off: &'static [&'static str],
 }
 
 const POLL: State = ("POLL", 0, 0);
 
-/// Written down from the recordings by eye.
+/// Collected from the recordings by eye.
 pub const MACHINES: [Facts; 10] = [
     Facts {
         name: "ivbep1",
@@ -162,7 +162,7 @@ pub const MACHINES: [Facts; 10] = [
         off_by_default: &["C1", "C6"],
         off: &[],
     },
-    // Its name notwithstanding, this recording has cpuidle.
+    // Despite its name this recording has cpuidle.
     Facts {
         name: "bdwex0-nocpuidle",
         model: "E7-8890 v4",

@@ -16,9 +16,6 @@
 /* Repetitions of each step whose cost is measured. */
 #define COST_ROUNDS 1000
 
-/* The state with which power:cpu_idle reports the end of idle (include/trace/events/power.h). */
-#define PWR_EVENT_EXIT ((unsigned int)-1)
-
 enum source {
 	SOURCE_TIMER,
 	SOURCE_REMOTE,

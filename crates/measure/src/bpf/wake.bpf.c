@@ -19,13 +19,8 @@
  * `armed` and sets `pending` last; the measured CPU clears `pending`.
  */
 #include "kernel.h"
-#include <linux/bpf.h>
 #include <linux/errno.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_tracing.h>
 #include "intf.h"
 
 /* Flags of bpf_timer_start since 6.4 and 6.7. The build machine's header may be older. */

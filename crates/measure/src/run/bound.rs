@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_noted_with_the_states_that_it_rules_out() {
+    fn a_bound_is_noted_with_the_states_it_rules_out() {
         let note = "a latency bound of 100 µs on CPU 0, which this run did not set, rules out C6";
         assert_eq!(
             noted(&machine("menu", "0"), Some(100)).as_deref(),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_noted_with_both_values_and_an_unchanged_bound_is_not() {
+    fn a_change_is_noted_with_both_values_and_an_unchanged_bound_is_not_noted() {
         let bound = |us| Bound::of(&machine("menu", "0"), 0, us);
         let (tight, wide) = (bound(Some(1)), bound(Some(100)));
         let change =

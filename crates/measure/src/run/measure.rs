@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_is_said_to_be_busy_by_many_launches_only() {
+    fn a_cpu_is_reported_as_busy_after_many_launches_only() {
         assert_eq!(mostly_busy(1, 1, 1), None);
         assert_eq!(mostly_busy(1, 10, 20), None);
         let said = mostly_busy(1, 11, 20).unwrap();

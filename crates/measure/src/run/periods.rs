@@ -43,7 +43,7 @@ mod tests {
     #[test]
     fn each_datapoint_of_a_sleep_state_takes_a_period() {
         assert_eq!(of(&[(4, false), (5, false), (7, false)]).over_by(9), 3);
-        // One entry cannot have given three.
+        // One entry cannot give three.
         assert_eq!(of(&[(4, false), (4, false), (4, false)]).over_by(9), 3);
     }
 
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_period_that_is_not_over_is_not_counted() {
+    fn an_unfinished_period_is_not_counted() {
         assert_eq!(of(&[(4, false), (5, false)]).over_by(5), 1);
         assert_eq!(Periods::default().over_by(0), 0);
     }

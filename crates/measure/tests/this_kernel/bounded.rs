@@ -1,4 +1,4 @@
-//! A foreign latency bound during a measurement.
+//! Another program's latency bound during a measurement.
 
 use reveille_kernel::requests::{Request, honoured, is_kept_to};
 use reveille_kernel::{Idle, Root};
@@ -7,8 +7,8 @@ use crate::gathered::{options, run};
 use crate::need_bpf;
 
 #[test]
-fn a_foreign_bound_is_noted_in_the_result() {
-    const TEST: &str = "a_foreign_bound_is_noted_in_the_result";
+fn another_programs_bound_is_noted_in_the_result() {
+    const TEST: &str = "another_programs_bound_is_noted_in_the_result";
     let _alone = need_bpf!();
     let options = options(50);
     let idle = Idle::read(&Root::default()).unwrap();

@@ -132,7 +132,7 @@ fn deepest_and_shallowest(cpu: u32) -> Vec<String> {
 }
 
 #[test]
-fn cpuidle_counts_at_least_the_idle_periods_that_datapoints_are_kept_of() {
+fn cpuidle_counts_at_least_one_idle_period_per_datapoint() {
     let _alone = need_bpf!();
     for probe in [Probe::Bpf, Probe::User] {
         let mut options = options(300);
@@ -201,13 +201,13 @@ fn another_cpu_wakes_it_without_warning() {
 
 /// In a container a thread has another ID than in the initial namespace.
 #[test]
-fn another_cpu_wakes_it_from_within_a_pid_namespace_too() {
+fn another_cpu_wakes_it_from_within_a_pid_namespace() {
     let _alone = need_bpf!();
     pid_namespace::run("another_cpu_wakes_it_without_warning");
 }
 
 #[test]
-fn the_floor_lies_below_what_a_sleeping_cpu_takes() {
+fn the_floor_is_below_the_latency_of_a_sleeping_cpu() {
     let _alone = need_bpf!();
     // The floor is measured before the run. A disturbance makes either longer, never shorter: the
     // minimum of several runs is closest to the undisturbed value.

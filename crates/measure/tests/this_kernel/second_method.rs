@@ -70,7 +70,7 @@ fn the_kernels_tracer_gives_the_same_latencies() {
 /// A thread cannot run before the interrupt that wakes it. Compared wake-up by wake-up, because two
 /// runs would also compare the machine's load.
 #[test]
-fn the_user_probe_sees_each_wake_up_after_its_interrupt() {
+fn the_user_probe_reports_each_wake_up_after_its_interrupt() {
     let _alone = need_bpf!();
     let mut options = options(300);
     options.probe = Some(Probe::User);

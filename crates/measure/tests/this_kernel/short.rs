@@ -11,7 +11,7 @@ use crate::need_bpf;
 /// A CPU that halts takes the timer's interrupt, runs its callback, which arms the next launch, and
 /// only then leaves idle: a launch in between wakes no CPU.
 #[test]
-fn a_cpu_that_halts_gives_no_more_datapoints_than_it_went_idle() {
+fn a_halting_cpu_gives_at_most_one_datapoint_per_idle_entry() {
     let _alone = need_bpf!();
     let mut options = options(0);
     options.datapoints = None;

@@ -111,7 +111,7 @@ fn a_run_that_gave_up_is_not_completed() {
 
 /// The user probe checks the CPU only before and after a wait. The spinning thread records when it runs.
 #[test]
-fn the_user_probe_keeps_no_launch_that_met_a_busy_cpu() {
+fn the_user_probe_drops_launches_on_a_busy_cpu() {
     const BUSY: Duration = Duration::from_millis(2);
     /// The thread may be about to run, or just have gone to sleep.
     const EDGE_NS: u64 = 100_000;

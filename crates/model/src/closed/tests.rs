@@ -48,7 +48,7 @@ fn integral(from: f64, to: f64, f: impl Fn(f64) -> f64) -> f64 {
 }
 
 #[test]
-fn queues_that_textbooks_give_come_out() {
+fn queues_match_the_textbooks() {
     // M/M/1: E[R] = 1 / (100 - 50).
     close(
         of(&Policy::AlwaysOn, &exponential(0.010), 50.0).response_mean,
@@ -68,7 +68,7 @@ fn queues_that_textbooks_give_come_out() {
 }
 
 #[test]
-fn without_transition_times_napping_is_the_queue_itself_to_the_last_digit() {
+fn without_transition_times_napping_equals_the_queue_exactly() {
     for service in services() {
         for percent in [1, 10, 50, 95] {
             let rate = f64::from(percent) / 100.0 / service.mean();
@@ -88,7 +88,7 @@ fn without_transition_times_napping_is_the_queue_itself_to_the_last_digit() {
 }
 
 #[test]
-fn a_constant_setup_adds_what_the_formula_says() {
+fn a_constant_setup_adds_the_time_of_the_formula() {
     // No suspend, 20 ms of resume, 50/s: (2·0.02 + 50·0.0004) / (2 (1 + 1)) = 15 ms.
     let outcome = of(&nap(0.0, 0.020, 0.0), &exponential(0.010), 50.0);
     close(outcome.response_mean, 0.035);
@@ -127,12 +127,12 @@ fn the_setups_moments_are_those_of_powernap_and_of_their_integrals() {
 }
 
 #[test]
-fn small_and_large_arguments_keep_their_digits() {
+fn small_and_large_arguments_keep_their_precision() {
     for a in [1e-12, 1e-7, 1e-3] {
         assert!((setup::first(a) / (a / 2.0) - 1.0).abs() < a);
         assert!((setup::second(a) / (a / 3.0) - 1.0).abs() < a);
     }
-    // The two ways of computing meet.
+    // Both ways of computing agree.
     let (below, above) = (1.0 - 1e-12, 1.0);
     assert!((setup::first(below) - setup::first(above)).abs() < 1e-11);
     assert!((setup::second(below) - setup::second(above)).abs() < 1e-11);
@@ -140,7 +140,7 @@ fn small_and_large_arguments_keep_their_digits() {
 }
 
 #[test]
-fn shares_sum_to_one_and_power_is_theirs() {
+fn shares_sum_to_one_and_weight_the_power() {
     let states = CStates {
         states: vec![
             state("C1", 2e-6, 50.0, 0.0),
@@ -170,7 +170,7 @@ fn shares_sum_to_one_and_power_is_theirs() {
 }
 
 #[test]
-fn a_lone_request_pays_the_resume_and_a_steady_stream_nothing() {
+fn a_lone_request_waits_for_the_resume_and_a_steady_stream_does_not() {
     let service = exponential(0.010);
     let rare = of(&nap(0.05, 0.02, 0.0), &service, 1e-9);
     assert!((rare.response_mean - 0.030).abs() < 1e-9);
@@ -180,8 +180,8 @@ fn a_lone_request_pays_the_resume_and_a_steady_stream_nothing() {
 }
 
 #[test]
-fn a_timeout_takes_its_share_of_the_idle_periods() {
-    // P = e^(-1): of the idle periods so many outlast a timeout of 1/λ.
+fn a_timeout_uses_its_share_of_the_idle_periods() {
+    // P = e^(-1): the share of idle periods longer than a timeout of 1/λ.
     let (rate, timeout) = (20.0, 0.05);
     let one = of(&nap(0.0, 0.020, timeout), &exponential(0.010), rate);
     let p = (-1f64).exp();
@@ -203,7 +203,7 @@ fn dvfs(rule: Rule) -> Dvfs {
 }
 
 #[test]
-fn at_half_frequency_all_takes_twice_as_long() {
+fn at_half_frequency_service_takes_twice_as_long() {
     let outcome = of(
         &Policy::Dvfs(dvfs(Rule::Fixed(0.5))),
         &exponential(0.010),
@@ -218,13 +218,13 @@ fn at_half_frequency_all_takes_twice_as_long() {
 }
 
 #[test]
-fn rules_choose_the_frequency_that_they_say() {
+fn each_rule_chooses_its_frequency() {
     let at = |rule, rate| dvfs::frequency(&dvfs(rule), &exponential(0.010), rate).unwrap();
     close(at(Rule::BusyShare(0.8), 40.0), 0.5);
     close(at(Rule::BusyShare(0.8), 10.0), 0.25);
     close(at(Rule::BusyShare(0.8), 90.0), 1.0);
     close(at(Rule::Linear, 20.0), 0.4);
-    // For exponential service times a slow-down is a line.
+    // For exponential service times a slow-down is linear.
     close(at(Rule::Slowdown(4.0), 20.0), 0.4);
     for service in services() {
         let slow = Policy::Dvfs(dvfs(Rule::Slowdown(1.5)));
@@ -235,7 +235,7 @@ fn rules_choose_the_frequency_that_they_say() {
 }
 
 #[test]
-fn a_measured_law_goes_through_its_points() {
+fn a_measured_power_law_passes_through_its_points() {
     let law = Law::Measured(vec![(0.4, 0.2), (0.8, 0.6), (1.0, 1.0)]);
     for (frequency, power) in [(0.1, 0.2), (0.4, 0.2), (0.6, 0.4), (0.9, 0.8), (1.0, 1.0)] {
         close(law.power(frequency), power);
@@ -252,7 +252,7 @@ fn state(name: &str, exit_latency: f64, power: f64, target_residency: f64) -> CS
 }
 
 #[test]
-fn the_oracle_spends_each_idle_period_where_it_pays() {
+fn the_oracle_sleeps_in_idle_periods_that_pay() {
     let (r1, r2, rate) = (0.004, 0.020, 60.0);
     let states = vec![state("C1", 0.001, 40.0, r1), state("C6", 0.003, 10.0, r2)];
     let policy = |choice| {
@@ -290,7 +290,7 @@ fn the_oracle_spends_each_idle_period_where_it_pays() {
 }
 
 #[test]
-fn an_unstable_load_is_said_with_what_would_be_stable() {
+fn an_unstable_load_is_refused_with_the_stable_limit() {
     let service = exponential(0.010);
     let error = outcome(&Policy::AlwaysOn, &SERVER, &service, 120.0).unwrap_err();
     assert_eq!(
@@ -307,7 +307,7 @@ fn an_unstable_load_is_said_with_what_would_be_stable() {
 }
 
 #[test]
-fn figures_that_cannot_be_meant_are_refused_by_name() {
+fn invalid_values_are_refused_by_name() {
     let service = exponential(0.010);
     let refused = |policy: &Policy, power: &Power, service: &Service, rate: f64| {
         outcome(policy, power, service, rate)
@@ -362,7 +362,7 @@ fn comes_to(policy: &Policy, expected: [f64; 9]) {
 const AWAKE: [f64; 9] = [0.0125, 0.0025, 68.0, 0.2, 0.8, 0.0, 0.0, 0.0, 1.0];
 
 #[test]
-fn every_figure_of_a_policy_can_be_worked_out() {
+fn a_policy_has_every_closed_form() {
     comes_to(&Policy::AlwaysOn, AWAKE);
     // Each request takes 20 ms, so the load is 0.4 and the wait 0.4 / 0.6 of that; active is
     // 100 (0.6 + 0.4/8) = 65 W, idle 60 (0.5 + 0.5/8) = 33.75 W.
@@ -385,7 +385,7 @@ fn every_figure_of_a_policy_can_be_worked_out() {
             0.5,
         ],
     );
-    // By the formulas at the head of `nap.rs`: a = 0.4, P = e^(-0.2).
+    // By the formulas at the start of `nap.rs`: a = 0.4, P = e^(-0.2).
     let (p, rest) = ((-0.2f64).exp(), (-0.4f64).exp());
     let y = 0.020 * (rest - 0.6) / 0.4;
     let y_squared = 0.0004 - y / 10.0;
@@ -412,7 +412,7 @@ fn every_figure_of_a_policy_can_be_worked_out() {
 }
 
 #[test]
-fn every_figure_of_idle_states_can_be_worked_out() {
+fn idle_states_have_every_closed_form() {
     let (c1, c6) = (
         state("C1", 0.005, 40.0, 0.010),
         state("C6", 0.020, 10.0, 0.050),
@@ -424,7 +424,7 @@ fn every_figure_of_idle_states_can_be_worked_out() {
         })
     };
     let both = [c1, c6];
-    // 50 ms in C6 and 20 ms on the way out of it: 0.5 J + 1.6 J in 70 ms.
+    // 50 ms in C6 and 20 ms for leaving it: 0.5 J + 1.6 J in 70 ms.
     let wait = 0.0025 + (0.040 + 20.0 * 0.0004) / (2.0 * 1.4);
     let (out, nap) = (0.8 * 2.0 / 7.0, 0.8 * 5.0 / 7.0);
     let in_c6 = [
@@ -439,7 +439,7 @@ fn every_figure_of_idle_states_can_be_worked_out() {
         1.0,
     ];
     comes_to(&policy(&both, Choice::Deepest), in_c6);
-    // C6 pays from just the mean idle period of 50 ms on.
+    // C6 pays from exactly the mean idle period of 50 ms on.
     comes_to(&policy(&both, Choice::Mean), in_c6);
     // Idle periods of 10 ms and more, e^(-0.2) of them, are spent in C1, those of 50 ms and more,
     // e^(-1) of them, in C6.
@@ -475,7 +475,7 @@ fn every_figure_of_idle_states_can_be_worked_out() {
 }
 
 #[test]
-fn at_a_load_of_just_one_there_is_no_steady_state() {
+fn a_load_of_1_has_no_steady_state() {
     let service = exponential(0.010);
     let unstable = |policy: &Policy, rate: f64| match outcome(policy, &SERVER, &service, rate) {
         Err(Error::Unstable { load, hint }) => (load, hint),
@@ -494,7 +494,7 @@ fn at_a_load_of_just_one_there_is_no_steady_state() {
 }
 
 #[test]
-fn a_rate_is_a_number_above_zero() {
+fn a_rate_is_a_positive_number() {
     let service = exponential(0.010);
     for (rate, said) in [
         (0.0, "0"),

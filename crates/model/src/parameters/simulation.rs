@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_taken() {
+    fn each_key_is_accepted() {
         let taken = simulation(
             "servers = 12\ndispatcher = { packing = { bound = 4 } }\nhorizon = \"1h\"\n\
              arrivals = { bursty = { rates = [9, 1], stays = [\"1s\", \"3s\"] } }\n\
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn every_process_has_the_rate_that_the_load_asks_for() {
+    fn every_process_has_the_rate_for_its_load() {
         for arrivals in [
             "\"poisson\"",
             "\"deterministic\"",
@@ -180,8 +180,8 @@ mod tests {
     }
 
     #[test]
-    fn what_contradicts_itself_or_is_unknown_is_refused() {
-        for (lines, says) in [
+    fn contradictory_or_unknown_keys_are_refused() {
+        for (lines, message) in [
             ("horizon = \"1h\"\nrequests = 5", "either `horizon`"),
             ("trace = \"a\"\narrivals = \"poisson\"", "either `trace`"),
             ("server = 5", "line 4"),
@@ -201,17 +201,17 @@ mod tests {
             ),
         ] {
             let why = simulation(lines).unwrap_err().to_string();
-            assert!(why.contains(says) && !why.contains('\n'), "{why}");
+            assert!(why.contains(message) && !why.contains('\n'), "{why}");
         }
     }
 
     #[test]
-    fn the_two_rates_of_a_burst_keep_their_ratio() {
+    fn a_bursts_two_rates_keep_their_ratio() {
         let arrivals = Process::Bursty {
             rates: [9.0, 1.0],
             stays_s: [1.0, 3.0],
         };
-        // (9 · 1 + 1 · 3) / 4 = 3: half of what is asked for.
+        // (9 · 1 + 1 · 3) / 4 = 3: half of the requested rate.
         let expected = Arrivals::Bursty {
             rates: [18.0, 2.0],
             stays: [1.0, 3.0],

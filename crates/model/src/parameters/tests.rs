@@ -5,7 +5,7 @@ use crate::simulate::Dispatcher;
 const EXAMPLE: &str = include_str!("../../../../docs/example/model.toml");
 
 #[test]
-fn the_example_says_what_its_comments_say() {
+fn the_example_matches_its_comments() {
     let example = Parameters::parse(EXAMPLE).unwrap();
     let (mean, cv) = (0.038, 1.5);
     assert_eq!(example.service, Service::Lognormal { mean, cv });
@@ -47,7 +47,7 @@ fn the_example_says_what_its_comments_say() {
 }
 
 #[test]
-fn the_examples_other_ways_can_be_taken_too() {
+fn the_examples_alternatives_are_accepted() {
     let instead = EXAMPLE
         .replace(
             "distribution = \"lognormal\"",
@@ -71,12 +71,12 @@ fn the_examples_other_ways_can_be_taken_too() {
 }
 
 #[test]
-fn nothing_said_is_the_paper() {
+fn an_empty_file_is_the_paper() {
     assert_eq!(Parameters::parse("").unwrap(), Parameters::paper());
 }
 
 #[test]
-fn what_cannot_be_taken_is_refused_in_one_line_with_its_place() {
+fn an_invalid_file_is_refused_in_one_line_with_its_position() {
     let refused = |text: &str| {
         let why = Parameters::parse(text).unwrap_err().to_string();
         assert!(!why.contains('\n'), "{why}");
@@ -188,13 +188,13 @@ fn what_cannot_be_taken_is_refused_in_one_line_with_its_place() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_brings_the_reader_down(text in "[a-z_=\\[\\]\"{}.0-9,# \n-]{0,200}") {
+    fn no_text_makes_the_reader_panic(text in "[a-z_=\\[\\]\"{}.0-9,# \n-]{0,200}") {
         let _ = Parameters::parse(&text);
     }
 }
 
 #[test]
-fn arrivals_are_a_load_or_a_rate_and_the_other_follows() {
+fn arrivals_are_a_load_or_a_rate_that_determines_the_other() {
     let mut parameters = Parameters::paper();
     parameters.service = Service::Exponential { mean: 0.25 };
     parameters.arrivals = Arrivals::Utilisation(0.5);
@@ -207,7 +207,7 @@ fn arrivals_are_a_load_or_a_rate_and_the_other_follows() {
 }
 
 #[test]
-fn always_on_is_known_by_what_it_does_and_policies_by_their_name_in_any_case() {
+fn always_on_is_recognized_by_its_behaviour_and_policies_by_name_in_any_case() {
     let mut parameters = Parameters::paper();
     assert!(!parameters.has_always_on());
     assert_eq!(parameters.policy("dvfs").unwrap().name, "DVFS");
@@ -220,7 +220,7 @@ fn always_on_is_known_by_what_it_does_and_policies_by_their_name_in_any_case() {
         policy: Policy::AlwaysOn,
     };
     assert!(parameters.has_always_on());
-    // It may have any name, and its own.
+    // It may have any name, or its own.
     assert_eq!(parameters.check(), Ok(()));
     parameters.policies[1] = Named::always_on();
     assert_eq!(parameters.check(), Ok(()));
@@ -228,7 +228,7 @@ fn always_on_is_known_by_what_it_does_and_policies_by_their_name_in_any_case() {
     assert_eq!(parameters.check(), Ok(()));
 }
 
-/// What each change of the paper's parameters is refused with; nothing where it can be meant.
+/// The refusal of each change of the paper's parameters; nothing for valid ones.
 #[test]
 fn policies_loads_sweeps_and_farms_have_their_limits() {
     type Change = fn(&mut Parameters);
@@ -349,7 +349,7 @@ fn policies_loads_sweeps_and_farms_have_their_limits() {
 }
 
 #[test]
-fn a_word_that_is_no_policy_is_refused_with_the_line_and_with_what_can_be() {
+fn an_unknown_policy_is_refused_with_the_line_and_the_choices() {
     for (text, why) in [
         (
             "\n[[policy]]\nkind = \"dvfs\"",
@@ -374,7 +374,7 @@ fn a_word_that_is_no_policy_is_refused_with_the_line_and_with_what_can_be() {
 }
 
 #[test]
-fn the_setup_has_all_that_the_parameters_set() {
+fn the_setup_has_all_parameters() {
     let mut parameters = Parameters::paper();
     parameters.service = Service::Exponential { mean: 0.25 };
     parameters.arrivals = Arrivals::Rate(2.0);
@@ -389,7 +389,7 @@ fn the_setup_has_all_that_the_parameters_set() {
     };
     let policy = parameters.policies[1].policy.clone();
     let random = parameters.setup(&policy, None);
-    // Two a second to each of three.
+    // Two per second for each of three.
     assert_eq!(random.arrivals, simulate::Arrivals::Poisson { rate: 6.0 });
     assert_eq!(
         (random.servers, random.dispatcher),

@@ -1,7 +1,7 @@
 use super::*;
 use crate::Error;
 
-/// Each value, and what is said of it: nothing where it can be meant.
+/// Each value and its error; nothing for valid ones.
 #[track_caller]
 fn check(policy: impl Fn(f64) -> Policy, name: &str, wanted: &str, cases: &[(f64, bool)]) {
     for (value, can_be) in cases {
@@ -93,7 +93,7 @@ fn figures_of_frequency_scaling_have_their_limits() {
 }
 
 #[test]
-fn a_measured_law_ascends_from_above_0_to_1_and_has_no_negative_power() {
+fn a_measured_law_rises_from_above_0_to_1_and_has_no_negative_power() {
     let law = |points: &[(f64, f64)]| dvfs(|dvfs| dvfs.law = Law::Measured(points.to_vec()));
     for points in [
         &[(1.0, 1.0)][..],
@@ -170,7 +170,7 @@ fn states(residencies: &[f64]) -> CStates {
 }
 
 #[test]
-fn idle_states_stand_from_shallow_to_deep_and_are_refused_by_name() {
+fn idle_states_are_ordered_from_shallow_to_deep_and_refused_by_name() {
     let of = |change: fn(&mut CState, f64)| {
         move |value| {
             let mut states = states(&[0.0, 2.0]);
@@ -196,7 +196,7 @@ fn idle_states_stand_from_shallow_to_deep_and_are_refused_by_name() {
 }
 
 #[test]
-fn a_state_fits_from_just_its_target_residency_on() {
+fn a_state_fits_from_its_target_residency_on() {
     let three = states(&[1.0, 2.0, 3.0]);
     for (idle, place) in [
         (0.999, None),
@@ -222,13 +222,13 @@ fn a_state_fits_from_just_its_target_residency_on() {
 }
 
 #[test]
-fn power_follows_the_law_in_its_share_alone() {
+fn only_the_laws_share_of_power_depends_on_frequency() {
     let law = Law::Measured(vec![(0.4, 0.3), (0.8, 0.5), (1.0, 1.0)]);
     for (frequency, power) in [(0.2, 0.3), (0.4, 0.3), (0.5, 0.35), (0.8, 0.5), (0.9, 0.75)] {
         assert!((law.power(frequency) - power).abs() < 1e-12, "{frequency}");
     }
     assert_eq!((law.power(1.0), law.power(1.5)), (1.0, 1.0));
-    // At a point it is what was measured to the last digit: 0.9 + (0.1 − 0.9) is not 0.1.
+    // At a point it is exactly the measured value: 0.9 + (0.1 − 0.9) is not 0.1.
     let fallen = Law::Measured(vec![(0.4, 0.9), (0.8, 0.1), (1.0, 1.0)]);
     assert_eq!([0.4, 0.8, 1.0].map(|f| fallen.power(f)), [0.9, 0.1, 1.0]);
     assert_eq!(Law::Cubic.power(0.5), 0.125);
@@ -248,7 +248,7 @@ fn power_follows_the_law_in_its_share_alone() {
 }
 
 #[test]
-fn a_timeout_without_end_is_written_as_never() {
+fn an_infinite_timeout_is_written_as_never() {
     let nap = |timeout| PowerNap {
         suspend: 0.1,
         resume: 0.2,

@@ -19,7 +19,7 @@ fn nap(suspend: f64, resume: f64, timeout: f64) -> PowerNap {
 }
 
 #[test]
-fn at_a_crossing_both_figures_are_equal_and_before_and_after_they_are_not() {
+fn at_a_crossing_both_figures_are_equal_and_differ_elsewhere() {
     let parameters = paper();
     for figure in [Figure::Power, Figure::Response] {
         let (first, second) = (
@@ -42,10 +42,10 @@ fn at_a_crossing_both_figures_are_equal_and_before_and_after_they_are_not() {
 }
 
 #[test]
-fn a_crossing_that_can_be_worked_out_is_found() {
-    // Always half speed, all power the processor's: with f³ = 1/8 and no idle share, M/M/1 at 10 ms:
-    // DVFS draws 2ρ·a/8 + (1 − 2ρ) i, napping without transition ρ·a + (1 − ρ) n. With a = 80, i = 20,
-    // n = 0: 20ρ + 20 − 40ρ = 80ρ, so ρ = 0.2.
+fn a_crossing_with_a_closed_form_is_found() {
+    // Always half speed, all power the processor's: with f³ = 1/8 and no idle share, M/M/1 at 10
+    // ms: DVFS draws 2ρ·a/8 + (1 − 2ρ) i, napping without transition ρ·a + (1 − ρ) n. With a = 80,
+    // i = 20, n = 0: 20ρ + 20 − 40ρ = 80ρ, so ρ = 0.2.
     let mut parameters = paper();
     parameters.service = Service::Exponential { mean: 0.010 };
     parameters.power.active = 80.0;
@@ -81,7 +81,7 @@ fn a_policy_does_not_cross_itself() {
 }
 
 #[test]
-fn the_largest_transition_time_is_where_both_are_equal() {
+fn the_largest_transition_time_makes_both_equal() {
     let parameters = paper();
     let other = policy(&parameters, "DVFS");
     for (template, figure) in [
@@ -106,7 +106,7 @@ fn the_largest_transition_time_is_where_both_are_equal() {
 }
 
 #[test]
-fn napping_that_never_pays_or_always_does_is_said() {
+fn napping_that_never_or_always_pays_is_reported() {
     let parameters = paper();
     let fast = Policy::AlwaysOn;
     let at =
@@ -114,12 +114,12 @@ fn napping_that_never_pays_or_always_does_is_said() {
     assert_eq!(at(Figure::Response), Largest::Never);
     // A transition draws 14 W here, less than the 60 W of idleness: napping always saves.
     assert_eq!(at(Figure::Power), Largest::Any);
-    // Where it draws just as much, there is less and less to save, and never nothing.
+    // If it draws just as much, the saving decreases and never reaches zero.
     let alike = Parameters::unfitted();
     let nap = nap(0.1, 0.1, 0.0);
     let found = largest_transition(&alike, &nap, &fast, 0.3, Figure::Power);
     assert_eq!(found.unwrap(), Largest::Any);
-    // What rounding adds to such a difference is as large as the powers are.
+    // Such a difference has a rounding error as large as that of the powers.
     for megawatts in 1..100 {
         let mut alike = paper();
         alike.power.active = f64::from(megawatts) * 1e6;
@@ -131,7 +131,7 @@ fn napping_that_never_pays_or_always_does_is_said() {
 }
 
 #[test]
-fn the_best_timeout_meets_the_budget_and_none_that_fits_saves_more() {
+fn the_best_timeout_meets_the_budget_and_saves_the_most() {
     let mut parameters = paper();
     parameters.power.transition = 60.0;
     let template = nap(0.05, 0.05, 0.0);
@@ -165,7 +165,7 @@ fn the_best_timeout_meets_the_budget_and_none_that_fits_saves_more() {
 }
 
 #[test]
-fn the_root_is_in_the_middle_of_an_interval_of_1e_9_of_its_place() {
+fn the_root_is_the_middle_of_an_interval_of_relative_width_1e_9() {
     for place in 1..1000 {
         let place = f64::from(place) / 1000.0;
         for is_negative in [true, false] {
@@ -174,7 +174,7 @@ fn the_root_is_in_the_middle_of_an_interval_of_1e_9_of_its_place() {
             assert!((found - place).abs() <= 0.5e-9 * found, "{found} {place}");
         }
     }
-    // At 0 no interval is small enough: the search ends where no number is between.
+    // At 0 no interval is small enough: the search ends when no number is between.
     assert_eq!(root(0.0, 1.0, true, |_| Ok(Some(1.0))), Ok(0.0));
     // 0.5, and then 0.75: there the search ends.
     let until = |at: f64| Ok((at < 0.7).then_some(-1.0));
@@ -182,7 +182,7 @@ fn the_root_is_in_the_middle_of_an_interval_of_1e_9_of_its_place() {
 }
 
 #[test]
-fn where_the_value_is_zero_for_long_the_root_is_where_that_begins() {
+fn the_root_of_a_long_zero_stretch_is_its_start() {
     for sign in [-1.0, 1.0] {
         let value = |at: f64| {
             Ok(Some(match at {
@@ -209,7 +209,7 @@ fn only_state(power: f64) -> Policy {
 }
 
 #[test]
-fn loads_and_who_is_lower_are_said_where_nothing_crosses() {
+fn without_a_crossing_the_loads_and_the_lower_one_are_reported() {
     let mut parameters = paper();
     parameters.power.idle = 60.0;
     let found = |first: f64, second: f64| {
@@ -232,7 +232,7 @@ fn loads_and_who_is_lower_are_said_where_nothing_crosses() {
 }
 
 #[test]
-fn a_transition_is_split_as_in_the_policy_and_ends_at_the_first_time_that_is_too_long() {
+fn a_transition_is_split_as_in_the_policy_up_to_the_first_time_that_is_too_long() {
     let mut parameters = paper();
     parameters.service = Service::Exponential { mean: 0.010 };
     let at = |template: &PowerNap, other: &Policy, figure| {
@@ -242,7 +242,7 @@ fn a_transition_is_split_as_in_the_policy_and_ends_at_the_first_time_that_is_too
         };
         (transition, nap)
     };
-    // Against a nap with the same split, the answer is that nap's own transition.
+    // Compared with a nap of the same split, the answer is that nap's own transition.
     for (suspend, resume) in [(0.0, 0.002), (3.0, 1.0), (300.0, 900.0), (0.5, 0.5)] {
         let other = nap(suspend, resume, 0.0);
         let template = nap(suspend / 10.0, resume / 10.0, 0.0);
@@ -252,14 +252,14 @@ fn a_transition_is_split_as_in_the_policy_and_ends_at_the_first_time_that_is_too
         assert!(near(found.suspend, suspend) && near(found.resume, resume));
         assert_eq!(found.timeout, 0.0);
     }
-    // Where nothing is said, half and half.
+    // By default, half and half.
     let other = Policy::PowerNap(nap(0.05, 0.05, 0.03));
     let (transition, half) = at(&nap(0.0, 0.0, 0.03), &other, Figure::Response);
     assert!((transition - 0.1).abs() < 1e-9, "{transition}");
     assert_eq!((half.suspend, half.timeout), (half.resume, 0.03));
-    // With a timeout of 50 ms at 20 requests a second napping draws 51.2 W without any transition;
-    // a suspend of 10 ms takes from the nap and makes it 51.7 W, and a long one at 14 W makes it less
-    // again. 51.5 W are passed before 10 ms.
+    // With a timeout of 50 ms at 20 requests per second napping draws 51.2 W without any
+    // transition; a suspend of 10 ms shortens the nap and makes it 51.7 W, and a long one at 14 W
+    // makes it less again. 51.5 W are passed before 10 ms.
     let other = only_state((51.5 - 20.0) / 0.8);
     let (transition, found) = at(&nap(1.0, 0.0, 0.05), &other, Figure::Power);
     assert!((0.001..0.01).contains(&transition), "{transition}");
@@ -274,7 +274,7 @@ fn a_transition_is_split_as_in_the_policy_and_ends_at_the_first_time_that_is_too
 }
 
 #[test]
-fn a_budget_without_anything_for_transitions_means_never_to_sleep() {
+fn a_budget_without_time_for_transitions_means_never_to_sleep() {
     let parameters = paper();
     let template = nap(0.05, 0.05, 0.0);
     let at = |budget| best_timeout(&parameters, &template, 0.3, budget);
@@ -283,9 +283,9 @@ fn a_budget_without_anything_for_transitions_means_never_to_sleep() {
     assert_eq!((just.timeout, just.why), (f64::INFINITY, Why::BudgetBinds));
     assert_eq!(just.outcome, awake);
     // 0.038 / 0.7 s.
-    let says = "a budget of 54 ms cannot be met: without any sleep the mean response time is 54.3 ms at \
+    let message = "a budget of 54 ms cannot be met: without any sleep the mean response time is 54.3 ms at \
                 this load";
-    assert_eq!(at(0.054), Err(Error::Usage(says.into())));
+    assert_eq!(at(0.054), Err(Error::Usage(message.into())));
     assert!(at(f64::NAN).is_err());
     let at_once = at(10.0).unwrap();
     let expected = parameters

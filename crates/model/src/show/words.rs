@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn crossings_are_said_as_spans_of_load() {
+    fn crossings_are_reported_as_ranges_of_load() {
         for (at, is_lower, sentence) in [
             (vec![], Some(true), "A draws less than B at every load."),
             (vec![], Some(false), "A never draws less than B."),
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn each_figure_has_its_own_words() {
+    fn each_figure_has_its_own_text() {
         let crossings = |figure, is_lower| Crossings {
             figure,
             crossings: Vec::new(),
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_transition_is_said_with_its_parts() {
+    fn the_largest_transition_is_reported_with_its_parts() {
         let nap = crate::policy::PowerNap {
             suspend: 0.04,
             resume: 0.06,
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_timeout_is_said_with_what_decides_on_it() {
+    fn the_best_timeout_is_reported_with_its_deciding_constraint() {
         let outcome = crate::policy::Outcome {
             response_mean: 0.085,
             wait_mean: 0.035,
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_is_described_in_a_line() {
+    fn every_policy_has_a_one_line_description() {
         use crate::policy::{CState, CStates, Choice, Dvfs, Law, PowerNap, Rule};
         let nap = |timeout| {
             described(&Policy::PowerNap(PowerNap {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_taken_for_the_whole_is_said() {
+    fn service_and_power_are_described() {
         let mut parameters = Parameters::paper();
         let (mean, cv) = (0.038, 1.5);
         parameters.service = crate::service::Service::Lognormal { mean, cv };

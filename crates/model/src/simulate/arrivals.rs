@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn even_arrivals_are_even() {
+    fn even_arrivals_are_equally_spaced() {
         let even = Arrivals::Deterministic { rate: 4.0 };
         let mut arriving = even
             .stream(1.0, stream(0, 0, 0, Purpose::Arrivals))
@@ -318,8 +318,8 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_cannot_be_meant_are_refused() {
-        for (arrivals, says) in [
+    fn invalid_values_are_refused() {
+        for (arrivals, expected) in [
             (Arrivals::Poisson { rate: 0.0 }, "rate: 0"),
             (
                 Arrivals::Gamma {
@@ -342,25 +342,25 @@ mod tests {
             (Arrivals::Poisson { rate: f64::NAN }, "rate: NaN"),
         ] {
             let error = arrivals.check().unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn bursts_have_the_figures_by_hand() {
+    fn bursts_match_a_calculation_by_hand() {
         let bursty = Arrivals::Bursty {
             rates: [8.0, 2.0],
             stays: [0.5, 0.25],
         };
         assert_eq!(bursty.rate(), 6.0);
-        // Leaves 2 and 4 a second: 1 + 2 · 6² · 2 · 4 / (6² · (8 · 4 + 2 · 2)).
+        // Leaving rates 2 and 4 per second: 1 + 2 · 6² · 2 · 4 / (6² · (8 · 4 + 2 · 2)).
         assert!((bursty.dispersion() - (1.0 + 576.0 / 1296.0)).abs() < 1e-12);
         assert!((bursty.memory() - 1.0 / 6.0).abs() < 1e-12);
         assert_eq!(Arrivals::Poisson { rate: 3.0 }.memory(), 0.0);
     }
 
     #[test]
-    fn figures_are_taken_up_to_their_bounds_and_not_beyond() {
+    fn values_are_accepted_up_to_their_limits() {
         let rate = 1.0;
         let bursty = |rates, stays| Arrivals::Bursty { rates, stays };
         let hyper = |cv| Arrivals::Hyperexponential { rate, cv };
@@ -378,7 +378,7 @@ mod tests {
         let even = "give 0.001 to 1000; evenly spaced arrivals are `deterministic`";
         let range = "give 1e-9 to 1e9 s";
         let two = "give two of 0 or above, one of them above 0";
-        for (arrivals, says) in [
+        for (arrivals, expected) in [
             (
                 Arrivals::Poisson {
                     rate: f64::INFINITY,
@@ -434,7 +434,7 @@ mod tests {
                 format!("arrivals, rates: 0 and 0; {two}"),
             ),
         ] {
-            assert_eq!(arrivals.check(), Err(Error::Usage(says)));
+            assert_eq!(arrivals.check(), Err(Error::Usage(expected)));
         }
     }
 
@@ -447,21 +447,21 @@ mod tests {
     }
 
     #[test]
-    fn bursts_begin_as_they_go_on() {
-        // A quarter of the time there are requests, one a millisecond; then there is none.
+    fn bursts_start_in_their_steady_state() {
+        // A quarter of the time there are requests, one per millisecond; then there is none.
         let bursty = Arrivals::Bursty {
             rates: [1000.0, 0.0],
             stays: [0.5, 1.5],
         };
-        let (mut begun, mut requests) = (0, 0);
+        let (mut started, mut requests) = (0, 0);
         for mut arriving in streams(&bursty) {
-            // Nearly no burst begins so early, and nearly no request of one comes later.
+            // Nearly no burst starts so early, and nearly no request of one comes later.
             let mut last = arriving.next();
             if last > 0.008 {
                 continue;
             }
-            begun += 1;
-            // Silence is shorter than this once in a hundred times.
+            started += 1;
+            // A silence is shorter than this once in a hundred times.
             loop {
                 requests += 1;
                 let next = arriving.next();
@@ -471,14 +471,14 @@ mod tests {
                 last = next;
             }
         }
-        // Standard deviations: 14 of 250, and 32 of the 500 requests that come in 0.5 s.
-        assert!((200..310).contains(&begun), "{begun}");
-        let each = f64::from(requests) / f64::from(begun);
+        // Standard deviations: 14 of 250, and 32 of the 500 requests in 0.5 s.
+        assert!((200..310).contains(&started), "{started}");
+        let each = f64::from(requests) / f64::from(started);
         assert!((400.0..610.0).contains(&each), "{each}");
     }
 
     #[test]
-    fn a_part_of_a_poisson_process_has_its_part_of_the_rate() {
+    fn splitting_a_poisson_process_splits_its_rate() {
         let poisson = Arrivals::Poisson { rate: 8.0 };
         let stream = stream(5, 0, 0, Purpose::Arrivals);
         let mut arriving = poisson.stream(0.25, stream).unwrap();

@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_due_is_taken_once_and_nothing_else(
+        fn each_due_event_is_taken_once(
             steps in prop::collection::vec((0.0..3.0f64, prop::collection::vec(0.0..900.0f64, 0..4)), 1..300),
             rate in 0.01..50.0f64,
         ) {

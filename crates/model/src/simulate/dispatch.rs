@@ -258,7 +258,7 @@ fn shortest_of_all(lengths: &[u32], turn: usize) -> usize {
 mod tests {
     use super::*;
 
-    /// Sends requests on: each comes, is to go to a server, and leaves it.
+    /// Dispatches requests: each arrives, has an expected server, and leaves it.
     #[track_caller]
     fn goes(choose: &mut impl Choose, requests: &[(f64, usize, f64)]) {
         for (at, server, departure) in requests {
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn at_random_each_is_as_likely() {
+    fn random_dispatch_is_uniform() {
         let stream = draw::stream(3, 0, 0, draw::Purpose::Dispatch);
         let mut random = Random { servers: 3, stream };
         let mut counts = [0u32; 3];
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn in_turn_each_has_its_turn() {
+    fn round_robin_dispatch_takes_turns() {
         let mut in_turn = RoundRobin {
             servers: 3,
             next: 0,
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_queue_is_that_of_those_who_have_not_left() {
+    fn the_shortest_queue_counts_requests_that_have_not_left() {
         let mut queues = Queues::new(vec![f64::INFINITY; 3], 0.5, None);
         goes(
             &mut queues,
@@ -305,7 +305,7 @@ mod tests {
                 (2.5, 0, 31.0),
                 (3.0, 1, 33.0),
                 (3.5, 2, 34.0),
-                // Who leaves at this instant is gone.
+                // A request that leaves at this instant is gone.
                 (6.0, 1, 35.0),
                 (6.5, 2, 36.0),
                 // One has left the first: it has 1, the others 2; then all have 2.
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn packing_fills_who_is_awake_then_wakes_then_takes_the_shortest() {
+    fn packing_prefers_awake_servers_then_wakes_one_then_takes_the_shortest() {
         // The first never sleeps, the second after 2 s, the third at once.
         let mut queues = Queues::new(vec![f64::INFINITY, 2.0, 0.0], 1.0, Some(2));
         goes(
@@ -328,10 +328,10 @@ mod tests {
                 (0.75, 0, 11.0),
                 // The first has two: the second is awake until 2.
                 (1.0, 1, 1.5),
-                // It had work, and is awake until 3.5; and so on.
+                // It had work, and is awake until 3.5; likewise below.
                 (2.5, 1, 3.0),
                 (4.75, 1, 5.0),
-                // From 7 on it sleeps. Of two who sleep the first is woken,
+                // From 7 on it sleeps. Of two sleeping servers the first is woken,
                 (7.0, 1, 20.0),
                 (7.125, 1, 21.0),
                 // then the other.
@@ -344,7 +344,7 @@ mod tests {
                 (7.875, 0, 13.0),
                 // One of four has left the first: three each.
                 (10.0, 1, 26.0),
-                // It has two again, which is not fewer than two, but the fewest.
+                // It has two again, which is not fewer than two, but the smallest number.
                 (11.0, 0, 14.0),
                 // Two more have left.
                 (13.0, 0, 27.0),

@@ -129,8 +129,8 @@ mod tests {
         drawn
     }
 
-    /// Kolmogorov and Smirnov's distance; 1.95/√n is passed once in a thousand seeds, and this seed
-    /// is fixed.
+    /// Kolmogorov and Smirnov's distance; it exceeds 1.95/√n for one in a thousand seeds, and this
+    /// seed is fixed.
     #[track_caller]
     fn follows(drawn: &[f64], cdf: impl Fn(f64) -> f64) {
         let n = drawn.len() as f64;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_have_the_moments_that_the_closed_forms_reckon_with() {
+    fn draws_have_the_moments_of_the_closed_forms() {
         let values = vec![0.002, 0.004, 0.006, 0.028];
         let (mean, cv) = (0.01, 0.9);
         for service in [
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_differ_by_each_part_of_their_name() {
+    fn each_part_of_a_name_changes_the_stream() {
         let first = |mut stream: Stream| stream.next_u64();
         let mut seen = std::collections::HashSet::new();
         for seed in 0..4 {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_below_a_bound_are_even() {
+    fn whole_numbers_below_a_bound_are_uniform() {
         let mut stream = stream(3, 0, 0, Purpose::Dispatch);
         let mut counts = [0u32; 7];
         (0..70_000).for_each(|_| counts[below(&mut stream, 7)] += 1);
@@ -210,9 +210,9 @@ mod tests {
         );
     }
 
-    /// The first two numbers of SplitMix64 from 0, as its authors' program prints them.
+    /// The first two numbers of SplitMix64 from 0, as printed by its authors' program.
     #[test]
-    fn near_inputs_are_mixed_by_splitmix() {
+    fn splitmix_separates_similar_inputs() {
         assert_eq!(mixed(0), 0xe220_a839_7b1d_cdaf);
         assert_eq!(mixed(0x9e37_79b9_7f4a_7c15), 0x6e78_9e6a_a1b9_65f4);
     }

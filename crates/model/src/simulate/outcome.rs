@@ -313,9 +313,9 @@ mod tests {
     }
 
     #[test]
-    fn a_replication_is_as_by_hand() {
+    fn a_replication_matches_a_calculation_by_hand() {
         // The first server: 0 to 1, idle to 2, suspended to 2.5, woken at 4, 4.25 to 5.25, and on
-        // to 8. The second: 1 to 3, and 4.5 to 5; it idles otherwise.
+        // to 8. The second: 1 to 3, and 4.5 to 5; otherwise it idles.
         let shares = |[active, idle, transition, nap]: [f64; 4]| Shares {
             active: active / 8.0,
             idle: idle / 8.0,
@@ -377,7 +377,7 @@ mod tests {
         assert!((value - by_hand).abs() < 1e-9, "{value}, {by_hand}");
     }
 
-    /// Two values, and an interval that holds half: ±1 · |a − b|/√2 /√2, since t(0.75, 1) is 1.
+    /// Two values, and an interval around half: ±1 · |a − b|/√2 /√2, since t(0.75, 1) is 1.
     #[track_caller]
     fn of_two(estimate: Estimate, a: f64, b: f64) {
         close(estimate.value, (a + b) / 2.0);
@@ -391,10 +391,10 @@ mod tests {
     }
 
     #[test]
-    fn what_replications_say_together_is_their_mean_and_how_far_they_lie_apart() {
+    fn replications_give_a_mean_and_an_interval() {
         let (mut few, many) = (replication(8, 1.0), replication(200, 3.0));
         few.response_percentiles[4] = None;
-        // Parts of the requests that differ.
+        // The parts of the requests, which differ.
         few.waited = 2;
         few.found_asleep = 8;
         let both = simulated(vec![few, many]).unwrap();
@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_above_another_is_compared_in_pairs() {
+    fn differences_are_compared_in_pairs() {
         let of = |scales: &[f64]| {
             let runs = scales.iter().map(|scale| replication(8, *scale));
             simulated(runs.collect()).unwrap()
@@ -455,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_covers_its_ends_and_nothing_beyond() {
+    fn an_interval_includes_its_ends() {
         let estimate = |half_width| Estimate {
             value: 4.0,
             half_width,

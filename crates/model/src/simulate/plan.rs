@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_alone_where_chance_spreads_poisson_arrivals() {
+    fn servers_are_independent_if_poisson_arrivals_are_split_at_random() {
         let rate = 1.0;
         let (poisson, even) = (Arrivals::Poisson { rate }, Arrivals::Deterministic { rate });
         for (arrivals, dispatcher, servers, alone) in [
@@ -302,18 +302,18 @@ mod tests {
     }
 
     #[test]
-    fn as_many_requests_are_expected_as_come_until_the_end() {
+    fn the_expected_requests_are_those_until_the_end() {
         let poisson = setup(Arrivals::Poisson { rate: 5.0 }, 0.01, 10.0);
         assert_eq!(Plan::of(&poisson).unwrap().expected(), 3 * 5 * 12);
         let trace = Trace::read(b"0\n1\n11.9\n12\n13\n").unwrap();
         let trace = setup(Arrivals::Trace(trace), 0.01, 10.0);
-        // A trace is gone through once.
+        // A trace is simulated once.
         assert_eq!(Plan::of(&trace).unwrap().expected(), 3);
     }
 
     /// A thousandth of a request of 2⁻³² s has to be a step of the clock: up to 1e-3 · 2²⁰ s.
     #[test]
-    fn clocks_without_digits_for_a_request_are_refused() {
+    fn a_clock_too_coarse_for_a_request_is_refused() {
         let mean = f64::from_bits((1023 - 32) << 52);
         let longest = 1e-3 * f64::from(1 << 20);
         let of = |seconds: f64| {
@@ -328,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_keeps_just_the_digits_is_taken() {
-        // The mean is a power of 2, so that nothing is rounded but the thousandth.
+    fn a_clock_with_just_enough_digits_is_accepted() {
+        // The mean is a power of 2, so that only the thousandth is rounded.
         let mean = f64::from_bits((1023 - 32) << 52);
         let longest = mean * 1e-3 / f64::EPSILON;
         let mut exact = setup(Arrivals::Poisson { rate: 1.0 }, mean, longest);
         exact.warm_up = WarmUp::Seconds(0.0);
         assert_eq!(Plan::of(&exact).unwrap().until, longest);
-        // Of a trace the last arrival counts, wherever the window ends.
+        // The last arrival of a trace counts, wherever the window ends.
         let of = |last: &str| {
             let trace = Trace::read(format!("0\n{last}\n").as_bytes()).unwrap();
             let mut setup = setup(Arrivals::Trace(trace), mean, 1e9);
@@ -391,19 +391,19 @@ mod tests {
         let close = |warm_up: f64, by_hand: f64| {
             assert!((warm_up - by_hand).abs() < 1e-9, "{warm_up}, {by_hand}");
         };
-        // 10 a second to each server. Dispersion: rates are left 4 times a second, so
-        // 1 + 2 · 20² · 4 · 4 / (8² · (30 · 4 + 10 · 4)) = 2.25; the memory is 1/8 s.
+        // 10 per second for each server. Dispersion: rates are left 4 times a second, so 1 + 2 ·
+        // 20² · 4 · 4 / (8² · (30 · 4 + 10 · 4)) = 2.25; the memory is 1/8 s.
         let bursty = Arrivals::Bursty {
             rates: [30.0, 10.0],
             stays: [0.25, 0.25],
         };
         let gamma = |mean| Service::Gamma { mean, cv: 3.0 };
-        // At half the frequency the load is 0.25, and (1 − √ρ)² too; c_s² is 9.
+        // At half the frequency the load is 0.25, and so is (1 − √ρ)²; c_s² is 9.
         close(
             of(&[dvfs(0.5)], bursty.clone(), gamma(0.0125)),
             5.0 * (0.0125 * 2.0 * (2.25 + 9.0) / 0.5 + 0.1 / 0.75 + 0.125),
         );
-        // Poisson: 1 and no memory. Of two servers' transitions the longer.
+        // Poisson: 1 and no memory. The longer of two servers' transitions.
         let poisson = Arrivals::Poisson { rate: 20.0 };
         let relaxation = 0.025 * (1.0 + 9.0) / 0.5;
         for (policies, transition) in [
@@ -411,7 +411,7 @@ mod tests {
             (vec![nap(0.5, 0.25)], 0.75),
             (vec![nap(0.5, 0.25), nap(0.125, 0.5)], 0.75),
             (vec![nap(0.125, 0.5), nap(0.5, 0.25)], 0.75),
-            // The deepest is not the one that takes longest here.
+            // The deepest is not the slowest here.
             (vec![c_states()], 0.25),
         ] {
             close(
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_horizon_of_requests_is_the_time_in_which_they_come() {
+    fn a_horizon_in_requests_is_the_time_in_which_they_arrive() {
         let of = |horizon, arrivals| {
             let mut setup = setup(arrivals, 0.001, 1.0);
             setup.horizon = horizon;
@@ -438,9 +438,9 @@ mod tests {
     }
 
     #[test]
-    fn loads_are_those_of_the_slowest_or_of_all_as_the_dispatcher_fills_them() {
+    fn the_load_is_that_of_the_slowest_server_or_of_all_by_dispatcher() {
         let of = |dispatcher, policies: &[Policy]| {
-            // 4 a second of 0.25 s to two servers: half of what they do at full frequency.
+            // 4 per second of 0.25 s for two servers: half of their capacity at full frequency.
             let mut setup = setup(Arrivals::Poisson { rate: 4.0 }, 0.25, 1.0);
             (setup.servers, setup.policies) = (2, policies.to_vec());
             setup.dispatcher = dispatcher;
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_of_just_1_is_too_much() {
+    fn a_load_of_1_is_refused() {
         let error = |rate: f64| {
             let setup = setup(Arrivals::Poisson { rate }, 0.25, 1.0);
             Plan::of(&setup).map(|plan| plan.load)
@@ -490,7 +490,7 @@ mod tests {
                 1.0,
                 1.0,
             );
-            // Not of a trace that brings its own.
+            // Not for a trace with its own.
             setup.service = Service::Exponential { mean: 0.1 };
             setup.horizon = Horizon::Trace;
             setup.replications = 1;
@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn one_replication_is_enough_where_nothing_is_drawn() {
+    fn one_replication_suffices_without_randomness() {
         let even = Arrivals::Deterministic { rate: 4.0 };
         let trace = |text: &[u8]| Arrivals::Trace(Trace::read(text).unwrap());
         let (recorded, bare) = (trace(b"0,0.1\n1,0.2\n"), trace(b"0\n1\n"));
@@ -544,7 +544,7 @@ mod tests {
             (&even, &fixed, random, 1, 3, 1),
             (&recorded, &drawn, in_turn, 2, 3, 1),
             (&bare, &fixed, in_turn, 2, 3, 1),
-            // Something is drawn: services, servers, or arrivals.
+            // Something is random: services, servers, or arrivals.
             (&bare, &drawn, in_turn, 2, 3, 3),
             (&even, &drawn, in_turn, 2, 3, 3),
             (&even, &fixed, random, 2, 3, 3),
@@ -556,55 +556,58 @@ mod tests {
             (setup.service, setup.dispatcher) = (service.clone(), dispatcher);
             (setup.servers, setup.replications) = (servers, asked);
             let plan = Plan::of(&setup).unwrap();
-            let says: &[&str] = match asked == done {
+            let expected: &[&str] = match asked == done {
                 true => &[],
                 false => &["nothing is drawn at random: one replication, and no intervals"],
             };
             let what = format!("{arrivals:?}, {service:?}, {dispatcher:?}, {servers}");
             assert_eq!(
                 (plan.replications, plan.notes),
-                (done, says.iter().map(|note| note.to_string()).collect()),
+                (done, expected.iter().map(|note| note.to_string()).collect()),
                 "{what}"
             );
         }
     }
 
     #[test]
-    fn figures_are_taken_up_to_their_bounds_and_not_beyond() {
-        let check = |change: &dyn Fn(&mut Setup), says: Option<&str>| {
+    fn values_are_accepted_up_to_their_limits() {
+        let check = |change: &dyn Fn(&mut Setup), expected: Option<&str>| {
             let mut setup = setup(Arrivals::Poisson { rate: 1.0 }, 0.01, 1.0);
             change(&mut setup);
             let refused = Plan::of(&setup).err();
-            assert_eq!(refused, says.map(|says| Error::Usage(says.to_owned())));
+            assert_eq!(
+                refused,
+                expected.map(|expected| Error::Usage(expected.to_owned()))
+            );
         };
-        for (servers, says) in [
+        for (servers, expected) in [
             (0, Some("servers: 0; give 1 to 100000")),
             (1, None),
             (100_000, None),
             (100_001, Some("servers: 100001; give 1 to 100000")),
         ] {
-            check(&|setup| setup.servers = servers, says);
+            check(&|setup| setup.servers = servers, expected);
         }
         for (policies, is_taken) in [(0, false), (1, true), (2, false), (3, true), (4, false)] {
-            let says =
+            let expected =
                 format!("policies: {policies} for 3 servers; give one for all, or one for each");
             let change = |setup: &mut Setup| {
                 setup.servers = 3;
                 setup.policies = vec![Policy::AlwaysOn; policies];
             };
-            check(&change, (!is_taken).then_some(&says));
+            check(&change, (!is_taken).then_some(&expected));
         }
-        for (bound, says) in [
+        for (bound, expected) in [
             (0, Some("packing, bound: 0 requests; give 1 or above")),
             (1, None),
         ] {
             check(
                 &|setup| setup.dispatcher = Dispatcher::Packing { bound },
-                says,
+                expected,
             );
         }
         // 2²⁴ runs of a server.
-        for (replications, says) in [
+        for (replications, expected) in [
             (
                 0,
                 Some("replications: 0; give 1 or above, 2 at least for intervals"),
@@ -621,7 +624,7 @@ mod tests {
         ] {
             check(
                 &|setup| (setup.servers, setup.replications) = (4096, replications),
-                says,
+                expected,
             );
         }
         for (confidence, is_taken) in [
@@ -633,13 +636,13 @@ mod tests {
             (1.5, false),
             (f64::NAN, false),
         ] {
-            let says = format!("confidence: {confidence}; give a number between 0 and 1");
+            let expected = format!("confidence: {confidence}; give a number between 0 and 1");
             check(
                 &|setup| setup.confidence = confidence,
-                (!is_taken).then_some(&says),
+                (!is_taken).then_some(&expected),
             );
         }
-        for (horizon, says) in [
+        for (horizon, expected) in [
             (
                 Horizon::Seconds(0.0),
                 Some("horizon: 0 s; give a time above 0"),
@@ -652,9 +655,9 @@ mod tests {
             (Horizon::Requests(0), Some("requests: 0; give 1 or above")),
             (Horizon::Requests(1), None),
         ] {
-            check(&|setup| setup.horizon = horizon, says);
+            check(&|setup| setup.horizon = horizon, expected);
         }
-        for (seconds, says) in [
+        for (seconds, expected) in [
             (-1.0, Some("warm-up: -1 s; give a time of 0 or above")),
             (0.0, None),
             (1.0, None),
@@ -663,7 +666,7 @@ mod tests {
                 Some("warm-up: inf s; give a time of 0 or above"),
             ),
         ] {
-            check(&|setup| setup.warm_up = WarmUp::Seconds(seconds), says);
+            check(&|setup| setup.warm_up = WarmUp::Seconds(seconds), expected);
         }
     }
 }

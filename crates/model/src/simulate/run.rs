@@ -243,8 +243,8 @@ mod tests {
     }
 
     #[test]
-    fn the_window_has_its_beginning_and_not_its_end() {
-        // Requests come at 1, 2, 3, 4, 5 s; the window is from 2 to 5.
+    fn the_window_includes_its_start_and_excludes_its_end() {
+        // Requests arrive at 1, 2, 3, 4, 5 s; the window is from 2 to 5.
         let even = Arrivals::Deterministic { rate: 1.0 };
         for dispatcher in [
             Dispatcher::Random,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_in_a_trace_cuts_what_is_on_its_edges() {
+    fn a_window_in_a_trace_cuts_periods_at_its_edges() {
         // Served 1 to 4 s, of which 2 are in the window from 2 to 5 s; from 4.5 s on, half a second.
         let trace = Trace::read(b"0,0\n1,3\n4.5,1\n5,1\n").unwrap();
         let setup = setup(Arrivals::Trace(trace), 1, Dispatcher::RoundRobin);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oracle_takes_an_idle_period_for_what_it_has_been_where_nobody_knows_its_end() {
+    fn the_oracle_uses_the_observed_idle_period_if_its_end_is_unknown() {
         let shares_of = |arrivals, servers, from, until| {
             let mut setup = setup(arrivals, servers, Dispatcher::RoundRobin);
             setup.policies = vec![Policy::CStates(CStates {
@@ -307,23 +307,23 @@ mod tests {
             of
         };
         let even = |rate| Arrivals::Deterministic { rate };
-        // Requests come at 4 and 8 s and take 0.5 s: all idle periods last 3 s and more.
+        // Requests arrive at 4 and 8 s and take 0.5 s: all idle periods last at least 3 s.
         assert_eq!(
             shares_of(even(0.25), 1, 1.0, 5.0),
             [[0.5 / 4.0, 0.0, 0.0, 3.5 / 4.0]]
         );
-        // At 2 and 6 s to one, at 4 and 8 s to the other. Nobody knows at 5 s that the first, idle since
-        // 2.5 s, will be so for longer than 3 s.
+        // At 2 and 6 s for one, at 4 and 8 s for the other. At 5 s it is unknown that the first,
+        // idle since 2.5 s, will be idle for longer than 3 s.
         assert_eq!(
             shares_of(even(0.5), 2, 3.0, 5.0),
             [[0.0, 1.0, 0.0, 0.0], [0.25, 0.25, 0.0, 0.5]]
         );
-        // At 1 s the second is idle since 0 s, which is known at 4 s to be long enough.
+        // At 1 s the second is idle since 0 s, which at 4 s is known to be long enough.
         assert_eq!(
             shares_of(even(0.5), 2, 1.0, 5.0),
             [[0.125, 0.875, 0.0, 0.0], [0.125, 0.125, 0.0, 0.75]]
         );
-        // So it is at 3.5 s, before any request comes to it, and not at 2.5 s.
+        // It is so at 3.5 s, before any request arrives at it, and not at 2.5 s.
         assert_eq!(
             shares_of(even(0.5), 2, 1.5, 3.5),
             [[0.25, 0.75, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
@@ -339,22 +339,22 @@ mod tests {
     }
 
     #[test]
-    fn every_65_536th_request_is_told_and_looks_whether_to_stop() {
+    fn every_65_536th_request_reports_progress_and_checks_for_a_stop() {
         let watch = Watch::default();
-        let told = || watch.simulated.load(Ordering::Relaxed);
-        assert!(watch.goes_on(1) && watch.goes_on(65_535) && told() == 0);
-        assert!(watch.goes_on(65_536) && told() == 65_536);
+        let reported = || watch.simulated.load(Ordering::Relaxed);
+        assert!(watch.goes_on(1) && watch.goes_on(65_535) && reported() == 0);
+        assert!(watch.goes_on(65_536) && reported() == 65_536);
         assert!(!watch.is_stopped());
         watch.stop.store(true, Ordering::Relaxed);
         assert!(watch.is_stopped());
-        assert!(watch.goes_on(65_537) && told() == 65_536);
-        assert!(!watch.goes_on(131_072) && told() == 131_072);
+        assert!(watch.goes_on(65_537) && reported() == 65_536);
+        assert!(!watch.goes_on(131_072) && reported() == 131_072);
         watch.rest(131_072 + 5);
-        assert_eq!(told(), 131_077);
+        assert_eq!(reported(), 131_077);
     }
 
     #[test]
-    fn all_requests_are_told_at_the_end_with_those_of_the_warm_up() {
+    fn the_final_progress_includes_the_warm_up() {
         for (servers, dispatcher) in [(20, Dispatcher::Random), (2, Dispatcher::RoundRobin)] {
             let mut setup = setup(Arrivals::Poisson { rate: 1e3 }, servers, dispatcher);
             setup.service = Service::Deterministic { mean: 0.0005 };
@@ -365,17 +365,20 @@ mod tests {
             for replication in 0..2 {
                 follow(&setup, replication, &mut |_| requests += 1).unwrap();
             }
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             let simulated = simulate(&setup, &mut |progress| {
-                told.push(*progress);
+                reported.push(*progress);
                 ControlFlow::Continue(())
             });
             let simulated = simulated.unwrap();
-            assert!(told.is_sorted_by_key(|told| (told.replications_done, told.simulated)));
-            let last = told.last().unwrap();
+            assert!(
+                reported
+                    .is_sorted_by_key(|reported| (reported.replications_done, reported.simulated))
+            );
+            let last = reported.last().unwrap();
             assert_eq!((last.simulated, last.expected), (requests, 200_000));
             assert_eq!((last.replications_done, last.replications), (2, 2));
-            assert!(told.iter().all(|told| told.expected == 200_000));
+            assert!(reported.iter().all(|reported| reported.expected == 200_000));
             let measured = simulated.requests;
             assert!(
                 measured.abs_diff(160_000) < 2_000 && measured < requests,

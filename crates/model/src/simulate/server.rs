@@ -352,21 +352,21 @@ mod tests {
         })
     }
 
-    /// What a server does up to an instant, and what it draws.
+    /// What a server does up to an instant, and its power.
     #[derive(Clone, Copy, PartialEq)]
     enum Does {
         Serves(f64),
         Idles(f64),
-        /// Begins to, and with it a nap.
+        /// Starts a suspend, and with it a nap.
         Suspends,
         Resumes,
         Naps(f64),
-        /// Without a suspend before: a nap begins.
+        /// A nap starts without a suspend.
         Enters(f64),
     }
     use Does::*;
 
-    /// What falls between two instants: active, idle, transition, nap, joules, and naps begun.
+    /// The totals between two instants: active, idle, transition, nap, joules, and naps started.
     fn between(does: &[(Does, f64)], from: f64, until: f64) -> ([f64; 5], i64) {
         let (mut seconds, mut naps, mut start) = ([0.0; 5], 0, 0.0f64);
         for (what, end) in does {
@@ -419,7 +419,7 @@ mod tests {
         }
     }
 
-    /// Requests that come: at, work, and by hand: start, departure, found ready.
+    /// Arriving requests: at, work, and by hand: start, departure, found ready.
     type Served5 = (f64, f64, f64, f64, bool);
 
     #[track_caller]
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn a_napping_server_is_as_by_hand() {
+    fn a_napping_server_matches_a_calculation_by_hand() {
         let asked = serves(
             &nap(4.0),
             0.1,
@@ -450,7 +450,7 @@ mod tests {
                 (15.0, 1.0, 17.0, 18.0, true),
                 // free,
                 (18.0, 2.0, 18.0, 20.0, true),
-                // or would begin to suspend.
+                // or would start to suspend.
                 (24.0, 1.0, 24.0, 25.0, true),
                 // In the suspend from 29 to 31.
                 (30.0, 1.0, 34.0, 35.0, false),
@@ -483,9 +483,9 @@ mod tests {
     }
 
     #[test]
-    fn a_server_in_idle_states_is_as_by_hand() {
+    fn a_server_with_idle_states_matches_a_calculation_by_hand() {
         let (serves_, idles) = (Serves(100.0), Idles(60.0));
-        // The oracle stays awake below 1 s, and takes the deeper state from 4 s on.
+        // The oracle stays awake below 1 s, and uses the deeper state from 4 s on.
         let asked = serves(
             &c_states(Choice::Oracle),
             0.5,
@@ -558,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispatcher_knows_who_sleeps_and_after_how_long() {
+    fn a_dispatcher_sees_which_servers_sleep_and_after_what_time() {
         let no_state = Policy::CStates(CStates {
             states: Vec::new(),
             choice: Choice::Oracle,
@@ -570,7 +570,7 @@ mod tests {
             (nap(f64::INFINITY), 0.5, None),
             (c_states(Choice::Deepest), 0.5, Some(0.0)),
             (c_states(Choice::Mean), 0.5, Some(0.0)),
-            // Requests come so often that no state fits.
+            // Requests arrive so often that no state fits.
             (c_states(Choice::Mean), 2.0, None),
             (c_states(Choice::Oracle), 2.0, Some(0.0)),
             (no_state, 0.5, None),
@@ -580,7 +580,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overloaded_server_has_the_highest_frequency_that_its_rule_allows() {
+    fn an_overloaded_server_has_the_highest_frequency_of_its_rule() {
         for (floor, rule, rate, frequency) in [
             (0.25, Rule::Fixed(0.5), 0.4, 0.5),
             (0.25, Rule::Fixed(0.5), 0.75, 0.5),

@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_holds_its_times_and_is_a_256th_of_them_wide() {
+    fn a_bucket_is_a_256th_of_its_times_wide() {
         let mut time = 1e-9;
         while time < 1e10 {
             let (from, to) = Histogram::bounds(Histogram::place(time));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_times_give_no_percentile_above_them() {
+    fn equal_times_have_no_higher_percentile() {
         let mut histogram = Histogram::default();
         (0..100_000).for_each(|_| histogram.add(0.010));
         for share in PERCENTILES {
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_with_fewer_than_ten_requests_beyond_are_not_given() {
+    fn percentiles_with_fewer_than_ten_requests_beyond_are_unknown() {
         let given = |count: u32, share: f64| {
             let mut histogram = Histogram::default();
             (0..count).for_each(|_| histogram.add(1.0));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_binary_numbers_only_come_near_has_its_rank_and_its_ten_beyond() {
+    fn a_share_without_an_exact_binary_form_has_the_right_rank() {
         let mut histogram = Histogram::default();
         (1..100).for_each(|time| histogram.add(f64::from(time)));
         assert_eq!(histogram.percentile(0.9), None);
@@ -215,9 +215,9 @@ mod tests {
     }
 
     #[test]
-    fn a_rank_has_its_place_among_the_times_of_its_part() {
-        // 100 of 0.5 s; 400 in the part from 1 s to 1 + 1/256 s; 500 in that from 2 s to
-        // 2 + 2/256 s, to whose end the longest comes near.
+    fn a_rank_is_interpolated_within_its_bucket() {
+        // 100 of 0.5 s; 400 in the bucket from 1 s to 1 + 1/256 s; 500 in that from 2 s to 2 +
+        // 2/256 s, and the longest is near its end.
         let mut histogram = Histogram::default();
         (0..100).for_each(|_| histogram.add(0.5));
         (0..400).for_each(|_| histogram.add(1.0));
@@ -227,18 +227,18 @@ mod tests {
             assert!((given - exact).abs() < 1e-12, "{share}: {given}, {exact}");
         };
         close(0.05, 0.5 + 0.5 / 256.0 * 49.5 / 100.0);
-        // The last of its part, and the first of the next.
+        // The last of its bucket, and the first of the next.
         close(0.1, 0.5 + 0.5 / 256.0 * 99.5 / 100.0);
         close(0.101, 1.0 + 1.0 / 256.0 * 0.5 / 400.0);
         close(0.5, 1.0 + 1.0 / 256.0 * 399.5 / 400.0);
         close(0.75, 2.0 + 2.0 / 256.0 * 249.5 / 500.0);
-        // A rank that is no whole number is rounded up.
+        // A fractional rank is rounded up.
         close(0.7496, 2.0 + 2.0 / 256.0 * 249.5 / 500.0);
         assert_eq!(histogram.max(), 2.0 + 1.999 / 256.0);
     }
 
     #[test]
-    fn times_at_the_ends_of_the_octaves_have_the_first_part_and_the_last() {
+    fn times_at_the_ends_of_the_octaves_are_in_the_first_and_last_bucket() {
         let least = 2f64.powi(-30);
         let part = least / 256.0;
         for (time, place, bounds) in [
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn tallies_of_parts_together_are_those_of_all() {
+    fn merged_tallies_equal_the_tally_of_all() {
         let request = |arrival: f64, start: f64, departure: f64, found_ready| Request {
             server: 0,
             arrival,
@@ -287,7 +287,7 @@ mod tests {
         assert_eq!((one.responses.total, one.responses.max()), (5, 6.0));
         let count = |time| one.responses.counts[Histogram::place(time)];
         assert_eq!([0.5, 1.0, 2.0, 6.0].map(count), [1, 2, 1, 1]);
-        // The longest is in either of the two.
+        // The longest is in one of the two.
         let mut shorter = Histogram::default();
         shorter.add(3.0);
         one.responses.merge(&shorter);

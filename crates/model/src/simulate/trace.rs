@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_comments_other_separators_and_other_columns_are_taken() {
+    fn headers_comments_other_separators_and_other_columns_are_accepted() {
         let plain = Trace::read(b"0,1\n2,3").unwrap();
         for text in [
             "arrival,service\n0,1\n2,3\n",
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_begins_as_a_number_is_no_header() {
+    fn a_line_that_starts_with_a_number_is_not_a_header() {
         for text in ["0 1\n1,2\n", "1.5x\n2\n3\n"] {
             let why = Trace::read(text.as_bytes()).unwrap_err().to_string();
             assert!(why.contains("line 1"), "{why}");
@@ -226,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_without_any_work_is_refused() {
+    fn a_trace_without_work_is_refused() {
         let why = Trace::read(b"0,0\n1,0\n").unwrap_err().to_string();
         assert!(why.contains("service times are 0"), "{why}");
     }
 
     #[test]
-    fn without_service_times_there_are_none() {
+    fn without_service_times_they_are_unknown() {
         assert_eq!(Trace::read(b"0\n1\n").unwrap().services(), None);
         assert_eq!(
             Trace::read(b"arrival,size\n0,9\n1,9\n").unwrap().services(),
@@ -249,8 +249,8 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_said_with_its_line() {
-        for (text, says) in [
+    fn an_unreadable_line_is_reported_by_number() {
+        for (text, expected) in [
             (&b"0,1\nx,2\n"[..], "line 2: the arrival is not a number"),
             (b"0,1\n1,-2\n", "line 2: the service time is not"),
             (b"0,1\n1,inf\n", "line 2: the service time is not"),
@@ -265,21 +265,21 @@ mod tests {
             ),
         ] {
             let error = Trace::read(text).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
             assert!(!error.contains('\n') && error.len() < 250, "{error}");
         }
-        for (text, says) in [
+        for (text, expected) in [
             (&b""[..], "no request"),
             (b"a,b\n", "no request"),
             (b"5,1\n5,1\n", "same instant"),
         ] {
             let error = Trace::read(text).unwrap_err().to_string();
-            assert!(error.contains(says), "{error}");
+            assert!(error.contains(expected), "{error}");
         }
     }
 
     #[test]
-    fn requests_of_one_instant_stay_as_they_stood_and_are_in_order() {
+    fn simultaneous_requests_keep_their_order() {
         let trace = Trace::read(b"2,1\n2,2\n3,3\n3,4\n2,5\n").unwrap();
         assert_eq!(trace.arrivals(), [0.0, 0.0, 0.0, 1.0, 1.0]);
         assert_eq!(trace.services().unwrap(), [1.0, 2.0, 5.0, 3.0, 4.0]);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lines_out_of_order_are_two() {
+    fn two_lines_out_of_order_count_as_two() {
         let trace = Trace::read(b"3\n2\n5\n1\n").unwrap();
         assert_eq!(trace.out_of_order(), 2);
         assert_eq!(trace.arrivals(), [0.0, 1.0, 2.0, 4.0]);
@@ -302,13 +302,13 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_found_by_their_names_or_are_the_first_two() {
+    fn columns_are_found_by_name_or_are_the_first_two() {
         for (text, services) in [
             (
                 "\"Arrival time\",host,\"Service time\"\n0,9,1\n2,9,3\n",
                 Some([1.0, 3.0]),
             ),
-            // Not a header that says which: the first two.
+            // A header that names neither: the first two.
             ("host,service\n0,1\n2,3\n", Some([1.0, 3.0])),
             ("time,duration\n0,1\n2,3\n", Some([1.0, 3.0])),
             ("size,arrival\n7,0\n8,2\n", None),
@@ -319,7 +319,7 @@ mod tests {
             let services = services.as_ref().map(|services| services.as_slice());
             assert_eq!(trace.services(), services, "{text}");
         }
-        // Fields that begin as numbers do: a line of requests.
+        // Fields that start like numbers: a line of requests.
         for line in ["+x,y", "-x,y", ".x,y", "x,1"] {
             let why = Trace::read(format!("{line}\n1,1\n2,1\n").as_bytes());
             let why = why.unwrap_err().to_string();
@@ -327,16 +327,16 @@ mod tests {
         }
         for unit in ["ms", "us", "ns"] {
             let why = Trace::read(format!("arrival,service_{unit}\n0,1\n1,1\n").as_bytes());
-            let says = format!(
+            let expected = format!(
                 "trace, line 1: the column service_{unit} is not in seconds; divide it, and name it \
                  without a unit"
             );
-            assert_eq!(why, Err(Error::Usage(says)));
+            assert_eq!(why, Err(Error::Usage(expected)));
         }
     }
 
     #[test]
-    fn times_reach_30_000_years_either_way() {
+    fn times_may_be_30_000_years_away() {
         let trace = Trace::read(b"-1e12\n1e12\n").unwrap();
         assert_eq!(trace.arrivals(), [0.0, 2e12]);
         for text in [&b"-1.1e12\n0\n"[..], b"1.1e12\n0\n"] {
@@ -354,16 +354,16 @@ mod tests {
             (400, "x".repeat(40) + "…"),
         ] {
             let why = Trace::read(format!("0\n{}\n", "x".repeat(bytes)).as_bytes());
-            let says = format!(
+            let expected = format!(
                 "trace, line 2: the arrival is not a number of seconds: \"{shown}\"; a line is \
                  ARRIVAL,SERVICE in seconds"
             );
-            assert_eq!(why, Err(Error::Usage(says)), "{bytes}");
+            assert_eq!(why, Err(Error::Usage(expected)), "{bytes}");
         }
     }
 
     #[test]
-    fn some_work_is_enough() {
+    fn any_work_is_enough() {
         let trace = Trace::read(b"0,0\n1,0\n2,0.5\n").unwrap();
         assert_eq!(trace.services().unwrap(), [0.0, 0.0, 0.5]);
         let mixed = "line 2: some lines have a service time and others have none";

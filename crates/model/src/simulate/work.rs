@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replication_of_servers_that_are_alone_is_cut_into_parts() {
+    fn a_replication_of_independent_servers_is_cut_into_parts() {
         let of = |servers, dispatcher| {
             let setup = setup(servers, dispatcher);
             let parts = parts(&Plan::of(&setup).unwrap());
@@ -248,7 +248,7 @@ mod tests {
         );
         assert_eq!(of(8, Dispatcher::Random), [(0, 0..8), (1, 0..8)]);
         assert_eq!(of(20, Dispatcher::LeastLoaded), [(0, 0..20), (1, 0..20)]);
-        // At most 1024: of 98 servers each, and the rest.
+        // At most 1024: of 98 servers each, and the remainder.
         let many = of(100_000, Dispatcher::Random);
         assert_eq!(many.len(), 2 * 1021);
         assert_eq!(many[1020], (0, 99_960..100_000));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_are_as_many_as_are_asked_for_or_as_there_are_cpus() {
+    fn threads_are_as_many_as_requested_or_as_cpus() {
         let of = |asked| {
             let mut setup = setup(1, Dispatcher::Random);
             setup.threads = asked;

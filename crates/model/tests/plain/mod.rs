@@ -1,5 +1,5 @@
-//! A second simulator, as plain as can be: a heap of events, taken one after the other, servers that
-//! change their state as the policies' documentation has it, and dispatchers that look through all
+//! A second simulator, as simple as possible: a heap of events, processed one after the other,
+//! servers that change their state as documented for the policies, and dispatchers that search all
 //! servers. It shares no code with the first.
 
 use std::cmp::Ordering;
@@ -9,7 +9,7 @@ use reveille_model::policy::{CStates, Choice, Policy, PowerNap};
 use reveille_model::power::Power;
 use reveille_model::simulate::Dispatcher;
 
-/// What is simulated.
+/// The simulated system.
 pub struct Farm {
     /// One for each server.
     pub policies: Vec<Policy>,
@@ -17,13 +17,13 @@ pub struct Farm {
     pub frequencies: Vec<f64>,
     pub dispatcher: Dispatcher,
     pub power: Power,
-    /// Mean seconds between requests to one server.
+    /// Mean seconds between requests for one server.
     pub gap: f64,
-    /// Times and energy are summed from here to there.
+    /// Times and energy are summed over this window.
     pub window: (f64, f64),
 }
 
-/// A request: when, how much work, and to whom, where that is drawn.
+/// A request: instant, work, and server, if drawn.
 #[derive(Clone, Copy)]
 pub struct Asked {
     pub arrival: f64,
@@ -39,7 +39,7 @@ pub struct Got {
     pub found_ready: bool,
 }
 
-/// Seconds of all servers in the window, and what they drew.
+/// Seconds of all servers in the window, and their energy.
 #[derive(Default)]
 pub struct Sums {
     pub active: f64,
@@ -85,7 +85,7 @@ impl PartialOrd for Event {
 }
 
 impl Ord for Event {
-    /// The earliest is the greatest; of equals the one that was put in first.
+    /// The earliest is the greatest; among equals the first inserted.
     fn cmp(&self, other: &Self) -> Ordering {
         let (mine, its) = (other.at, self.at);
         mine.total_cmp(&its).then(other.number.cmp(&self.number))
@@ -98,9 +98,9 @@ struct Server {
     serving: bool,
     /// Counts idle periods.
     period: u64,
-    /// Since when it is as it is.
+    /// The start of its current state.
     since: f64,
-    /// Since when it has no work.
+    /// The start of its current idle period.
     empty: f64,
 }
 
@@ -146,7 +146,7 @@ impl<'a> Plain<'a> {
         while let Some(event) = plain.events.pop() {
             plain.happens(&event);
         }
-        // What it is in stays so until the window ends; the oracle knows nothing of later.
+        // Its state lasts until the window ends; the oracle does not know what follows.
         plain.now = farm.window.1;
         for (server, policy) in farm.policies.iter().enumerate() {
             if let Policy::CStates(states) = policy {
@@ -202,7 +202,7 @@ impl<'a> Plain<'a> {
             self.got[request].found_ready = self.servers[server].state == State::Ready;
         }
         if !self.servers[server].serving {
-            // The idle time ends here, if it is one.
+            // The idle period ends here, if it is one.
             self.account(server);
         }
         self.servers[server].queue.push_back(request);
@@ -213,7 +213,7 @@ impl<'a> Plain<'a> {
         }
     }
 
-    /// The oracle knows now how long the idle period was.
+    /// The oracle now knows the length of the idle period.
     fn enters_in_hindsight(&mut self, server: usize, states: &CStates) {
         if states.choice == Choice::Oracle {
             let idle = self.now - self.servers[server].empty;
@@ -298,7 +298,7 @@ impl<'a> Plain<'a> {
         self.servers[server].state = state;
     }
 
-    /// Sums the time since the server is as it is.
+    /// Adds the time since the server entered its state.
     fn account(&mut self, server: usize) {
         let its = &mut self.servers[server];
         let (from, until) = self.farm.window;
@@ -352,7 +352,7 @@ impl<'a> Plain<'a> {
 
     fn is_awake(&self, server: usize) -> bool {
         let its = &self.servers[server];
-        // It is on its way, or there: the dispatcher cannot know what the oracle knows.
+        // It is in transition, or asleep: the dispatcher does not have the oracle's knowledge.
         let may_sleep = match &self.farm.policies[server] {
             Policy::CStates(states) => {
                 states.choice == Choice::Oracle || its.state == State::Napping

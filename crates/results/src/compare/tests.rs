@@ -41,7 +41,7 @@ fn described(probe: Probe, columns: Columns) -> Loaded {
 }
 
 #[test]
-fn results_of_different_probes_are_never_compared_without_a_word() {
+fn results_of_different_probes_are_compared_with_a_warning() {
     let latencies: Vec<i64> = (0..50).collect();
     let of = |probe| described(probe, one_state("C6", latencies.clone()));
     let mixed = results(&of(Probe::Bpf), &of(Probe::User));
@@ -73,7 +73,7 @@ fn a_state_of_one_result_only_is_named_and_not_compared() {
 }
 
 #[test]
-fn several_tests_count_as_several() {
+fn several_tests_are_corrected_for() {
     let one = |p_value| {
         let comparison = Comparison {
             p_value,
@@ -130,7 +130,7 @@ fn grouped(groups: &[(&str, i64, &str, Vec<i64>)]) -> Columns {
 
 #[test]
 fn indices_are_merged_and_neither_sources_nor_states_are() {
-    // C6 is state 3 on some CPUs and state 2 on others, of either result.
+    // C6 is state 3 on some CPUs and state 2 on others, in both results.
     let a = grouped(&[
         ("C6", 3, "timer", (100..112).collect()),
         ("C6", 3, "remote", (200..220).collect()),
@@ -146,7 +146,7 @@ fn indices_are_merged_and_neither_sources_nor_states_are() {
     ]);
     let compared = by_state(&a, &b);
     assert_eq!(compared.notes, Vec::<String>::new());
-    let told: Vec<_> = compared
+    let listed: Vec<_> = compared
         .states
         .iter()
         .map(|one| {
@@ -163,7 +163,7 @@ fn indices_are_merged_and_neither_sources_nor_states_are() {
         })
         .collect();
     assert_eq!(
-        told,
+        listed,
         [
             (("C6", "timer"), (30, 30), (114, 121, 7)),
             (("C6", "remote"), (20, 40), (209, 319, 110)),
@@ -182,7 +182,7 @@ fn indices_are_merged_and_neither_sources_nor_states_are() {
 }
 
 #[test]
-fn too_few_of_one_side_are_named_with_their_source_and_compared_from_ten_on() {
+fn groups_with_too_few_datapoints_are_named_and_compared_from_ten_on() {
     let a = grouped(&[
         ("C1", 1, "timer", vec![5; 9]),
         ("C6", 2, "timer", (0..10).collect()),
@@ -206,7 +206,7 @@ fn too_few_of_one_side_are_named_with_their_source_and_compared_from_ten_on() {
 }
 
 #[test]
-fn five_per_cent_itself_is_not_significant() {
+fn five_percent_itself_is_not_significant() {
     let of = |adjusted_p_value| {
         let comparison = two_samples::compare(&mut [1; 10], &mut [1; 10]).unwrap();
         let (state, source) = (String::new(), String::new());
@@ -222,7 +222,7 @@ fn five_per_cent_itself_is_not_significant() {
 }
 
 #[test]
-fn p_values_counted_several_times_never_exceed_one() {
+fn corrected_p_values_never_exceed_one() {
     let one = |p_value| StateComparison {
         state: String::new(),
         source: String::new(),
@@ -241,7 +241,7 @@ fn p_values_counted_several_times_never_exceed_one() {
 }
 
 #[test]
-fn results_of_different_tools_and_kernels_are_told_with_their_names() {
+fn different_tools_and_kernels_are_named() {
     let latencies: Vec<i64> = (0..50).collect();
     let of = |tool: &str, kernel: Option<&str>| {
         let mut one = described(Probe::Foreign, one_state("C6", latencies.clone()));
@@ -263,9 +263,9 @@ fn results_of_different_tools_and_kernels_are_told_with_their_names() {
     // Notes on the results come before those on states.
     let mut other = of("wult", None);
     other.columns = one_state("C1", latencies.clone());
-    let told = notes(&wult, &other);
+    let listed = notes(&wult, &other);
     assert!(
-        told.len() == 2 && told[1].starts_with("Not compared"),
-        "{told:?}"
+        listed.len() == 2 && listed[1].starts_with("Not compared"),
+        "{listed:?}"
     );
 }

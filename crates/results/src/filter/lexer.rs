@@ -121,7 +121,7 @@ fn number(rest: &str, start: usize) -> Result<(Token, usize), Wrong> {
         "ms" => (1e6, unit_length),
         "s" => (1e9, unit_length),
         unit => {
-            let what = format!("{unit:?} is no unit; expected ns, us, ms, s or %");
+            let what = format!("{unit:?} is not a unit; expected ns, us, ms, s or %");
             return Err(Wrong::new(Span::of(start + end, unit_length), what));
         }
     };
@@ -171,7 +171,7 @@ fn symbol(rest: &str, start: usize) -> Result<(Token, usize), Wrong> {
 mod tests {
     use super::*;
 
-    /// Tokens with where they begin and end.
+    /// Tokens with their start and end.
     fn placed(text: &str) -> Vec<(Token, usize, usize)> {
         let tokens = tokens(text).unwrap_or_else(|wrong| panic!("{text}: {}", wrong.what));
         tokens
@@ -180,14 +180,14 @@ mod tests {
             .collect()
     }
 
-    /// What is wrong, and from where to where.
+    /// The error, and its start and end.
     fn wrong(text: &str) -> (String, usize, usize) {
         let wrong = tokens(text).err().unwrap_or_else(|| panic!("{text}"));
         (wrong.what, wrong.at.start, wrong.at.end)
     }
 
     #[test]
-    fn a_text_is_cut_into_tokens_with_their_places() {
+    fn a_text_is_cut_into_tokens_with_their_positions() {
         let word = |word: &str| Token::Word(word.to_owned());
         assert_eq!(placed(""), [(Token::End, 0, 0)]);
         assert_eq!(
@@ -201,7 +201,7 @@ mod tests {
                 (Token::End, 24, 24),
             ]
         );
-        // A share of wult's ends with its sign; words that only begin as an operator are none.
+        // A share of wult's ends with its sign; words that only start like an operator are names.
         assert_eq!(
             placed("CC6%x or_ not% or not"),
             [
@@ -287,7 +287,7 @@ mod tests {
                 "{text}"
             );
         }
-        // Two numbers, as a second point belongs to no number.
+        // Two numbers, because a second point belongs to no number.
         assert_eq!(
             placed(" 1.2.3us"),
             [
@@ -299,8 +299,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_shown_from_its_begin_to_its_end() {
-        let no_unit = |unit: &str| format!("{unit:?} is no unit; expected ns, us, ms, s or %");
+    fn an_invalid_token_is_marked_from_start_to_end() {
+        let no_unit = |unit: &str| format!("{unit:?} is not a unit; expected ns, us, ms, s or %");
         let no_number = "expected a number such as 250, 2.5us or 90%";
         let nothing = |character: &str| {
             format!("{character} means nothing here; expected a column, a number or an operator")

@@ -110,9 +110,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rights_are_one_threads_and_put_back_also_by_a_panic() {
+    fn rights_apply_to_one_thread_and_are_restored_even_by_a_panic() {
         if !Uid::effective().is_root() {
-            return println!("skipped: rights_are_one_threads...: needs root");
+            return println!("skipped: rights_apply_to_one_thread...: needs root");
         }
         let account = Account {
             name: "somebody".into(),

@@ -6,7 +6,7 @@ use nix::unistd::{Uid, mkfifo};
 
 use super::*;
 
-/// A folder for output beside a file that is not to be touched.
+/// An output folder beside a file that must not change.
 struct Place {
     scratch: tempfile::TempDir,
 }
@@ -49,7 +49,7 @@ fn is_refused<T>(result: Result<T>) -> bool {
 }
 
 #[test]
-fn a_file_has_its_name_when_it_is_whole_and_nothing_else_is_left() {
+fn a_complete_file_gets_its_name_and_nothing_else_remains() {
     let place = Place::new();
     let folder = place.folder();
     let mut file = folder.begin("a.json", Existing::Stays).unwrap();
@@ -57,7 +57,7 @@ fn a_file_has_its_name_when_it_is_whole_and_nothing_else_is_left() {
     assert!(!place.names().contains(&"a.json".to_owned()));
     let path = file.place().unwrap();
     assert_eq!(fs::read(path).unwrap(), b"{");
-    // One that is given up leaves nothing, and this run's own may be written anew.
+    // An abandoned one leaves nothing, and this run's own may be rewritten.
     drop(folder.begin("a.json", Existing::Stays).unwrap());
     folder.write("a.json", Existing::Stays, b"{}").unwrap();
     assert_eq!(place.names(), ["a.json"]);
@@ -76,7 +76,7 @@ fn a_file_has_its_name_when_it_is_whole_and_nothing_else_is_left() {
 }
 
 #[test]
-fn a_name_that_something_else_has_is_refused_and_that_stays() {
+fn an_existing_name_is_refused_and_kept() {
     let place = Place::new();
     let out = place.out();
     symlink(place.outside(), out.join("link")).unwrap();
@@ -115,7 +115,7 @@ fn a_name_that_something_else_has_is_refused_and_that_stays() {
 }
 
 #[test]
-fn a_name_that_is_taken_while_the_file_is_written_stays_somebody_elses() {
+fn a_name_taken_while_the_file_is_written_is_not_overwritten() {
     let place = Place::new();
     let folder = place.folder();
     let unfinished = folder.begin("a.json", Existing::IsReplaced).unwrap();
@@ -126,7 +126,7 @@ fn a_name_that_is_taken_while_the_file_is_written_stays_somebody_elses() {
 }
 
 #[test]
-fn a_replaced_file_that_has_another_name_keeps_its_content_there() {
+fn a_replaced_file_with_another_link_keeps_its_content_there() {
     let place = Place::new();
     fs::hard_link(place.outside(), place.out().join("page")).unwrap();
     let before = fs::metadata(place.outside()).unwrap();
@@ -143,12 +143,12 @@ fn a_replaced_file_that_has_another_name_keeps_its_content_there() {
     assert_eq!(fs::read_to_string(place.out().join("page")).unwrap(), "new");
 }
 
-/// By a process of its own, for others open files meanwhile.
+/// In a separate process, because other tests open files meanwhile.
 #[test]
-fn where_descriptors_run_out_no_file_is_left_of_which_nobody_knows() {
+fn if_descriptors_run_out_no_unrecorded_file_remains() {
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     const CHILD: &str = "REVEILLE_TEST_IS_THE_CHILD";
-    let test = "output::tests::where_descriptors_run_out_no_file_is_left_of_which_nobody_knows";
+    let test = "output::tests::if_descriptors_run_out_no_unrecorded_file_remains";
     if std::env::var_os(CHILD).is_none() {
         let this = std::env::current_exe().unwrap();
         let mut child = std::process::Command::new(this);
@@ -179,7 +179,7 @@ fn where_descriptors_run_out_no_file_is_left_of_which_nobody_knows() {
 }
 
 #[test]
-fn giving_up_removes_what_this_run_made_and_nothing_else() {
+fn giving_up_removes_only_this_runs_files() {
     let place = Place::new();
     fs::write(place.out().join("before"), OUTSIDE).unwrap();
     let folder = place.folder();
@@ -194,7 +194,7 @@ fn giving_up_removes_what_this_run_made_and_nothing_else() {
 }
 
 #[test]
-fn a_folder_that_was_made_goes_if_nothing_came_into_it_and_one_that_was_there_stays() {
+fn a_created_folder_is_removed_if_empty_and_an_existing_one_stays() {
     let place = Place::new();
     let deep = place.out().join("a/b");
     drop(Folder::make(&deep, Naming::ByUser).unwrap());
@@ -213,7 +213,7 @@ fn a_folder_that_was_made_goes_if_nothing_came_into_it_and_one_that_was_there_st
 }
 
 #[test]
-fn what_is_no_folder_and_what_was_removed_meanwhile_are_errors() {
+fn a_path_that_is_no_folder_or_was_removed_is_an_error() {
     let place = Place::new();
     for path in [
         place.outside(),
@@ -222,7 +222,7 @@ fn what_is_no_folder_and_what_was_removed_meanwhile_are_errors() {
     ] {
         let made = Folder::make(&path, Naming::ByUser);
         assert!(
-            matches!(&made, Err(Error::Refused { why, .. }) if why.starts_with("is no folder")),
+            matches!(&made, Err(Error::Refused { why, .. }) if why.starts_with("is not a folder")),
             "{path:?}"
         );
     }
@@ -238,20 +238,20 @@ fn what_is_no_folder_and_what_was_removed_meanwhile_are_errors() {
 }
 
 #[test]
-fn links_of_ones_own_lead_on() {
+fn the_users_own_links_are_followed() {
     let place = Place::new();
     symlink("out", place.scratch.path().join("mine")).unwrap();
     let folder = Folder::make(&place.scratch.path().join("mine/new"), Naming::ByUser).unwrap();
     folder.create("x").unwrap();
     assert!(place.out().join("new/x").exists());
-    // What is wrong behind one is said of the link, which was named.
+    // An error behind a link is reported for the link, which was given.
     fs::write(place.out().join("file"), "").unwrap();
     for (target, why) in [
         (
             "nowhere",
             "is a symbolic link to nowhere, which is not there",
         ),
-        ("file", "is no folder"),
+        ("file", "is not a folder"),
     ] {
         let link = place.out().join(format!("to-{target}"));
         symlink(target, &link).unwrap();
@@ -266,9 +266,9 @@ fn links_of_ones_own_lead_on() {
 }
 
 #[test]
-fn root_follows_no_link_of_others_and_by_default_writes_only_to_its_own_folders() {
+fn root_follows_no_links_of_others_and_by_default_writes_only_to_its_own_folders() {
     if !Uid::effective().is_root() {
-        return println!("skipped: root_follows_no_link_of_others...: needs root");
+        return println!("skipped: root_follows_no_links_of_others...: needs root");
     }
     let place = Place::new();
     let link = place.scratch.path().join("link");
@@ -295,7 +295,7 @@ fn root_follows_no_link_of_others_and_by_default_writes_only_to_its_own_folders(
         assert_eq!(there.is_ok(), is_trusted, "{owner} {mode:o}");
         Folder::make(&place.out(), Naming::ByUser).unwrap();
     }
-    // Asked for, it is written safely; another user's file there stays.
+    // On request it is written safely; another user's file there stays.
     fs::write(place.out().join("theirs"), OUTSIDE).unwrap();
     chown(place.out().join("theirs"), Some(SOMEBODY), None).unwrap();
     let folder = place.folder();
@@ -309,7 +309,7 @@ fn root_follows_no_link_of_others_and_by_default_writes_only_to_its_own_folders(
 }
 
 #[test]
-fn a_single_file_goes_into_a_fifo_or_a_device_that_is_named_and_never_through_a_link() {
+fn a_single_file_may_go_to_a_named_fifo_or_device_but_never_through_a_link() {
     let place = Place::new();
     let fifo = place.out().join("fifo");
     mkfifo(&fifo, Mode::from_bits_truncate(0o600)).unwrap();
@@ -330,7 +330,7 @@ fn a_single_file_goes_into_a_fifo_or_a_device_that_is_named_and_never_through_a_
     });
     write(find(&fifo, Naming::ByUser).unwrap()).unwrap();
     assert_eq!(reader.join().unwrap(), "page");
-    // Without a reader it does not hang.
+    // Without a reader it does not block.
     let alone = write(find(&fifo, Naming::ByUser).unwrap()).unwrap_err();
     assert!(alone.to_string().contains("has no reader"), "{alone}");
     assert!(is_refused(find(&fifo, Naming::ByDefault)));
@@ -360,7 +360,7 @@ fn a_single_file_goes_into_a_fifo_or_a_device_that_is_named_and_never_through_a_
 }
 
 #[test]
-fn in_a_sticky_folder_of_all_a_link_is_followed_where_the_kernel_would_follow_it() {
+fn in_a_sticky_public_folder_links_are_followed_as_by_the_kernel() {
     if !Uid::effective().is_root() {
         return println!("skipped: links of several users: making some needs root");
     }

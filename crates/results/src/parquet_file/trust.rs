@@ -167,11 +167,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_programs_panic_hook_stays_and_learns_that_a_panic_is_caught() {
+    fn the_programs_panic_hook_stays_and_is_informed_of_a_caught_panic() {
         thread_local! {
             static CAUGHT: Cell<u32> = const { Cell::new(0) };
         }
-        // Other tests have panics of their own.
+        // Other tests panic as well.
         let print = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| match panic_becomes_an_error() {
             true => CAUGHT.set(CAUGHT.get() + 1),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_lies_within_the_file_to_its_last_byte() {
+    fn a_column_ends_within_the_file() {
         use parquet::file::metadata::ColumnChunkMetaData;
         use parquet::schema::types::{ColumnDescriptor, ColumnPath, SchemaDescriptor, Type};
         use std::sync::Arc;
@@ -240,7 +240,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn a_file_claims_no_more_datapoints_than_its_bytes_can_hold() {
+    fn a_file_may_claim_no_more_datapoints_than_its_bytes_can_hold() {
         let schema = parquet::schema::parser::parse_message_type("message a {}").unwrap();
         let schema = Arc::new(SchemaDescriptor::new(Arc::new(schema)));
         let why = |rows: &[i64], bytes: u64| {
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Pages that claim so many values.
+    /// Pages that claim this many values.
     struct Pages(Vec<Page>);
 
     impl Iterator for Pages {
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_claims_no_more_values_than_it_can_have() {
+    fn a_page_may_claim_no_more_values_than_it_can_have() {
         let why = |page: Page, physical: Physical| {
             let mut checked = Checked::new(Box::new(Pages(vec![page])), 10, physical);
             checked.get_next_page().err().map(|wrong| wrong.to_string())
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_handed_on_looked_at_and_skipped_as_they_are() {
+    fn pages_are_passed_on_peeked_and_skipped_unchanged() {
         let pages = Pages(vec![data(11), data(3), data(2), data(1)]);
         let mut checked = Checked::new(Box::new(pages), 10, Physical::INT64);
         assert_eq!(checked.get_next_page().unwrap().unwrap().num_values(), 1);
@@ -373,12 +373,12 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_is_told_by_its_first_line_and_an_error_as_it_is() {
-        let told = |work: fn() -> std::result::Result<(), Malformed>| {
+    fn a_panic_is_reported_by_its_first_line_and_an_error_unchanged() {
+        let guarded_result = |work: fn() -> std::result::Result<(), Malformed>| {
             guarded(work).map_err(|wrong| wrong.to_string())
         };
-        assert_eq!(told(|| Ok(())), Ok(()));
-        let why = |work| told(work).unwrap_err();
+        assert_eq!(guarded_result(|| Ok(())), Ok(()));
+        let why = |work| guarded_result(work).unwrap_err();
         assert_eq!(why(|| Err(Malformed::new("as it is"))), "as it is");
         assert_eq!(why(|| panic!("one\ntwo")), "is damaged: one");
         assert_eq!(why(|| panic!("{}", 1 + 1)), "is damaged: 2");
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_guarded_within_another_leaves_the_outer_one_guarded() {
+    fn a_nested_guard_leaves_the_outer_one_in_place() {
         assert!(!panic_becomes_an_error());
         let inner = guarded(|| {
             guarded(|| Ok(())).unwrap();

@@ -184,13 +184,13 @@ mod tests {
     }
 
     #[test]
-    fn of_few_datapoints_one_greatest_is_drawn_singly() {
+    fn of_few_datapoints_the_largest_is_an_outlier() {
         let columns = columns_of("C1", "timer", [3, 9, 9, 1]);
         assert_eq!(Groups::of(&columns).unwrap().groups[0].outliers, [1]);
     }
 
     #[test]
-    fn groups_are_ordered_by_index_and_rows_follow() {
+    fn groups_and_their_rows_are_ordered_by_index() {
         let row = |state, index, source, latency| Row {
             state,
             index,

@@ -28,12 +28,11 @@ pub fn summary(description: &Description) -> Sheet<'_> {
     machine(description, &mut sheet);
     floors(description, &mut sheet);
     counts(description, &mut sheet);
-    match &description.ended {
-        Ended::Completed => {}
-        Ended::Interrupted => sheet.fact("Ended", "interrupted; what was gathered is kept"),
-        Ended::Disturbed(why) => {
-            let why = format!("early: {why}; what was gathered is kept");
-            sheet.failures.push(("ended", why));
+    if let Some(early) = description.ended.early() {
+        let ended = format!("{early}; what was gathered is kept");
+        match description.ended {
+            Ended::Disturbed(_) => sheet.failures.push(("ended", ended)),
+            _ => sheet.fact("Ended", ended),
         }
     }
     let row = |of: &_| Row {
@@ -123,4 +122,26 @@ fn counts(description: &Description, sheet: &mut Sheet<'_>) {
         let cost = duration(cost);
         sheet.fact("Probes", format!("{cost} per idle entry and exit{of}"));
     }
+}
+
+/// The error if a run that was completed has no datapoint.
+pub fn nothing(description: &Description) -> String {
+    let (counts, cpu) = (&description.counts, description.settings.cpu_name());
+    if counts.launched == 0 {
+        return format!(
+            "no datapoint: nothing was launched on {cpu}; `reveille doctor` shows what this \
+             machine can do"
+        );
+    }
+    let dropped: Vec<_> = counts
+        .dropped
+        .iter()
+        .map(|(reason, count)| format!("{reason} {count}"))
+        .collect();
+    format!(
+        "no datapoint: each of {} launches on {cpu} was dropped ({}); choose an idle CPU with \
+         --cpu",
+        counts.launched,
+        dropped.join(", ")
+    )
 }

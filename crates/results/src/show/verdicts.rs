@@ -105,7 +105,7 @@ fn medians(statistics: &[StateStatistics], name: impl Fn(&StateStatistics) -> St
         })
         .collect();
     format!(
-        "The median wake latency is {}. There is no driver's figure to hold against it.",
+        "The median wake latency is {}. The driver gives no exit latency to compare it with.",
         listed(&medians)
     )
 }

@@ -12,11 +12,11 @@ use reveille_results::statistics::Floor;
 use reveille_results::{Columns, Loaded, NULL};
 use serde_json::json;
 
-/// A small generator of even quality, Marsaglia's xorshift64*.
+/// A small generator of good quality, Marsaglia's xorshift64*.
 pub struct Random(pub u64);
 
 impl Random {
-    /// Evenly in 0..1.
+    /// Uniform in 0..1.
     pub fn unit(&mut self) -> f64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -54,7 +54,7 @@ pub struct Row<'a> {
     pub latency: i64,
 }
 
-/// Datapoints with just a state, a source and a latency.
+/// Datapoints with only a state, a source and a latency.
 pub fn columns_of_rows(rows: &[Row<'_>]) -> Columns {
     let name = |name: &str, of: &dyn Fn(&Row<'_>) -> String| {
         let mut names: Vec<String> = Vec::new();
@@ -90,7 +90,7 @@ pub fn columns_of_rows(rows: &[Row<'_>]) -> Columns {
     }
 }
 
-/// A description that says as little as possible.
+/// A minimal description.
 pub fn bare_description(name: &str, probe: Probe) -> Description {
     Description {
         schema_version: SCHEMA_VERSION,
@@ -124,8 +124,8 @@ const STATES: [Modes; 4] = [
     Modes("C6", 133, 600, 96_000.0, 141_000.0),
 ];
 
-/// A made-up server's result: the governor takes deeper states for longer waits, C6 has two modes,
-/// and one wake in a few thousand is disturbed. `slow` scales every latency.
+/// A made-up server's result: the governor chooses deeper states for longer waits, C6 has two
+/// modes, and one wake in a few thousand is disturbed. `slow` scales every latency.
 pub fn server(name: &str, rows: usize, seed: u64, slow: f64) -> Loaded {
     let mut random = Random(seed);
     let mut integers: BTreeMap<&str, Vec<i64>> = BTreeMap::new();

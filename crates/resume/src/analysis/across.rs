@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_in_the_middle_and_of_two_neither_one() {
+    fn a_median_is_the_middle_value_or_the_mean_of_two() {
         let found = spread(vec![9, 1, 5, 7]).unwrap();
         assert_eq!(
             (found.median, found.min, found.max, found.count),

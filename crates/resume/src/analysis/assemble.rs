@@ -70,6 +70,9 @@ pub fn analyse(inputs: Vec<Input>, question: &Question) -> Result<Analysis> {
         let why = match (no_length, no_devices) {
             (Some(why), _) => format!("{why}; what a change would save is unknown"),
             (None, Some(why)) => why,
+            (None, None) if matches!(change, Change::Cpus(_)) => {
+                "no CPU comes on after another one in this resume".to_owned()
+            }
             (None, None) => {
                 "nothing in the resume is named so; `reveille resume analyze LOG --top 50` lists its devices"
                     .to_owned()

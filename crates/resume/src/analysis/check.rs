@@ -3,11 +3,8 @@
 use serde::Deserialize;
 
 use super::{Analysis, CycleResult, FORMAT, LinkResult, Machine, Removal, Spread, VERSION};
-use crate::cycle::Us;
+use crate::cycle::{INSTANT_MAX, Us};
 use crate::power::align::Power;
-
-/// 300 years from 1970, µs: sums and differences of instants do not overflow below it.
-const LAST: Us = 10_000_000_000_000_000;
 
 /// 115 days, µs: no part of a cycle takes longer, and a million of them can be added up.
 const LONGEST: Us = 10_000_000_000_000;
@@ -15,7 +12,7 @@ const LONGEST: Us = 10_000_000_000_000;
 /// Reads an [`Analysis`].
 ///
 /// # Errors
-/// One line: it is no analysis, or of a later version, or has figures that cannot be.
+/// One line: it is not an analysis, or of a later version, or has figures that cannot be.
 pub fn read(text: &[u8]) -> Result<Analysis, String> {
     #[derive(Deserialize)]
     struct Head {
@@ -25,15 +22,20 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
     let wrong = |why: String| {
         // It may quote the file, which may have any character.
         let why = why.replace(char::is_control, " ");
-        format!("is no analysis of `reveille resume analyze --json`: {why}")
+        format!("is not an analysis of `reveille resume analyze --json`: {why}")
     };
     let head: Head = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
     if head.format != FORMAT {
         return Err(wrong(format!("its format is {:?}", head.format)));
     }
     if !(1..=VERSION).contains(&head.version) {
+        let newer = if head.version > VERSION {
+            "; take a newer reveille"
+        } else {
+            ""
+        };
         return Err(format!(
-            "has version {}, and this program knows {VERSION}; take a newer reveille",
+            "has version {}, and this program knows 1 to {VERSION}{newer}",
             head.version
         ));
     }
@@ -89,7 +91,7 @@ fn machine(machine: &Machine) -> Result<(), String> {
 }
 
 fn is_instant(us: Us) -> bool {
-    us.unsigned_abs() <= LAST.unsigned_abs()
+    us.unsigned_abs() <= INSTANT_MAX.unsigned_abs()
 }
 
 fn is_duration(us: Us) -> bool {

@@ -23,6 +23,10 @@ pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
             one.call.device
         ));
     }
+    let of = match cycle.has(Half::Suspend) == cycle.has(Half::Resume) {
+        true => String::new(),
+        false => format!(" of the {half_name}"),
+    };
     match cycle.has(half) {
         DeviceTimes::Ordered => None,
         DeviceTimes::Unordered => Some(format!(
@@ -31,7 +35,7 @@ pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
              both with 1 in /sys/power/pm_print_times."
         )),
         DeviceTimes::Missing => Some(format!(
-            "The log has no device times of the {half_name}: its devices are unknown. The kernel \
+            "The log has no device times{of}: the devices are unknown. The kernel \
              logs them after `echo 1 > /sys/power/pm_print_times` (stages: pm_debug_messages); \
              `reveille resume capture` does both."
         )),

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn escaped_bytes_are_as_they_were_and_each_line_has_its_time() {
+    fn escaped_bytes_are_restored_and_each_line_has_its_time() {
         assert_eq!(
             shown(b"4,1,7,-;one\\x0atwo \\x5cx41 \\xzz\n"),
             "[    0.000007] one\n[    0.000007] two \\x41 \\xzz\n"
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_record_is_passed_over() {
+    fn other_text_is_skipped() {
         for bytes in [&b""[..], b"6,1", b"6,x,1,-;text\n", b"no record;text\n"] {
             assert_eq!(Record::parse(bytes), None);
         }

@@ -1,5 +1,5 @@
-//! Captures of made-up machines: a folder in place of the kernel, whose files take what is written
-//! and do nothing. What a kernel makes of it is tried in the lab.
+//! Captures of made-up machines: a folder in place of the kernel, whose files accept writes and do
+//! nothing. The lab tests real kernels.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -9,7 +9,7 @@ use nix::unistd::mkfifo;
 
 use super::*;
 
-/// A machine that can do all that is wanted.
+/// A machine that supports every feature.
 struct Machine {
     folder: tempfile::TempDir,
     root: Root,
@@ -85,13 +85,13 @@ impl Machine {
 }
 
 #[test]
-fn the_means_are_what_the_kernel_offers_for_a_mode() {
+fn the_kernels_offer_determines_the_state_and_variant_of_a_mode() {
     let machine = Machine::new();
     let deep = machine.state(Some(Mode::Mem));
     assert_eq!((deep.state, deep.mem_sleep), ("mem", Some("deep")));
     let idle = machine.state(Some(Mode::Freeze));
     assert_eq!((idle.state, idle.mem_sleep), ("freeze", None));
-    // By default as `mem` would be here: s2idle.
+    // The default, as `mem` would be here: s2idle.
     assert_eq!(machine.state(None), idle);
     machine.write("sys/power/mem_sleep", "s2idle [deep]\n");
     assert_eq!(machine.state(None), deep);
@@ -109,7 +109,7 @@ fn the_means_are_what_the_kernel_offers_for_a_mode() {
 }
 
 #[test]
-fn what_the_machine_does_not_have_is_refused_and_what_it_has_is_named() {
+fn an_unavailable_mode_is_refused_with_the_available_ones() {
     let machine = Machine::new();
     let why = machine.refusal(Some(Mode::Standby));
     assert!(
@@ -135,7 +135,7 @@ fn an_alarm_that_would_not_wake_the_machine_is_refused_with_the_reason() {
         why.contains("may not wake") && why.contains("echo enabled"),
         "{why}"
     );
-    // Another clock's may.
+    // Another clock's alarm may.
     for (file, text) in [
         ("since_epoch", "9"),
         ("wakealarm", ""),
@@ -158,7 +158,7 @@ fn an_alarm_that_would_not_wake_the_machine_is_refused_with_the_reason() {
 }
 
 #[test]
-fn an_alarm_of_somebody_elses_is_left_and_one_that_is_over_is_not() {
+fn another_programs_alarm_is_kept_unless_expired() {
     let machine = Machine::new();
     machine.write("sys/class/rtc/rtc0/wakealarm", "1000300\n");
     let why = machine.refusal(None);
@@ -172,7 +172,7 @@ fn an_alarm_of_somebody_elses_is_left_and_one_that_is_over_is_not() {
 }
 
 #[test]
-fn virtual_machines_and_programs_that_forbid_sleep_are_heeded() {
+fn virtual_machines_and_sleep_inhibitors_are_respected() {
     let machine = Machine::new();
     machine.write(
         "run/systemd/inhibit/1",
@@ -204,7 +204,7 @@ fn virtual_machines_and_programs_that_forbid_sleep_are_heeded() {
 }
 
 #[test]
-fn times_that_no_alarm_can_be_set_to_are_wrong_use() {
+fn times_outside_the_alarms_range_are_wrong_use() {
     let machine = Machine::new();
     for wake_after in [Duration::ZERO, Duration::from_millis(1500)] {
         let options = Options {
@@ -216,9 +216,9 @@ fn times_that_no_alarm_can_be_set_to_are_wrong_use() {
     }
 }
 
-/// What the settings are while the machine is told to suspend, and that they are back in the end.
+/// The settings at the moment of the suspend, which are restored in the end.
 #[test]
-fn while_it_suspends_the_kernel_is_made_to_tell_and_then_all_is_as_before() {
+fn during_a_suspend_the_kernel_logs_more_and_afterwards_settings_are_restored() {
     let machine = Machine::new();
     let options = Options {
         mode: Some(Mode::Mem),
@@ -246,7 +246,7 @@ fn while_it_suspends_the_kernel_is_made_to_tell_and_then_all_is_as_before() {
         ("sys/power/pm_debug_messages", "0"),
         ("sys/power/mem_sleep", "s2idle"),
         ("proc/sys/kernel/printk", "7\t4\t1\t7"),
-        // Unset, as a kernel's file takes it.
+        // Unset, as in the kernel's file.
         ("sys/class/rtc/rtc0/wakealarm", "0"),
     ] {
         assert_eq!(machine.reads(path), before, "{path}");
@@ -263,7 +263,7 @@ fn while_it_suspends_the_kernel_is_made_to_tell_and_then_all_is_as_before() {
     for name in [DMESG, TRACE] {
         assert!(options.folder.join(name).is_file(), "{name}");
     }
-    // And it is not written over.
+    // And it is not overwritten.
     assert!(matches!(
         prepare(&machine.root, &options),
         Err(Error::Usage(_))
@@ -271,7 +271,7 @@ fn while_it_suspends_the_kernel_is_made_to_tell_and_then_all_is_as_before() {
 }
 
 #[test]
-fn what_has_the_name_of_a_file_stays_and_nothing_is_written_through_it() {
+fn an_existing_file_with_an_outputs_name_is_kept_and_not_written_through() {
     type Plant = fn(&Path, &Path);
     let kinds: [(&str, Plant); 5] = [
         ("a link", |path, outside| {
@@ -307,7 +307,7 @@ fn what_has_the_name_of_a_file_stays_and_nothing_is_written_through_it() {
             let done = run(&machine.root, &machine.options(), &never, &mut |_| ());
             assert!(done.is_err(), "{name} is {kind}");
             assert_eq!(state(), before, "{name} is {kind}");
-            // The machine was not suspended for nothing.
+            // The suspend is not wasted.
             assert_eq!(machine.reads(STATE), "freeze mem", "{name} is {kind}");
         }
     }
@@ -335,7 +335,7 @@ fn a_suspend_that_the_kernel_refuses_is_a_cycle_with_its_reason() {
 }
 
 #[test]
-fn told_to_end_it_ends_the_running_cycle_and_keeps_it() {
+fn a_signal_ends_the_capture_after_the_running_cycle() {
     let machine = Machine::new();
     let options = Options {
         repeat: 5,
@@ -353,7 +353,7 @@ fn told_to_end_it_ends_the_running_cycle_and_keeps_it() {
 }
 
 #[test]
-fn without_print_times_and_without_a_tracer_there_is_nothing_to_capture() {
+fn without_print_times_and_without_a_tracer_a_capture_is_refused() {
     let machine = Machine::new();
     machine.remove("sys/power/pm_print_times");
     let never = AtomicBool::new(false);
@@ -364,7 +364,7 @@ fn without_print_times_and_without_a_tracer_there_is_nothing_to_capture() {
 }
 
 #[test]
-fn doctor_tells_what_a_capture_has_and_what_it_lacks() {
+fn doctor_lists_what_a_capture_has_and_lacks() {
     let machine = Machine::new();
     let presences = || features(&machine.root).into_iter().map(|one| one.presence);
     let words: Vec<String> = presences().map(|one| one.words().to_owned()).collect();

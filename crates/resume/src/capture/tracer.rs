@@ -121,15 +121,15 @@ mod tests {
     use nix::unistd::mkfifo;
 
     #[test]
-    fn the_trace_tells_how_many_events_were_written_over() {
+    fn the_trace_counts_overwritten_events() {
         assert_eq!(lost(b"CPU:1 [LOST 28 EVENTS]"), Some(28));
         assert_eq!(lost(b"CPU:0 [LOST EVENTS]"), Some(1));
         assert_eq!(lost(b" sh-1 [000] 1.0: suspend_resume: LOST"), None);
     }
 
-    /// A pipe, as the kernel's is: what is read is gone, and what comes between two reads stays.
+    /// A pipe, like the kernel's: reading consumes, and what arrives between two reads stays.
     #[test]
-    fn an_event_that_comes_while_the_trace_is_read_is_in_the_next_part() {
+    fn an_event_that_arrives_while_the_trace_is_read_is_in_the_next_part() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("trace_pipe");
         mkfifo(&path, Mode::S_IRWXU).unwrap();
@@ -141,7 +141,7 @@ mod tests {
         let mut tracer = Tracer {
             instance: folder.path().to_owned(),
         };
-        /// Comes when a part of the trace is written away.
+        /// Arrives while a part of the trace is written.
         struct Late<'a>(&'a mut std::fs::File, Vec<u8>);
         impl Write for Late<'_> {
             fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

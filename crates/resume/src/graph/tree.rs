@@ -291,7 +291,7 @@ mod tests {
     use super::of_usb_interface;
 
     #[test]
-    fn an_interface_of_a_usb_device_names_its_device() {
+    fn a_usb_interface_is_named_with_its_device() {
         let of = |name| of_usb_interface(name);
         assert_eq!(of("2-3:1.0").as_deref(), Some("2-3"));
         assert_eq!(of("1-4.2.1:2.10").as_deref(), Some("1-4.2.1"));

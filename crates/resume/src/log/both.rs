@@ -159,7 +159,7 @@ mod tests {
     use super::*;
     use crate::cycle::{Failure, Stage};
 
-    /// Stages one after another from `start` on, each with its length.
+    /// Consecutive stages from `start` on, each with its length.
     fn cycle(start: Us, stages: &[(StageKind, Us)]) -> Cycle {
         let mut at = start;
         let stages = stages.iter().map(|&(kind, lasted)| {
@@ -219,8 +219,8 @@ mod tests {
     const RESUME: StageKind = StageKind::Resume;
 
     #[test]
-    fn a_failure_stands_where_its_stage_is_on_the_traces_clock() {
-        // printk's clock stands still in sleep, the trace's goes on: 5000 s apart, then 9000 s.
+    fn a_failure_is_placed_in_its_stage_on_the_traces_clock() {
+        // printk's clock stands still in sleep, the trace's continues: 5000 s apart, then 9000 s.
         let mut printed = cycle(100, &[(SUSPEND, 1_000_000), (RESUME, 2_000_000)]);
         printed.failures = vec![
             failure(600_100, Some(SUSPEND)),
@@ -235,7 +235,7 @@ mod tests {
         let both = together(vec![printed], vec![traced]);
         assert_eq!(both.len(), 1);
         let at: Vec<Us> = both[0].failures.iter().map(|failure| failure.at).collect();
-        // Half a second into the stages that are known; of others from the first stage on.
+        // Half a second after the start of the known stages; of others after the first stage.
         assert_eq!(
             at,
             [5_000_600_000, 9_000_500_000, 5_000_000_200, 5_000_000_100]
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_only_the_trace_has_are_kept_as_they_are() {
+    fn failures_only_in_the_trace_are_kept() {
         let printed = cycle(100, &[(SUSPEND, 1_000_000)]);
         let mut traced = cycle(5000, &[(SUSPEND, 1_000_000)]);
         traced.failures = vec![failure(6000, None)];
@@ -252,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn cycles_are_one_where_their_stages_lasted_as_long() {
+    fn cycles_with_stages_of_equal_length_are_merged() {
         let two = |one: Us, other: Us| {
             let printed = cycle(0, &[(SUSPEND, one)]);
             let traced = cycle(50, &[(SUSPEND, other)]);
             together(vec![printed], vec![traced]).len()
         };
-        // 20 ms and one in fifty of the longer.
+        // 20 ms and one in fifty of the longer one.
         assert_eq!(two(1_000_000, 1_040_816), 1);
         assert_eq!(two(1_000_000, 1_040_817), 2);
         assert_eq!(two(1_040_816, 1_000_000), 1);
@@ -267,32 +267,32 @@ mod tests {
         assert_eq!(two(1_000_000, 959_999), 2);
         assert_eq!(two(0, 20_408), 1);
         assert_eq!(two(0, 20_409), 2);
-        // The kernel's figure for a stage counts before its lines' timestamps.
+        // The kernel's duration of a stage takes precedence over the timestamps of its lines.
         let mut printed = cycle(0, &[(SUSPEND, 5_000_000)]);
         printed.stages[0].says_us = Some(1_000_000);
         let traced = cycle(50, &[(SUSPEND, 1_000_000)]);
         assert_eq!(together(vec![printed], vec![traced]).len(), 1);
-        // No stage in common: nothing speaks for it.
+        // No stage in common: no evidence for a match.
         let printed = cycle(0, &[(StageKind::Freeze, 10), (SUSPEND, 10)]);
         let traced = cycle(0, &[(StageKind::Freeze, 10), (RESUME, 10)]);
         assert_eq!(together(vec![printed], vec![traced]).len(), 2);
     }
 
     #[test]
-    fn cycles_of_both_stand_in_their_order_and_are_numbered_anew() {
+    fn cycles_of_both_sources_are_in_order_and_renumbered() {
         let of = |lasted: Us| cycle(0, &[(RESUME, lasted * 1_000_000)]);
         let printed = vec![of(1), of(3), of(9)];
         let traced = vec![of(2), of(3), of(4)];
         let all = together(printed, traced);
-        let told: Vec<_> = all
+        let found: Vec<_> = all
             .iter()
             .map(|cycle| (cycle.number, cycle.stages[0].end / 1_000_000))
             .collect();
-        assert_eq!(told, [(1, 1), (2, 2), (3, 3), (4, 9), (5, 4)]);
+        assert_eq!(found, [(1, 1), (2, 2), (3, 3), (4, 9), (5, 4)]);
     }
 
     #[test]
-    fn what_printk_says_of_a_cycle_and_of_its_calls_is_taken_over() {
+    fn printks_facts_about_a_cycle_and_its_calls_are_added() {
         let mut printed = cycle(0, &[(RESUME, 1000)]);
         printed.sleep = Some("deep".into());
         printed.asleep_us = Some(7);
@@ -324,13 +324,13 @@ mod tests {
             (Some("deep"), Some("noon"), Some(7))
         );
         assert!(one.cut);
-        let told: Vec<_> = one
+        let found: Vec<_> = one
             .calls
             .iter()
             .map(|call| (call.start, call.function.as_deref(), call.says_us))
             .collect();
         assert_eq!(
-            told,
+            found,
             [
                 (Some(5010), Some("first"), Some(11)),
                 (Some(5030), Some("second"), Some(12)),
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cycle_that_is_in_a_log_twice_counts_once_and_one_without_calls_is_none_of_these() {
+    fn a_duplicate_cycle_counts_once_if_it_has_calls() {
         let mut one = cycle(0, &[(RESUME, 1000)]);
         one.calls = vec![call("sda", 10, 4)];
         let mut later = one.clone();
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn gaps_and_the_last_word_stand_on_the_traces_clock() {
+    fn silences_and_the_last_message_are_on_the_traces_clock() {
         const FREEZE: StageKind = StageKind::Freeze;
         const THAW: StageKind = StageKind::Thaw;
         // On printk's clock from 100 on: freezing to 1100, suspending to 3100, thawing to 3600.
@@ -376,7 +376,7 @@ mod tests {
             gap(1100, 1300),
             gap(2000, 3050),
         ];
-        // The trace begins at 10 000, suspends 7000 later and thaws from 20 000 on.
+        // The trace starts at 10 000, suspends 7000 later and thaws from 20 000 on.
         let mut traced = cycle(10_000, &[(FREEZE, 7000), (SUSPEND, 2000), (THAW, 100)]);
         traced.stages[2].start = 20_000;
         traced.stages[2].end = 20_100;
@@ -387,25 +387,25 @@ mod tests {
             gaps.map(|gap| (gap.start, gap.end, gap.message.clone()))
                 .collect()
         };
-        let told = |start, end, by: Us| (start + by, end + by, format!("before {start}"));
-        // Of freezing, and what is before all stages, by 9900; of suspending from 1100 on by 15 900.
+        let moved = |start, end, by: Us| (start + by, end + by, format!("before {start}"));
+        // In freezing and before all stages: by 9900; in suspending, from 1100 on: by 15 900.
         assert_eq!(
             gaps(&printed, &traced),
             [
-                told(90, 95, 9900),
-                told(100, 150, 9900),
-                told(1099, 1100, 9900),
-                told(1100, 1300, 15_900),
-                told(2000, 3050, 15_900),
+                moved(90, 95, 9900),
+                moved(100, 150, 9900),
+                moved(1099, 1100, 9900),
+                moved(1100, 1300, 15_900),
+                moved(2000, 3050, 15_900),
             ]
         );
-        // A stage that the trace does not have: from the first ones on.
+        // A stage that the trace lacks: by the first ones.
         let mut late = printed.clone();
         late.gaps = vec![gap(3200, 3300)];
         let mut without = traced.clone();
         without.stages.truncate(2);
-        assert_eq!(gaps(&late, &without), [told(3200, 3300, 9900)]);
-        // `suspend exit` is 500 behind the thaw's begin, the trace's last event 100.
+        assert_eq!(gaps(&late, &without), [moved(3200, 3300, 9900)]);
+        // `suspend exit` is 500 after the start of thawing, the trace's last event 100.
         let end = |printed: &Cycle, traced: &Cycle| {
             let both = together(vec![printed.clone()], vec![traced.clone()]);
             let stages = &both[0].stages;

@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_functions_name_tells_its_stage_its_direction_or_nothing() {
+    fn a_function_name_may_give_stage_and_direction() {
         use StageKind as K;
         let name = |name: &'static str| stage_of_name(name.as_bytes());
         for (function, stage) in [
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_function_of_a_hibernation_has_its_word_and_none_of_a_suspend() {
+    fn a_hibernation_function_differs_from_a_suspend_function() {
         for (function, is) in [
             ("usb_dev_freeze", true),
             ("pci_pm_thaw_noirq", true),
@@ -202,7 +202,7 @@ mod tests {
             ("pci_pm_restore", true),
             ("usb_dev_prepare", false),
             ("freeze", false),
-            // One function for both: it may be of a suspend.
+            // One function for both: it may belong to a suspend.
             ("nvme_suspend_freeze", false),
         ] {
             assert_eq!(is_of_hibernation(function.as_bytes()), is, "{function}");

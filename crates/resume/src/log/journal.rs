@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_as_json_is_its_message_and_the_kernels_time() {
+    fn a_json_entry_has_its_message_and_the_kernels_time() {
         let json = r#"{"_TRANSPORT":"kernel","MESSAGE":"PM: suspend exit","_HOSTNAME":"h","_SOURCE_MONOTONIC_TIMESTAMP":"12345678","__REALTIME_TIMESTAMP":"1795284000123456"}"#;
         assert_eq!(of_json(json.as_bytes()), Some(expected()));
         let bytes = json.replace(
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_for_export_ends_with_an_empty_line() {
+    fn an_export_entry_ends_with_an_empty_line() {
         let mut export = Export::default();
         assert_eq!(export.line(b"[ 12.3] PM: suspend exit"), None);
         for line in [
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_kernels_time_it_is_the_journals_and_without_both_it_is_none() {
+    fn an_entry_without_the_kernels_time_has_the_journals_and_without_both_is_skipped() {
         let json =
             |fields: &str| of_json(format!("{{\"_TRANSPORT\":\"kernel\",{fields}}}").as_bytes());
         let entry = |us, clock| {
@@ -189,7 +189,7 @@ mod tests {
         );
         assert_eq!(monotonic("36028797018963968"), None);
         assert_eq!(monotonic("x"), None);
-        // A message that is too long for the journal is null, and bytes have 256 values.
+        // A message too long for the journal is null, and bytes have 256 values.
         for message in ["null", "7", "[256]", "[-1]", "[\"x\"]"] {
             let text = format!(r#""MESSAGE":{message},"_SOURCE_MONOTONIC_TIMESTAMP":"7""#);
             assert_eq!(json(&text), None, "{message}");
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_journal_for_export_only_the_kernels_entries_are_taken() {
+    fn only_the_kernels_entries_of_an_export_are_read() {
         let mut export = Export::default();
         let mut lines = |lines: &[&str]| {
             let mut found = lines.iter().map(|line| export.line(line.as_bytes()));
@@ -216,7 +216,7 @@ mod tests {
             lines(&[begin, "_TRANSPORT=syslog", time, message, ""]),
             Some(None)
         );
-        // An entry that another one follows without an end took nothing with it.
+        // An entry that another one follows without an end affects no other.
         assert_eq!(lines(&[begin, time, message, ""]), Some(None));
         assert_eq!(lines(&[begin, kernel, message, ""]), Some(None));
         assert_eq!(lines(&[begin, kernel, time, message, ""]), entry);

@@ -19,7 +19,7 @@ pub(super) enum Line<'a> {
     TooLong,
 }
 
-/// An input without the end of a line in this many bytes is no log.
+/// An input without the end of a line in this many bytes is not a log.
 const NO_LINE_BYTES_MAX: u64 = 64 << 20;
 
 /// Gives `sink` each line of `input`; the number of lines and of bytes.
@@ -68,7 +68,7 @@ pub(super) fn each(
         if whole > 0 {
             last_end = bytes;
         } else if bytes - last_end > NO_LINE_BYTES_MAX {
-            let words = "64 MiB without the end of a line; it is no log";
+            let words = "64 MiB without the end of a line; it is not a log";
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
         buffer.copy_within(whole..filled, 0);
@@ -84,7 +84,7 @@ pub(super) fn each(
 mod tests {
     use super::*;
 
-    /// Gives its bytes in pieces of so many.
+    /// Returns its bytes in pieces of this size.
     struct Pieces<'a>(&'a [u8], usize);
 
     impl Read for Pieces<'_> {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_the_same_however_the_input_comes() {
+    fn lines_do_not_depend_on_the_chunks_of_the_input() {
         let text = b"one\n\nthree\r\nlast";
         let expected = [&b"one"[..], b"", b"three\r", b"last"].map(|line| Some(line.to_vec()));
         for piece in 1..=text.len() {
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_many_blocks_is_left_out_and_the_ones_around_it_are_not() {
+    fn a_line_of_many_blocks_is_skipped_and_its_neighbours_are_kept() {
         for length in [
             LINE_BYTES_MAX + 1,
             BLOCK_BYTES - 7,
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_64_kib_is_the_longest() {
+    fn a_line_has_at_most_64_kib() {
         for (length, is_text) in [(LINE_BYTES_MAX, true), (LINE_BYTES_MAX + 1, false)] {
             let long = vec![b'x'; length];
             let text = [&long[..], b"\n"].concat();
@@ -161,7 +161,7 @@ mod tests {
         }
     }
 
-    /// Fails so often before each piece, as a read does that a signal interrupts.
+    /// Fails this many times before each piece, like a read that a signal interrupts.
     struct Failing<'a>(Pieces<'a>, ErrorKind, u32);
 
     impl Read for Failing<'_> {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_a_signal_interrupts_is_tried_again_and_other_errors_are_told() {
+    fn an_interrupted_read_is_retried_and_other_errors_are_reported() {
         let failing = |kind| Failing(Pieces(b"one\ntwo\n", 3), kind, 2);
         let mut found = Vec::new();
         let interrupted = each(failing(ErrorKind::Interrupted), |line| {
@@ -192,8 +192,8 @@ mod tests {
     }
 
     #[test]
-    fn in_64_mib_a_line_ends_or_it_is_no_log() {
-        // From the end of the block that has the last line's end on.
+    fn an_input_without_a_line_end_in_64_mib_is_no_log() {
+        // From the end of the block with the last line's end on.
         for before in [&b""[..], b"one\n"] {
             let of = |bytes: u64| each(before.chain(io::repeat(b'x').take(bytes)), |_| Ok(()));
             let lines = 1 + u64::from(!before.is_empty());
@@ -203,7 +203,7 @@ mod tests {
             assert_eq!(error.kind(), ErrorKind::InvalidData);
             assert_eq!(
                 error.to_string(),
-                "64 MiB without the end of a line; it is no log"
+                "64 MiB without the end of a line; it is not a log"
             );
         }
     }

@@ -1,5 +1,5 @@
 //! What a log comes in: gzip, xz and zstd are unpacked as it is read, UTF-16 becomes UTF-8, and what
-//! is no text is refused by its name.
+//! is not text is refused by its name.
 
 use std::error::Error;
 use std::io::{self, BufRead, Cursor, ErrorKind, Read};
@@ -17,7 +17,7 @@ type Input<'a> = Box<dyn Read + 'a>;
 /// The text of a file.
 ///
 /// # Errors
-/// Where it is no text or packed otherwise (`InvalidData`, with what it is and what to do), and those
+/// Where it is not text or packed otherwise (`InvalidData`, with what it is and what to do), and those
 /// of `input`.
 pub(super) fn text<'a>(input: impl Read + 'a) -> io::Result<Input<'a>> {
     let (head, input) = head(Box::new(input))?;
@@ -114,7 +114,7 @@ fn of_text(input: Input<'_>) -> io::Result<Input<'_>> {
         [1..=0x7f, 0, 1..=0x7f, 0, ..] => true,
         [0, 1..=0x7f, 0, 1..=0x7f, ..] => false,
         _ if is_no_text(&without_zeros(&head)) => {
-            let words = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
+            let words = "it is not text; expected a kernel's log (dmesg, syslog, ftrace)";
             return Err(io::Error::new(ErrorKind::InvalidData, words));
         }
         _ if head.contains(&b'\r') && !head.contains(&b'\n') => {

@@ -14,7 +14,7 @@ use super::message::Messages;
 use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{LeftOut, Log, Unread, both, packed, trace};
-use crate::cycle::Us;
+use crate::cycle::{INSTANT_MAX, Us};
 use crate::{Error, Result};
 
 /// A mail's line has room for half a message or so; what follows without a stamp is something else.
@@ -42,7 +42,7 @@ struct Reader {
     timed: bool,
 }
 
-/// An input without a line with a time in this many bytes is no log, and may have no end.
+/// An input without a line with a time in this many bytes is not a log, and may have no end.
 const TIMELESS_BYTES_MAX: usize = 16 << 20;
 
 fn no_log() -> io::Error {
@@ -142,6 +142,12 @@ impl Reader {
         match self.prefixes.strip(line) {
             Stripped::Message(message) => {
                 self.timed = true;
+                // A kernel's clock just below zero is printed as 2^64 ns less a little.
+                if message.at.us > INSTANT_MAX {
+                    self.flush();
+                    self.left_out.torn_lines += 1;
+                    return;
+                }
                 if self.pending.is_again(&message) {
                     self.left_out.repeated_lines += 1;
                     return;
@@ -208,6 +214,10 @@ impl Reader {
     fn entry(&mut self, entry: journal::Entry) {
         self.timed = true;
         self.flush();
+        if entry.us > INSTANT_MAX {
+            self.left_out.torn_lines += 1;
+            return;
+        }
         let at = Instant {
             us: entry.us,
             resolution_us: 1,

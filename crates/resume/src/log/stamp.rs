@@ -222,7 +222,7 @@ mod tests {
 
     /// Seconds since 1970, from `date -u -d ... +%s`.
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_follow_the_calendar() {
         for (text, seconds) in [
             ("1970-01-01T00:00:00Z", 0),
             ("2000-02-29T23:59:59+00:00", 951_868_799),
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_are_cut_to_microseconds_and_tell_their_step() {
+    fn fractions_are_truncated_to_microseconds_and_give_the_resolution() {
         let of = |text: &str| Cursor(text.as_bytes()).seconds();
         let instant = |us, resolution_us| Some(Instant { us, resolution_us });
         assert_eq!(of("12.345678"), instant(12_345_678, 1));
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn stamps_without_a_fraction_are_whole_seconds_and_say_so() {
+    fn stamps_without_a_fraction_have_a_resolution_of_a_second() {
         let second = |us| {
             Some(Instant {
                 us,
@@ -288,7 +288,7 @@ mod tests {
         };
         let whole = (13 * 3600 + 2 * 60 + 3) * SECOND_US;
         assert_eq!(clock("13:02:03 host"), (second(whole), " host".to_owned()));
-        // A point that ends a sentence is none of the stamp.
+        // A full stop at the end of a sentence is not part of the stamp.
         assert_eq!(clock("13:02:03. So"), (second(whole), ". So".to_owned()));
         assert_eq!(clock("13:02:03"), (second(whole), String::new()));
         let hundredth = Some(Instant {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_without_a_fraction_counts_a_million_times_too() {
+    fn a_number_without_a_fraction_is_in_seconds() {
         let of = |text: &str| {
             let mut cursor = Cursor(text.as_bytes());
             (
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_date_leaves_what_is_behind_it() {
+    fn a_date_leaves_the_following_text() {
         let of = |text: &str| {
             let mut cursor = Cursor(text.as_bytes());
             let instant = cursor.date();
@@ -340,7 +340,7 @@ mod tests {
             of("Sat Nov 21 18:00:00 2026]"),
             Some((evening, "]".to_owned()))
         );
-        // The zone of `journalctl -o short-full` is read over, a host's name is not.
+        // The zone of `journalctl -o short-full` is skipped, a host's name is not.
         assert_eq!(
             of("Sat 2026-11-21 18:00:00 CEST host"),
             Some((evening, " host".to_owned()))
@@ -351,13 +351,13 @@ mod tests {
                 Some((evening, behind.to_owned()))
             );
         }
-        // Four digits that more follows are no year: a host may be named so.
+        // Four digits followed by more are no year: a host may have such a name.
         let leap_year = of("Nov 21 18:00:00 host").unwrap().0;
         assert_eq!(
             of("Nov 21 18:00:00 2026 kernel"),
             Some((leap_year, " 2026 kernel".to_owned()))
         );
-        // 21 November of 2000: `date -u -d "2000-11-21 18:00:00" +%s`.
+        // 21 November 2000: `date -u -d "2000-11-21 18:00:00" +%s`.
         assert_eq!(leap_year, 974_829_600);
         assert_eq!(of("Nov 32 18:00:00 host"), None);
         assert_eq!(of("Nox 21 18:00:00 host"), None);
@@ -381,12 +381,12 @@ mod tests {
     }
 
     #[test]
-    fn each_month_begins_where_the_calendar_has_it() {
-        // Of 2023 and, from March on, of the leap year 2024: a day later.
+    fn each_month_starts_on_its_calendar_day() {
+        // In 2023 and, from March on, the leap year 2024: a day later.
         for (month, day_of_year) in
             (1..).zip([1, 32, 60, 91, 121, 152, 182, 213, 244, 274, 305, 335])
         {
-            // 19 358 days to 2023, 19 723 days to 2024.
+            // 19 358 days until 2023, 19 723 days until 2024.
             assert_eq!(days(2023, month, 1), 19_358 + day_of_year - 1, "{month}");
             let leap = i64::from(month > 2);
             assert_eq!(days(2024, month, 1), 19_723 + day_of_year - 1 + leap);

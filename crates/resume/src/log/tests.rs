@@ -109,7 +109,7 @@ fn expected_stages(shift: Us) -> Vec<(StageKind, Us, Us)> {
 }
 
 #[test]
-fn a_log_of_today_gives_every_stage_cpu_and_call() {
+fn a_modern_log_has_every_stage_cpu_and_call() {
     let log = log(TODAY);
     assert_eq!((log.lines, log.bytes), (56, TODAY.len() as u64));
     assert_eq!(log.resolution_us, Some(1));
@@ -179,7 +179,7 @@ fn a_log_of_today_gives_every_stage_cpu_and_call() {
     }
 }
 
-/// As kernels to 4.18 print it, with the lines that 2.6.33 to 3.x have for slow devices.
+/// As printed by kernels up to 4.18, with the lines that 2.6.33 to 3.x have for slow devices.
 const OLD: &str = "\
 [   30.075565] PM: Syncing filesystems ... done.
 [   30.077755] PM: Preparing system for mem sleep
@@ -222,7 +222,7 @@ const OLD: &str = "\
 ";
 
 #[test]
-fn a_log_of_an_old_kernel_gives_the_same_though_its_calls_do_not_name_their_stage() {
+fn an_old_kernels_log_gives_the_same_although_its_calls_do_not_name_their_stage() {
     let cycle = one(OLD);
     assert_eq!(
         stages(&cycle),
@@ -259,9 +259,9 @@ fn a_log_of_an_old_kernel_gives_the_same_though_its_calls_do_not_name_their_stag
     assert_eq!(cycle.calls.len(), 6);
 }
 
-/// Without pm_debug_messages no line tells when a stage ends.
+/// Without pm_debug_messages no line has the end of a stage.
 #[test]
-fn without_the_stages_times_they_run_from_their_first_call_to_their_last() {
+fn without_the_stages_times_they_last_from_their_first_call_to_their_last() {
     let text: String = TODAY
         .lines()
         .filter(|line| !line.contains("of devices") && !line.contains("system"))
@@ -287,7 +287,7 @@ fn without_the_stages_times_they_run_from_their_first_call_to_their_last() {
             (K::Thaw, 10_310_000, 10_312_000),
         ]
     );
-    // Nor, in 4.14 to 4.18, of which stage a call is: the next one, if the device was in this one.
+    // Nor, in 4.14 to 4.18, the stage of a call: it is the next one, if the device was in this one.
     let old: String = OLD
         .lines()
         .filter(|line| !line.contains("of devices") && !line.contains(" of drv"))
@@ -298,12 +298,12 @@ fn without_the_stages_times_they_run_from_their_first_call_to_their_last() {
     assert_eq!(
         of_disk.collect::<Vec<_>>(),
         [K::Suspend, K::SuspendLate, K::ResumeNoirq, K::Resume],
-        "`resume devices took` tells of the last one"
+        "`resume devices took` is about the last one"
     );
     assert_eq!(log.left_out.guessed_stages, 1);
 }
 
-/// A line of `TODAY` in another form, from its stamp, its message and the whole of it.
+/// A line of `TODAY` in another format, from its stamp, its message and the whole line.
 type Form = fn(&str, &str, &str) -> String;
 
 fn in_form(form: Form) -> String {
@@ -313,9 +313,9 @@ fn in_form(form: Form) -> String {
         .collect()
 }
 
-/// The same cycle behind each kind of prefix; what the prefix adds is where it is expected.
+/// The same cycle after each kind of prefix; the expected effect of the prefix is given.
 #[test]
-fn prefixes_change_nothing_but_the_clock() {
+fn prefixes_change_only_the_clock() {
     let plain = one(TODAY);
     let forms: [(&str, Form); 9] = [
         ("CRLF", |_, _, line| format!("{line}\r")),
@@ -361,19 +361,19 @@ fn prefixes_change_nothing_but_the_clock() {
 }
 
 #[test]
-fn stamps_of_whole_seconds_are_said_to_be_so() {
+fn stamps_of_whole_seconds_are_reported() {
     let log = log(&in_form(|stamp, message, _| {
         format!("[Sat Nov 21 18:00:{} 2026] {message}", &stamp[..2])
     }));
     assert_eq!(log.resolution_us, Some(1_000_000));
     assert_eq!(log.cycles.len(), 1);
-    // What the kernel says of a call is still there.
+    // The kernel's duration of a call is still available.
     let ata = call(&log.cycles[0], "ata1", K::Resume);
     assert_eq!(ata.says_us, Some(299_990));
 }
 
 #[test]
-fn a_journal_as_json_and_for_export_gives_the_same() {
+fn a_journal_gives_the_same_as_json_and_as_export() {
     let plain = one(TODAY);
     let json = in_form(|stamp, message, _| {
         format!(
@@ -393,7 +393,7 @@ fn a_journal_as_json_and_for_export_gives_the_same() {
 }
 
 #[test]
-fn lines_that_a_mail_wrapped_are_put_together() {
+fn lines_wrapped_by_a_mail_are_joined() {
     let plain = one(TODAY);
     // At the last space before the 72nd column, as mail programs do; and hard, as terminals do.
     let soft: String = TODAY.lines().map(|line| wrap(line, true)).collect();
@@ -514,8 +514,8 @@ fn a_trace_gives_the_stages_with_their_own_ends_and_the_calls_with_their_workers
 }
 
 #[test]
-fn a_leap_before_the_clocks_run_again_is_no_part_of_the_resume() {
-    // From the first device of the last CPU on, all is 900 ms later.
+fn a_leap_before_the_clocks_run_again_is_not_part_of_the_resume() {
+    // From the first device of the last CPU on, everything is 900 ms later.
     let later: String = TODAY
         .lines()
         .map(|line| match line[1..].split_once(']') {
@@ -531,7 +531,7 @@ fn a_leap_before_the_clocks_run_again_is_no_part_of_the_resume() {
 }
 
 #[test]
-fn a_cycle_that_dmesg_and_a_trace_saw_is_given_once() {
+fn a_cycle_in_dmesg_and_a_trace_is_reported_once() {
     for text in [format!("{TODAY}{TRACE}"), format!("{TRACE}{TODAY}")] {
         let cycle = one(&text);
         assert_eq!(cycle.calls.len(), 4, "the trace's");
@@ -540,12 +540,12 @@ fn a_cycle_that_dmesg_and_a_trace_saw_is_given_once() {
         assert_eq!(ata.function.as_deref(), Some("ata_port_pm_resume"));
         assert_eq!(ata.says_us, Some(299_990));
     }
-    // Another cycle stays another one.
+    // Another cycle remains separate.
     let longer = TRACE
         .replace(" 10.309", " 11.309")
         .replace(" 10.31", " 11.31");
     assert_eq!(log(&format!("{TODAY}{longer}")).cycles.len(), 2);
-    // A clock that goes on in sleep leaps before syscore_resume's end.
+    // A clock that continues in sleep leaps before syscore_resume's end.
     let boot: String = TRACE
         .lines()
         .map(|line| match line.find(" 10.0") {

@@ -18,7 +18,7 @@ impl Meter {
     /// The samples of a file's bytes.
     ///
     /// # Errors
-    /// One line: this is no power meter's file, or it has nothing of use.
+    /// One line: this is not a power meter's file, or it has nothing of use.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
         let text = String::from_utf8_lossy(bytes);
         let text = text.trim_start_matches('\u{feff}');
@@ -35,16 +35,15 @@ impl Meter {
     /// As [`Meter::parse`], from a file.
     ///
     /// # Errors
-    /// [`Error::Unreadable`], with its path.
+    /// With its path: it cannot be read, or has no samples.
     pub fn open(path: &Path) -> crate::Result<Self> {
-        let unreadable = |why: String| Error::Unreadable {
-            path: path.to_owned(),
-            why,
-        };
         let file = std::fs::File::open(path);
         let bytes = file.and_then(|file| reveille_results::text::read(file, MOST_MIB));
-        let bytes = bytes.map_err(|error| unreadable(error.to_string()))?;
-        Self::parse(&bytes).map_err(unreadable)
+        let bytes = bytes.map_err(Error::at(path))?;
+        Self::parse(&bytes).map_err(|why| Error::Unreadable {
+            path: path.to_owned(),
+            why,
+        })
     }
 }
 
@@ -199,7 +198,7 @@ fn csv(text: &str) -> Result<Vec<Line>, String> {
     match columns {
         Some(_) => Ok(lines),
         None => Err(
-            "is no power meter's file: neither a table of times and watts nor a Watts Up? log; name \
+            "is not a power meter's file: neither a table of times and watts nor a Watts Up? log; name \
              its columns in the first line, such as `time_s,power_w`"
                 .to_owned(),
         ),
@@ -367,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_found_by_their_names_in_any_order_and_unit() {
+    fn columns_are_found_by_name_in_any_order_and_unit() {
         for text in [
             "time_s,power_w\n0,130\n1,131.5\n",
             "Watts;Time\n130;0\n131.5;1\n",
@@ -384,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_loggers_of_the_watts_up_are_read() {
+    fn watts_up_logger_files_are_read() {
         let own = "#h,-,18,W,V,A,WH;\n#d,-,18,1304,2301,571,0,_,_,_;\n#d,-,18,52,2301,40,0;\n";
         let meter = Meter::parse(own.as_bytes()).unwrap();
         assert_eq!(
@@ -409,7 +408,7 @@ mod tests {
         assert_eq!(watts(python), [130.4, 5.2]);
     }
 
-    /// Samples (seconds, watts), their interval in seconds, and lines that gave none: unreadable,
+    /// Samples (seconds, watts), their interval in seconds, and skipped lines: unreadable,
     /// negative, out of order.
     type Read = (Vec<(f64, f64)>, Clock, f64, [usize; 3]);
 
@@ -432,12 +431,14 @@ mod tests {
     }
 
     #[test]
-    fn what_gives_no_sample_is_counted() {
-        // No number, no second cell, infinite watts; twice below zero; not after the one before, twice.
+    fn lines_without_a_sample_are_counted() {
+        // No number, no second cell, infinite watts; twice below zero; not after the previous one,
+        // twice.
         let text = "time,watts\n0,1\n1,-5\n2,x\n3,2\n3,2\n2,2\n4,inf\n5\n5,-1\n6,0\n";
         let samples = vec![(0.0, 1.0), (3.0, 2.0), (6.0, 0.0)];
         assert_eq!(all_of(text), (samples, Clock::Elapsed, 3.0, [3, 2, 2]));
-        // Times of another kind than the first one's; comments and blank lines are none of the table.
+        // Times of another kind than the first one's; comments and blank lines are not part of the
+        // table.
         let text =
             "time,watts\n1,1\n\n# 2,2\n18:00:00,3\n2026-11-21 18:00:00,4\n % 5,5\n<6>,6\n2,7\n";
         let samples = vec![(1.0, 1.0), (2.0, 7.0)];
@@ -453,14 +454,14 @@ mod tests {
     }
 
     #[test]
-    fn the_interval_is_the_one_in_the_middle_and_of_two_the_shorter_one() {
+    fn the_interval_is_the_median_and_of_two_the_shorter() {
         for (times, interval) in [
             (&[0.0, 2.0][..], 2.0),
             // Of 1 and 2, of 5, 2 and 1, of 4, 1, 2 and 8 s.
             (&[0.0, 1.0, 3.0], 1.0),
             (&[0.0, 5.0, 7.0, 8.0], 2.0),
             (&[0.0, 4.0, 5.0, 7.0, 15.0], 2.0),
-            // An hour without samples is no interval.
+            // An hour without samples is not an interval.
             (&[0.0, 1.0, 3601.0], 1.0),
         ] {
             let rows: String = times.iter().map(|time| format!("{time},1\n")).collect();
@@ -469,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn midnights_are_passed_where_the_time_of_day_steps_back_by_more_than_half_a_day() {
+    fn a_time_of_day_that_steps_back_more_than_half_a_day_passes_midnight() {
         let hours = |hours: f64| hours * 3600.0;
         // 12 hours back is out of order; a second more is a midnight.
         let text = "23:00:00,1\n11:00:00,2\n10:59:59,3\n23:30:00,4\n00:30:00,5\n";
@@ -482,15 +483,15 @@ mod tests {
         let (found, clock, _, left_out) = all_of(text);
         assert_eq!((found, clock), (samples, Clock::TimeOfDay));
         assert_eq!(left_out, [0, 0, 1]);
-        // Other times have no midnight.
+        // Other kinds of time have no midnight.
         let text = "100000,1\n1,2\n100001,3\n";
         let samples = vec![(100_000.0, 1.0), (100_001.0, 3.0)];
         assert_eq!(all_of(text), (samples, Clock::Elapsed, 1.0, [0, 0, 1]));
     }
 
-    /// A column is known by the words of its name, in lower case.
+    /// The words of its name, in lower case, identify a column.
     #[test]
-    fn columns_are_known_by_their_names() {
+    fn columns_are_recognized_by_name() {
         let long = "n".repeat(40);
         for (name, is) in [
             ("time", true),
@@ -513,7 +514,7 @@ mod tests {
         ] {
             assert_eq!(is_time(name), is, "{name}");
         }
-        // The least rank at which each is a column of power.
+        // The lowest rank at which each is a column of power.
         for (name, least) in [
             ("w", Some(0)),
             ("watts", Some(0)),
@@ -571,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn the_surest_column_of_power_is_taken() {
+    fn the_most_certain_power_column_is_used() {
         let table = |separator, time: &[usize], unit_us, watts, scale| {
             let time = time.to_vec();
             Some(Columns {
@@ -589,7 +590,7 @@ mod tests {
             ("Time\tDate\tkW", table(Some('\t'), &[1, 0], 1e6, 2, 1e3)),
             ("W date time", table(None, &[1, 2], 1e6, 0, 1.0)),
             ("\"date\" , \"p\"", table(Some(','), &[0], 1e6, 1, 1.0)),
-            // No names of columns: words without a mark, numbers, and long words.
+            // No column names: words without a separator, numbers, and long words.
             ("Power meter of the office", None),
             ("site,4711", None),
             (&format!("time,{}", "n".repeat(41)), None),
@@ -614,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_without_names_is_times_and_then_watts() {
+    fn a_table_without_names_has_times_and_then_watts() {
         let start = 1_795_284_000.0;
         let expected = (
             vec![(start, 130.0), (start + 1.0, 131.0)],
@@ -622,7 +623,7 @@ mod tests {
             1.0,
             [0; 3],
         );
-        // Only with blanks and six cells there is a running number before the watts.
+        // Only with spaces and six cells is there a running number before the watts.
         for (mark, rest) in [
             (" ", " 230"),
             (" ", " 230 0.57"),
@@ -637,7 +638,8 @@ mod tests {
         }
         let numbered = "2026-11-21 18:00:00 1 130 230 0.57\n2026-11-21 18:00:01 2 131 230 0.57\n";
         assert_eq!(all_of(numbered), expected);
-        // What stands above it and is no row: a number where the time is, or the watts, is not enough.
+        // Lines above it that are not rows: a number in place of the time, or the watts, is not
+        // enough.
         for above in [
             "serial,4711",
             "12,volts",
@@ -654,8 +656,8 @@ mod tests {
     }
 
     #[test]
-    fn a_watts_up_tells_where_its_watts_are_and_how_often_it_sends() {
-        // Volts first: 230.1 V, 130.4 W. From the third record on one each 3 s.
+    fn a_watts_up_states_its_column_of_watts_and_its_interval() {
+        // Volts first: 230.1 V, 130.4 W. From the third record on one every 3 s.
         let text = "#h,-,18,V,W,A;\n#d,-,18,2301,1304,5;\n#d,-,18,2301,1305;\n#L,W,3,E,,3;\n\
                     #d,-,18,2301,1306;\n#d,-,18,2301,-1;\n#d,-,18,2301,1307;\n";
         let samples = vec![(0.0, 130.4), (1.0, 130.5), (2.0, 130.6), (8.0, 130.7)];
@@ -670,7 +672,7 @@ mod tests {
             let line = format!("#L,W,3,E,,{interval};");
             assert_eq!(logging_interval(&line), seconds, "{line}");
         }
-        // A logging program's timestamps, with what it puts around them.
+        // A logging program's timestamps, and the text around them.
         let text = "[2026-11-21T18:00:00Z] #d,-,18,1304;\n2026-11-21T18:00:01Z, #d,-,18,1305;\n\
                     2026-11-21T18:00:02Z > #d,-,18,1306;\nnoon #d,-,18,1307;\n";
         let start = 1_795_284_000.0;
@@ -679,12 +681,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_meters_file_is_said_in_a_line() {
+    fn another_file_is_refused_in_one_line() {
         for (text, why) in [
             ("", "is empty"),
             ("time,temperature\n0,20\n1,21\n", "no column of watts"),
             ("volts,watts\n230,20\n230,21\n", "no column of times"),
-            ("[    0.0] Linux version 6.1\n", "is no power meter's file"),
+            (
+                "[    0.0] Linux version 6.1\n",
+                "is not a power meter's file",
+            ),
             ("time,watts\n1,5\n", "1 of its lines"),
             ("time,watts\nx,5\ny,6\n", "0 of its lines"),
         ] {
@@ -695,9 +700,12 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_read_as_its_bytes_are_and_named_where_it_cannot_be() {
+    fn a_file_is_read_as_its_bytes_and_named_if_unreadable() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("power.csv");
+        let missing = Meter::open(&path).unwrap_err();
+        assert_eq!(missing.exit_code(), Error::USAGE, "{missing}");
+        assert!(missing.to_string().contains("power.csv: No such file"));
         let why = || match Meter::open(&path).unwrap_err() {
             Error::Unreadable { path: named, why } => {
                 assert_eq!(named, path);
@@ -705,7 +713,6 @@ mod tests {
             }
             other => panic!("{other}"),
         };
-        assert!(why().contains("No such file"), "{}", why());
         std::fs::write(&path, " \n").unwrap();
         assert!(why().starts_with("is empty"), "{}", why());
         let text = b"time_s,power_w\n0,130\n1,5\n";

@@ -196,11 +196,11 @@ mod tests {
         parse(text, 1e6).map(|stamp| (stamp.us, stamp.clock))
     }
 
-    /// As `date -u -d '2026-11-21 18:00:00' +%s` says.
+    /// By `date -u -d '2026-11-21 18:00:00' +%s`.
     const EVENING: Us = 1_795_284_000 * SECOND;
 
     #[test]
-    fn the_same_evening_in_every_form() {
+    fn the_same_evening_is_read_in_every_form() {
         for text in [
             "2026-11-21T18:00:00Z",
             "2026-11-21 18:00:00+00:00",
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_of_day_and_an_elapsed_time_are_told_apart() {
+    fn a_time_of_day_differs_from_an_elapsed_time() {
         let quarter = 6 * 3600 * SECOND;
         assert_eq!(at("06:00:00"), Some((quarter, Clock::TimeOfDay)));
         assert_eq!(at("06:00 am"), Some((quarter, Clock::TimeOfDay)));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn syslogs_year_is_the_one_next_to_the_meters() {
+    fn syslogs_year_is_the_one_nearest_to_the_meters() {
         let december = at("Dec 31 23:59:59").unwrap().0;
         let january = at("2027-01-01T00:00:10Z").unwrap().0;
         assert_eq!(
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn other_text_is_no_time() {
         for text in [
             "",
             "noon",
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_counts_from_1970_from_september_2001_on() {
+    fn a_number_is_seconds_since_1970_from_september_2001_on() {
         let elapsed = |us| Some((us, Clock::Elapsed));
         assert_eq!(at("999999999"), elapsed(999_999_999 * SECOND));
         assert_eq!(at("1000000000").unwrap().1, Clock::Utc);
@@ -306,7 +306,7 @@ mod tests {
 
     /// Counted one by one.
     #[test]
-    fn each_day_follows_the_one_before() {
+    fn each_day_follows_the_previous() {
         let mut next = days(0, 1, 1).unwrap();
         for year in 0..=2400 {
             let leap = year % 400 == 0 || year % 4 == 0 && year % 100 != 0;
@@ -329,10 +329,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_without_a_year_is_moved_to_the_nearest_and_no_other_is() {
+    fn only_a_stamp_without_a_year_moves_to_the_nearest_year() {
         let utc = |text: &str| at(text).unwrap().0;
         let moved = |text: &str, other: &str| shift_to_year_of(utc(text), utc(other));
-        // Midnights at which a leap year's February ends, and a leap year.
+        // Midnights at the end of a leap year's February, and of a leap year.
         for (text, near) in [
             ("Feb 28 23:59:59", "2028-02-28T23:59:59Z"),
             ("Mar 1 00:00:00", "2028-03-01T00:00:00Z"),

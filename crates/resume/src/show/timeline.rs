@@ -148,14 +148,19 @@ impl<'a> Drawing<'a> {
         let shown = self.rows.iter();
         let shown = shown.filter(|row| matches!(row, Row::Device(..)));
         let all: HashSet<Row> = self.calls.iter().map(|(_, one)| row(one)).collect();
+        let devices = match all.len() {
+            0 => String::new(),
+            all => format!(
+                "{} of {all} devices: the slowest, and those on the critical path, in the order of \
+                 their first calls. ",
+                shown.count()
+            ),
+        };
         format!(
-            "<p>{} of {} devices: the slowest, and those on the critical path, in the order of their first \
-             calls. A dark line is the critical path; bars on it are opaque, others pale.</p>{}<div \
+            "<p>{devices}A dark line is the critical path; bars on it are opaque, others pale.</p>{}<div \
              class=\"tools\" hidden><label>Search <input type=\"search\" placeholder=\"device or \
              driver\"></label> <span>Drag over a span to enlarge it; double-click shows \
              all.</span></div><figure>{}</figure>",
-            shown.count(),
-            all.len(),
             legend(self.cycle, self.half),
             self.svg()
         )

@@ -195,6 +195,7 @@ impl std::fmt::Display for Change {
         match self {
             Change::Without(pattern) => write!(f, "without {pattern}"),
             Change::Defer(pattern) => write!(f, "defer {pattern}"),
+            Change::Cpus(1) => write!(f, "1 CPU"),
             Change::Cpus(cpus) => write!(f, "{cpus} CPUs"),
             Change::Set { what, us } => {
                 match what {
@@ -246,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn globs_fit_as_a_shell_has_them() {
+    fn globs_match_as_in_a_shell() {
         for (pattern, name, fits) in [
             ("snd*", "snd_hda_intel", true),
             ("snd*", "sn", false),
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn alternatives_are_divided_by_commas() {
+    fn alternatives_are_separated_by_commas() {
         let pattern = Pattern::parse("snd*, uvc*").unwrap();
         assert!(pattern.fits("uvcvideo") && pattern.fits("snd_soc") && !pattern.fits("usb1"));
         assert!(Pattern::parse("snd*,,uvc*").is_err());

@@ -1,4 +1,4 @@
-//! What a kernel does with a machine, event by event.
+//! A simulated kernel's suspend and resume of a machine, event by event.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -8,7 +8,7 @@ use reveille_resume::cycle::{Call, CpuStep, Cycle, Stage, StageKind, Us};
 
 use super::machine::{Kernel, Machine, STAGES};
 
-/// One suspend and resume, as it was.
+/// One suspend and resume, as simulated.
 #[derive(Debug, Clone)]
 pub struct Truth {
     pub stages: Vec<Stage>,
@@ -16,7 +16,7 @@ pub struct Truth {
     /// In the order of their starts.
     pub calls: Vec<TrueCall>,
     pub asleep_us: Us,
-    /// Of each device that is deferred, when its last call has returned.
+    /// For each deferred device, the return of its last call.
     pub ready: Vec<Option<Us>>,
 }
 
@@ -35,7 +35,7 @@ impl Truth {
         stages.find(|stage| stage.kind == kind).expect("all stages")
     }
 
-    /// From the firmware's end to the last process that runs again.
+    /// From the firmware's end to the last thawed process.
     pub fn resume_us(&self) -> Us {
         self.stage(StageKind::Thaw).end - self.stage(StageKind::Platform).end
     }
@@ -44,7 +44,7 @@ impl Truth {
         self.stage(StageKind::Thaw).end
     }
 
-    /// All that tracing would tell.
+    /// A complete trace.
     pub fn cycle(&self, machine: &Machine, number: usize) -> Cycle {
         let name = |text: &str| Arc::<str>::from(text);
         let call = |one: &TrueCall| {
@@ -83,14 +83,14 @@ impl Truth {
     }
 }
 
-/// Kernel threads, which outlive a stage: the one that became idle last is taken first.
+/// Kernel threads, which outlive a stage: the most recently idle one is taken first.
 #[derive(Debug, Clone, Default)]
 pub struct Threads {
     made: u32,
     idle: Vec<u32>,
 }
 
-/// Suspends and resumes the machine, beginning at this instant.
+/// Suspends and resumes the machine, starting at this instant.
 pub fn run(machine: &Machine, at: Us, threads: &mut Threads) -> Truth {
     let mut truth = Truth {
         stages: Vec::new(),
@@ -168,7 +168,7 @@ fn cpus(machine: &Machine, kind: StageKind, start: Us, truth: &mut Truth) -> Us 
     now
 }
 
-/// What was left for later goes through the same stages, with nothing between them.
+/// Deferred devices go through the same stages, with nothing between them.
 fn run_deferred(machine: &Machine, at: Us, threads: &mut Threads, truth: &mut Truth) {
     let later: Vec<bool> = machine
         .devices
@@ -186,19 +186,19 @@ fn run_deferred(machine: &Machine, at: Us, threads: &mut Threads, truth: &mut Tr
     }
 }
 
-/// Who works on a device.
+/// The worker of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Thread {
     Main,
     Worker(u32),
 }
 
-/// A stage on its way.
+/// A stage in progress.
 struct Enactment<'a> {
     machine: &'a Machine,
     stage: usize,
     takes_part: Vec<bool>,
-    /// Calls that will return: when, in what order they were begun, by whom, of what.
+    /// Pending calls: return time, order of start, worker, device.
     returns: BinaryHeap<Reverse<(Us, usize, Thread, usize)>>,
     begun: usize,
     done: Vec<bool>,
@@ -206,7 +206,7 @@ struct Enactment<'a> {
     waiting: Vec<Vec<(Thread, usize)>>,
     handed_over: Vec<bool>,
     queue: VecDeque<usize>,
-    /// The devices as the process that suspends goes through them.
+    /// The devices in the order in which the suspending process goes through them.
     order: Vec<usize>,
     next: usize,
     children: Vec<Vec<usize>>,
@@ -215,7 +215,7 @@ struct Enactment<'a> {
     calls: Vec<TrueCall>,
 }
 
-/// Runs a stage of callbacks and says when the last one has returned.
+/// Runs a stage of callbacks and returns when the last one has returned.
 fn enact(
     machine: &Machine,
     stage: usize,
@@ -235,7 +235,7 @@ fn enact(
         }
     }
     let mut order: Vec<usize> = (0..count).filter(|&one| takes_part[one]).collect();
-    // `complete` goes through its list from behind, as the stages of a suspend do.
+    // `complete` goes through its list backwards, like the stages of a suspend.
     if stage != 0 && !(4..7).contains(&stage) {
         order.reverse();
     }
@@ -284,12 +284,12 @@ impl Enactment<'_> {
             self.take(now);
         }
         let left = self.order.iter().filter(|&&one| !self.done[one]).count();
-        assert_eq!(left, 0, "devices that nobody came to");
+        assert_eq!(left, 0, "unprocessed devices");
         now
     }
 
-    /// `prepare` and `complete` run in one process, device by device; so did all but `suspend` and
-    /// `resume` once.
+    /// `prepare` and `complete` run in one process, device by device; formerly so did all except
+    /// `suspend` and `resume`.
     fn is_async(&self, device: usize) -> bool {
         let may_be = match self.stage {
             0 | 7 => false,
@@ -299,8 +299,8 @@ impl Enactment<'_> {
         may_be && self.machine.devices[device].asynchronous
     }
 
-    /// What must be done before this device: its parent and supplier, in a suspend the other way
-    /// round, in `prepare` and `complete` nothing.
+    /// What must be done before this device: its parent and supplier, in a suspend the reverse, in
+    /// `prepare` and `complete` nothing.
     fn waits_for(&self, device: usize) -> impl Iterator<Item = usize> + '_ {
         let devices = &self.machine.devices;
         let suspends = (1..4).contains(&self.stage);
@@ -327,9 +327,8 @@ impl Enactment<'_> {
         }
     }
 
-    /// Threads take what is queued, as long as there are threads. Where they are few, the reason is
-    /// that CPUs are: a thread that waits for another device takes no CPU, so only what is ready is
-    /// taken.
+    /// Threads take queued devices while there are threads. The limit stands for the number of
+    /// CPUs: a thread that waits for another device uses no CPU, so only ready devices are taken.
     fn take(&mut self, now: Us) {
         loop {
             let few = self.machine.threads.is_some();
@@ -352,7 +351,7 @@ impl Enactment<'_> {
         }
     }
 
-    /// The process that suspends goes on through the list until it has to wait.
+    /// The suspending process goes through the list until it has to wait.
     fn go_on(&mut self, now: Us) {
         while let Some(&device) = self.order.get(self.next) {
             self.next += 1;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reveille_resume::cycle::{StageKind, Us};
 
-/// The stages in which devices have callbacks, in their order.
+/// The stages in which devices have callbacks, in order.
 pub const STAGES: [StageKind; 8] = [
     StageKind::Prepare,
     StageKind::Suspend,
@@ -18,18 +18,18 @@ pub const STAGES: [StageKind; 8] = [
 
 #[derive(Debug, Clone)]
 pub struct Machine {
-    /// In the order in which they were registered: parents before their children.
+    /// In the order of registration: parents before their children.
     pub devices: Vec<Device>,
     pub kernel: Kernel,
-    /// Whether devices may be asynchronous in the late, noirq and early stages, as from 3.15.
+    /// Whether devices may be asynchronous in the late, noirq and early stages, as since 3.15.
     pub async_noirq: bool,
-    /// The most threads for asynchronous work; `None`: as many as it takes.
+    /// The maximum number of threads for asynchronous work; `None`: unlimited.
     pub threads: Option<usize>,
-    /// All but the first one, which stays on.
+    /// All but the first one, which stays online.
     pub cpus: Vec<Cpu>,
-    /// The process that suspends.
+    /// The suspending process.
     pub main: u32,
-    /// What the kernel itself takes for each stage: before its beginning, after its last call.
+    /// The kernel's own time in each stage: before its first call, after its last one.
     pub own: [(Us, Us); StageKind::Thaw as usize + 1],
     pub asleep_us: Us,
 }
@@ -39,18 +39,18 @@ pub struct Device {
     pub name: String,
     pub driver: String,
     pub parent: Option<usize>,
-    /// A device that must be up before this one, which no log tells.
+    /// A device that must resume before this one, which no log shows.
     pub supplier: Option<usize>,
     pub asynchronous: bool,
     /// In the order of [`STAGES`].
     pub work: [Option<Work>; 8],
-    /// Taken out.
+    /// Removed.
     pub absent: bool,
-    /// Resumed after the whole.
+    /// Resumed after everything else.
     pub deferred: bool,
 }
 
-/// What a callback takes.
+/// The duration of a callback.
 #[derive(Debug, Clone, Copy)]
 pub struct Work {
     /// From the end of all waiting to its call.
@@ -65,34 +65,34 @@ pub struct Cpu {
     pub on: Us,
 }
 
-/// When asynchronous devices are handed to threads.
+/// When asynchronous devices are passed to threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kernel {
-    /// At the stage's beginning: to 6.7, and from 6.9 to 6.15.
+    /// At the start of the stage: up to 6.7, and from 6.9 to 6.15.
     AtOnce,
-    /// When the process that suspends comes by them: 6.8, and stable kernels since January 2024.
+    /// When the suspending process reaches them: 6.8, and stable kernels since January 2024.
     InTurn,
-    /// When their parents (in a suspend: their children) are done, from 6.16.
+    /// When their parents (in a suspend: their children) are done, since 6.16.
     WhenReady,
 }
 
-/// What kind of machine is drawn.
+/// The kind of machine to draw.
 #[derive(Debug, Clone)]
 pub struct Draw {
     pub devices: std::ops::RangeInclusive<usize>,
-    /// Whether each wait can be seen in the log: no suppliers, and no device without a callback for
-    /// which another one waits but on account of an ancestor that has one.
-    pub told: bool,
+    /// Whether each wait is visible in the log: no suppliers, and no device without a callback for
+    /// which another one waits except through an ancestor that has one.
+    pub fully_logged: bool,
     pub threads: Option<usize>,
-    /// `None`: one of those that tell all waits.
+    /// `None`: one of those that show all waits.
     pub kernel: Option<Kernel>,
 }
 
 impl Draw {
-    pub fn told(devices: std::ops::RangeInclusive<usize>) -> Draw {
+    pub fn fully_logged(devices: std::ops::RangeInclusive<usize>) -> Draw {
         Draw {
             devices,
-            told: true,
+            fully_logged: true,
             threads: None,
             kernel: None,
         }
@@ -107,7 +107,14 @@ impl Machine {
         let asynchronous = rng.f64();
         let mut names = Names::default();
         for index in 0..count {
-            let device = Device::draw(rng, &devices, index, asynchronous, draw.told, &mut names);
+            let device = Device::draw(
+                rng,
+                &devices,
+                index,
+                asynchronous,
+                draw.fully_logged,
+                &mut names,
+            );
             devices.push(device);
         }
         let mut own = [(0, 0); StageKind::Thaw as usize + 1];
@@ -117,7 +124,7 @@ impl Machine {
                 *own = (rng.i64(0..3000), rng.i64(0..2000));
             }
         }
-        // Logs tell these stages by the end of the one before them.
+        // Logs show these stages by the end of the previous one.
         for kind in [StageKind::Suspend, StageKind::Complete, StageKind::Thaw] {
             own[kind as usize].0 = 0;
         }
@@ -142,7 +149,7 @@ impl Machine {
         }
     }
 
-    /// The device and all that lies below it.
+    /// The device and everything below it.
     pub fn with_below(&self, device: usize) -> Vec<usize> {
         let is_below = |&one: &usize| {
             let mut up = std::iter::successors(Some(one), |&one| self.devices[one].parent);
@@ -187,10 +194,10 @@ impl Device {
         before: &[Device],
         index: usize,
         asynchronous: f64,
-        told: bool,
+        fully_logged: bool,
         names: &mut Names,
     ) -> Device {
-        // Half of them near the device before them: deep trees as well as wide ones.
+        // Half of them near the previous device: deep trees as well as wide ones.
         let parent = match rng.u8(0..10) {
             _ if index == 0 => None,
             0 => None,
@@ -200,7 +207,7 @@ impl Device {
         let mut asynchronous = rng.f64() < asynchronous;
         let busy = *rng.choice(&[0.3, 0.7, 1.0]).unwrap();
         let mut work = [0; 8].map(|_| (rng.f64() < busy).then(|| Work::draw(rng)));
-        // `prepare` and `complete` are told by tracing for every device.
+        // Tracing shows `prepare` and `complete` of every device.
         for stage in [0, 7] {
             work[stage] = Some(Work {
                 before: rng.i64(1..10),
@@ -208,10 +215,10 @@ impl Device {
             });
         }
         let above = |one: Option<usize>| std::iter::successors(one, |&one| before[one].parent);
-        if told {
-            // An asynchronous device waits until the process that suspends has come by its
-            // synchronous parent, and a synchronous one holds that process up until its asynchronous
-            // parent is done: a log shows neither if there is no callback.
+        if fully_logged {
+            // An asynchronous device waits until the suspending process has reached its synchronous
+            // parent, and a synchronous one delays that process until its asynchronous parent is
+            // done: a log shows neither without a callback.
             let silent = |one: usize| before[one].work.iter().any(Option::is_none);
             let mut sync = above(parent).filter(|&one| !before[one].asynchronous);
             if sync.any(silent) {
@@ -222,7 +229,8 @@ impl Device {
                 work = work.map(|work| work.or_else(|| Some(Work::draw(rng))));
             }
         }
-        let supplier = (!told && index > 0 && rng.u8(0..10) == 0).then(|| rng.usize(0..index));
+        let supplier =
+            (!fully_logged && index > 0 && rng.u8(0..10) == 0).then(|| rng.usize(0..index));
         let (name, driver) = names.draw(rng);
         Device {
             name,
@@ -252,7 +260,7 @@ impl Work {
     }
 }
 
-/// Names in the form of real ones, none of them twice.
+/// Realistic names, all different.
 #[derive(Default)]
 struct Names {
     taken: BTreeSet<String>,

@@ -13,20 +13,20 @@ use super::machine::{Draw, Machine};
 use printed::{function, printed, stage_words};
 use traced::{TRACE_HEAD, traced};
 
-/// How a kernel words its lines.
+/// A kernel's wording of its lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Form {
-    /// As 4.14 to 4.19 do: `calling  usb1+ @ 4321, parent: 0000:00:14.0`, in units of 1024 ns.
+    /// 4.14 to 4.19: `calling  usb1+ @ 4321, parent: 0000:00:14.0`, in units of 1024 ns.
     Old,
-    /// As 5.x and 6.1 do: `usb usb1: PM: calling usb_dev_resume+0x0/0x50 @ 4321, parent: …`.
+    /// 5.x and 6.1: `usb usb1: PM: calling usb_dev_resume+0x0/0x50 @ 4321, parent: …`.
     Offset,
-    /// As 6.12 does: without offset and length.
+    /// 6.12: without offset and length.
     Plain,
     /// The text of a trace with `power:suspend_resume` and `power:device_pm_callback_*`.
     Trace,
 }
 
-/// What stands before the kernel's words. A trace has its own.
+/// The prefix of the kernel's lines. A trace has its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefix {
     /// `[   12.345678] `
@@ -39,8 +39,8 @@ pub enum Prefix {
     Level,
     /// `Nov 21 18:00:00 host kernel: [   12.345678] `
     Syslog,
-    /// `Nov 21 18:00:00.123456 host kernel: `, of `journalctl -o short-precise`. The stamps are those
-    /// of a clock that goes on at midnight of 21 November plus the kernel's.
+    /// `Nov 21 18:00:00.123456 host kernel: `, of `journalctl -o short-precise`. The stamps are
+    /// those of a clock that continues in sleep: midnight of 21 November plus the kernel's.
     ShortPrecise,
     /// `[   12.345678] host kernel: `, of `journalctl -o short-monotonic`.
     ShortMonotonic,
@@ -59,16 +59,16 @@ pub const PREFIXES: [Prefix; 8] = [
     Prefix::Short,
 ];
 
-/// How to write.
+/// The options for writing.
 #[derive(Debug, Clone, Copy)]
 pub struct Text {
     pub form: Form,
     pub prefix: Prefix,
-    /// Other messages in between, of the kernel and, where a log has them, of programs.
+    /// Other messages in between, of the kernel and, if the log has them, of programs.
     pub others: usize,
 }
 
-/// A line: when, by whom (0: an interrupt or no one in particular), the words.
+/// A line: time, writer (0: an interrupt or unknown), text.
 struct Line {
     at: Us,
     by: u32,
@@ -99,13 +99,14 @@ pub fn write(
     Ok(())
 }
 
-/// What such a log tells of a cycle, to the microsecond.
+/// What such a log shows of a cycle, to the microsecond.
 ///
-/// A kernel's log has no calls of `prepare` and `complete`, no functions before 5.0, and gives drivers
-/// from then on. A CPU's start is the end of the one before it, the stage's beginning for the first
-/// one. `prepare` is what "start suspend" takes more than "suspend"; `complete` is from the devices'
-/// end until processes are restarted. In a trace, the stages of CPUs begin with the first CPU.
-pub fn told(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cycle {
+/// A kernel's log has no calls of `prepare` and `complete`, no functions before 5.0, and drivers
+/// from then on. A CPU starts at the end of the previous one, the first one at the start of the
+/// stage. `prepare` is the difference of "start suspend" and "suspend"; `complete` is from the
+/// devices' end until processes are restarted. In a trace, the stages of CPUs start with the first
+/// CPU.
+pub fn logged(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cycle {
     let mut cycle = truth.cycle(machine, number);
     if text.form == Form::Trace {
         cycle.asleep_us = None;
@@ -139,7 +140,7 @@ pub fn told(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cycl
         }
         for call in &mut cycle.calls {
             let took = call.end.zip(call.start).map(|(end, start)| end - start);
-            call.says_us = took.map(|took| says(text.form, took));
+            call.says_us = took.map(|took| stated(text.form, took));
             match text.form {
                 Form::Old => call.driver = None,
                 _ => {
@@ -149,7 +150,7 @@ pub fn told(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cycl
             }
         }
     }
-    // The kernel's last word is a CPU's, or the end of the last callbacks.
+    // The kernel's last message is a CPU's, or the end of the last callbacks.
     if text.form != Form::Trace {
         let mut off = truth.cpus.iter().filter(|cpu| !cpu.on);
         let noirq = truth.stage(StageKind::SuspendNoirq).end;
@@ -159,7 +160,7 @@ pub fn told(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cycl
             platform.start = last;
         }
     }
-    // Without a second CPU the kernel has nothing to say of these stages.
+    // Without a second CPU the kernel logs nothing about these stages.
     if truth.cpus.is_empty() {
         let of_cpus = [StageKind::CpusOff, StageKind::CpusOn];
         cycle.stages.retain(|stage| !of_cpus.contains(&stage.kind));
@@ -174,15 +175,15 @@ fn is_of(kind: StageKind, cpu: &reveille_resume::cycle::CpuStep) -> bool {
     )
 }
 
-/// Before 5.10 or so the kernel shifted nanoseconds by 10 and called it microseconds.
-fn says(form: Form, took: Us) -> Us {
+/// Before about 5.10 the kernel shifted nanoseconds by 10 and called it microseconds.
+fn stated(form: Form, took: Us) -> Us {
     match form {
         Form::Old => (took * 1000) >> 10,
         _ => took,
     }
 }
 
-/// What else is written while a machine suspends and resumes.
+/// Other messages while a machine suspends and resumes.
 const OTHERS: [&str; 10] = [
     "usb usb1: root hub lost power or was reset",
     "usb 1-2: reset high-speed USB device number 3 using xhci_hcd",
@@ -196,8 +197,8 @@ const OTHERS: [&str; 10] = [
     "ACPI: EC: event unblocked",
 ];
 
-/// Spreads other messages over the cycle, but not where the firmware has the machine: what the
-/// kernel says last before and first after it is what tells how long that was.
+/// Spreads other messages over the cycle, except while the firmware controls the machine: the
+/// kernel's last message before and first after it determine how long that was.
 fn add_others(lines: &mut Vec<Line>, text: Text, machine: &Machine, truth: &Truth) {
     let rng = &mut fastrand::Rng::with_seed(truth.stages[0].start as u64);
     let before = truth.stages[0].start..truth.stage(StageKind::CpusOff).start;
@@ -260,10 +261,10 @@ fn write_line(out: &mut impl Write, text: Text, machine: &Machine, line: &Line) 
     }
 }
 
-/// A syslog of this many cycles of one machine, of `bytes` or a little more, with other programs'
-/// lines between the cycles. Gives the number of calls that a kernel's log has.
+/// A syslog of this many cycles of one machine, of at least `bytes`, with other programs' lines
+/// between the cycles. Returns the number of calls in the kernel's log.
 pub fn syslog(out: &mut impl Write, seed: u64, cycles: usize, bytes: usize) -> io::Result<usize> {
-    let machine = Machine::draw(seed, &Draw::told(400..=400));
+    let machine = Machine::draw(seed, &Draw::fully_logged(400..=400));
     let text = Text {
         form: Form::Offset,
         prefix: Prefix::Syslog,
@@ -273,7 +274,7 @@ pub fn syslog(out: &mut impl Write, seed: u64, cycles: usize, bytes: usize) -> i
     let (mut now, mut written, mut calls) = (1_000_000, 0, 0);
     for number in 0..cycles {
         let truth = run(&machine, now, &mut threads);
-        calls += told(text, &machine, &truth, number + 1).calls.len();
+        calls += logged(text, &machine, &truth, number + 1).calls.len();
         let mut lines = Vec::new();
         write(&mut lines, text, &machine, std::slice::from_ref(&truth))?;
         now = truth.end();

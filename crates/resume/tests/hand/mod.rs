@@ -1,6 +1,6 @@
-//! Cycles written by hand, in µs, for the tests that need one that no log would have.
+//! Cycles written by hand, in µs, for tests that need one that no log would have.
 
-// Each test takes a part of it.
+// Each test uses a part of it.
 #![allow(dead_code)]
 
 use reveille_resume::cycle::{Call, CpuStep, Cycle, Failure, Name, Stage, StageKind, Us};
@@ -32,7 +32,7 @@ pub fn cycle(number: usize, stages: &[(StageKind, Us, Us)]) -> Cycle {
     }
 }
 
-/// `driver device`, its parent (`none`: not told), its stage, the worker, start and end.
+/// `driver device`, its parent (`none`: unknown), its stage, the worker, start and end.
 pub fn call(names: &str, parent: &str, stage: StageKind, worker: u32, span: (Us, Us)) -> Call {
     let (driver, device) = names.split_once(' ').expect("a driver and a device");
     Call {

@@ -1,4 +1,4 @@
-//! Text read as a log, for the tests that write theirs as a kernel does.
+//! Text read as a log, for tests that write it as a kernel does.
 
 use reveille_resume::cycle::Cycle;
 use reveille_resume::log::{Log, read};
@@ -7,7 +7,7 @@ pub fn log(text: &str) -> Log {
     read(text.as_bytes()).unwrap()
 }
 
-/// Of a log with one cycle.
+/// For a log with one cycle.
 pub fn one(text: &str) -> Cycle {
     let mut log = log(text);
     assert_eq!(log.cycles.len(), 1, "{:#?}", log.cycles);

@@ -1,8 +1,8 @@
-//! What a page lets run, as a browser reads it.
+//! What a page allows to run, as a browser reads it.
 
 use sha2::{Digest, Sha256};
 
-/// What is between the tags of each such element without attributes.
+/// The content of each such element without attributes.
 fn contents<'a>(html: &'a str, name: &str) -> Vec<&'a str> {
     let (begin, end) = (format!("<{name}>"), format!("</{name}>"));
     let parts = html.split(begin.as_str()).skip(1);
@@ -26,7 +26,7 @@ fn decoded(text: &str) -> Vec<u8> {
     bytes
 }
 
-/// Each of so many scripts, and the style, is in the policy by its hash; nothing else may run.
+/// Each of this many scripts, and the style, is in the policy by its hash; nothing else may run.
 pub fn check(html: &str, scripts: usize) {
     let policy = html.split("Content-Security-Policy\" content=\"").nth(1);
     let policy = policy.unwrap().split('"').next().unwrap();
@@ -55,7 +55,7 @@ pub fn check(html: &str, scripts: usize) {
             assert!(allowed.contains(&hash), "{element}: {policy}");
         }
     }
-    // These have no hash, and would not be let.
+    // These have no hash, and would be blocked.
     for attribute in [
         " style=",
         " onclick=",

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_means_what_the_command_of_that_name_does() {
+    fn a_line_means_the_same_as_the_command_of_that_name() {
         let setting = parse("hold --latency 1.5ms --cpu 0-1,3").unwrap();
         assert_eq!(setting.name, "hold --latency 1.5ms --cpu 0-1,3");
         let kind = Kind::Hold {

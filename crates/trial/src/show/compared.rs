@@ -1,7 +1,6 @@
 //! What the sheets of `trial` and `anticipate bench` have in common.
 
 use reveille_kernel::driver_and_governor;
-use reveille_results::description::Ended;
 use reveille_results::kept::About;
 use reveille_show::sheet::Sheet;
 
@@ -23,10 +22,8 @@ pub fn sheet<'a>(title: &str, what: &str, about: &About) -> Sheet<'a> {
     sheet.fact("Kernel", machine.kernel_words());
     let [driver, governor] = [&about.driver, &about.governor].map(Option::as_deref);
     sheet.fact("Idle", driver_and_governor(driver, governor));
-    match &about.ended {
-        Ended::Completed => {}
-        Ended::Interrupted => sheet.fact("Ended", "early, interrupted"),
-        Ended::Disturbed(why) => sheet.fact("Ended", format!("early: {why}")),
+    if let Some(early) = about.ended.early() {
+        sheet.fact("Ended", early);
     }
     sheet
 }

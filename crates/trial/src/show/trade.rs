@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_do_not_lie_on_each_other() {
+    fn names_do_not_overlap() {
         assert_eq!(free(&[], 100.0, 50.0), 50.0);
         assert_eq!(free(&[(100.0, 50.0)], 300.0, 50.0), 50.0);
         assert_eq!(free(&[(100.0, 50.0)], 120.0, 52.0), 66.0);

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_shown_is_not_claimed() {
+    fn unproven_gains_are_not_claimed() {
         let mut trial = trial();
         trial.verdict.gain = Some(Estimate {
             estimate: -1.0,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_best_of_several_is_not_called_best_where_as_is_may_be_as_good() {
+    fn the_best_of_several_is_not_called_best_if_as_is_may_be_as_good() {
         let mut trial = trial();
         trial.verdict.as_good = vec![0];
         let answer = answer(&trial);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_best_one_that_is_told_apart_is_called_best_though_its_gain_has_no_interval() {
+    fn a_distinguished_best_setting_is_called_best_even_without_an_interval() {
         let mut trial = trial();
         let third = trial.settings[0].clone();
         trial.settings.push(third);
@@ -225,7 +225,7 @@ mod tests {
             interval: None,
             rounds: 6,
         });
-        // Six rounds on one side are enough to tell it apart, and seven for an interval of three.
+        // Six rounds on one side are enough to distinguish it, and seven for an interval of three.
         assert_eq!(
             answer(&trial),
             "`no sleep` is best: median 77 ns, 30 ns less than `as is`."
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_best_one_that_is_told_apart_is_not_called_like_as_is_where_its_interval_holds_zero() {
+    fn a_distinguished_best_setting_is_not_called_equal_to_as_is_if_its_interval_includes_zero() {
         let mut trial = trial();
         trial.verdict.gain = Some(Estimate {
             estimate: -30.0,
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dominated_setting_is_named_with_why() {
+    fn a_dominated_setting_is_named_with_its_reason() {
         let mut trial = trial();
         trial.verdict.dominated = vec![Dominated {
             setting: 0,
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_machine_is_said_to_have_had_little_sleep() {
+    fn a_busy_machine_is_reported_to_have_slept_little() {
         let mut trial = trial();
         let observed = trial.settings[0].observed.as_mut().unwrap();
         observed.awake_percent = Some(96.0);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_to_be_best_is_said_to_be_less_or_more_as_the_workload_has_it() {
+    fn a_proven_best_setting_is_called_less_or_more_by_the_workloads_direction() {
         let mut trial = trial();
         for (higher_is_better, estimate, interval, said) in [
             (
@@ -381,7 +381,7 @@ mod tests {
                 Some((-1.0, 63.0)),
                 ", more than `as is`, but the size of the difference is uncertain: 30 [-1, 63] ns.",
             ),
-            // An estimate of 0 has no sign, and the word is that of what is better.
+            // An estimate of 0 has no sign, and the word is that of the better direction.
             (
                 false,
                 0.0,
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_setting_is_dominated_is_in_the_words_of_its_figure_and_cost() {
+    fn the_reason_for_domination_uses_the_names_of_figure_and_cost() {
         let mut trial = trial();
         let power = Some(Cost::Power);
         let awake = Some(Cost::TimeAwake);
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn from_70_percent_on_the_cpus_are_said_to_have_slept_little() {
+    fn from_70_percent_on_the_cpus_are_reported_to_have_slept_little() {
         let mut trial = trial();
         let mut said = |awake| {
             let observed = trial.settings[0].observed.as_mut().unwrap();
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_that_are_as_good_are_listed() {
+    fn equally_good_settings_are_listed() {
         let mut trial = trial();
         for name in ["C1", "C6"] {
             let mut setting = trial.settings[0].clone();

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_comes_from_another_cpu_where_there_is_one() {
+    fn the_answer_comes_from_another_cpu_if_available() {
         let (asks, answers) = two_cpus(None);
         assert!(asks.is_some());
         assert!(answers.is_none() || answers != asks);

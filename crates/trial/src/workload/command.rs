@@ -26,7 +26,7 @@ pub enum Figure {
     /// Every number that the expression finds in the standard output: its first group, or the
     /// whole where it has none.
     Output {
-        /// A match that is no number, or none at all, makes the run a failed one.
+        /// A match that is not a number, or none at all, makes the run a failed one.
         expression: Regex,
         /// The user's word, empty where none was given.
         unit: String,
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_number_is_a_failure_that_says_so() {
+    fn a_run_without_a_number_is_reported_as_a_failure() {
         let gathered = run(&["printf", "nothing"], output(r"(\d+)"));
         assert_eq!((gathered.figures.len(), gathered.failed), (0, 1));
         assert!(gathered.why.unwrap().contains("nothing in its output"));
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_dies_says_its_exit_code_and_its_last_words() {
+    fn a_failed_command_is_reported_with_its_exit_code_and_last_words() {
         let gathered = run(
             &["sh", "-c", "echo first >&2; echo last words >&2; exit 7"],
             Figure::Duration,
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_are_those_after_any_length() {
+    fn the_last_words_are_kept_after_any_length() {
         let script = "head -c 17M /dev/zero | tr '\\0' '\\n' >&2; echo last words >&2; exit 7";
         let gathered = run(&["sh", "-c", script], Figure::Duration);
         assert_eq!(
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_over_when_the_command_has_ended_and_nothing_that_it_wrote_is_lost() {
+    fn a_run_ends_with_its_command_and_keeps_all_its_output() {
         let script = "sleep 100 & echo pid=$!; seq 20000";
         let gathered = run(&["sh", "-c", script], output(r"(?m)^(?:pid=)?(\d+)$"));
         assert_eq!(gathered.figures.len(), 20_001, "{:?}", gathered.why);
@@ -452,13 +452,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_and_never_stops_writing_does_not_hold_a_run_up() {
+    fn a_remaining_child_that_never_stops_writing_does_not_delay_a_run() {
         let gathered = run(&["sh", "-c", "echo 5; yes 5 & exit"], output(r"\d+"));
         assert_eq!(gathered.figures[0], 5.0);
     }
 
     #[test]
-    fn of_a_long_stream_no_more_than_the_end_is_in_memory() {
+    fn only_the_end_of_a_long_stream_is_in_memory() {
         let (reads, mut writes) = std::io::pipe().unwrap();
         let mut stream = Stream::new(reads, Keep::End);
         for piece in 0..=255_u8 {
@@ -470,14 +470,14 @@ mod tests {
     }
 
     #[test]
-    fn output_that_is_too_long_to_keep_is_a_failure_that_says_so() {
+    fn output_too_long_to_keep_is_reported_as_a_failure() {
         let gathered = run(&["head", "-c", "17M", "/dev/zero"], output(r"\d+"));
         let why = gathered.why.unwrap();
         assert!(why.starts_with("it wrote more than 16 MiB"), "{why}");
     }
 
     #[test]
-    fn a_command_that_is_not_there_is_refused_before_it_is_run() {
+    fn a_missing_command_is_refused_before_it_is_run() {
         let no_program = tempfile::NamedTempFile::new().unwrap();
         let no_program = no_program.path().to_str().unwrap();
         for name in [
@@ -492,7 +492,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_ends_soon_after_it_is_told_to() {
+    fn a_command_ends_soon_after_a_stop() {
         let argv: Vec<OsString> = ["sleep", "100"].map(OsString::from).into();
         let mut command = Command::new(&argv, RunAs::default(), Figure::Duration, false).unwrap();
         let began = Instant::now();

@@ -164,7 +164,7 @@ mod tests {
     use crate::workload::Server;
 
     #[test]
-    fn the_own_server_and_a_started_one_answer_by_both_transports() {
+    fn the_built_in_and_a_started_server_answer_by_both_transports() {
         let server = Server::start(Some("127.0.0.1:0".parse().unwrap())).unwrap();
         for transport in [Transport::Udp, Transport::Tcp] {
             let own = Echo::with_own_server(transport, 64, None).unwrap();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_port_where_nobody_listens_says_so() {
+    fn a_port_without_a_listener_is_reported() {
         let free = UdpSocket::bind("127.0.0.1:0")
             .unwrap()
             .local_addr()
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn the_own_server_cannot_run_on_a_cpu_that_is_not_there() {
+    fn the_built_in_server_cannot_run_on_a_missing_cpu() {
         assert!(Echo::with_own_server(Transport::Udp, 64, Some(4000)).is_err());
     }
 }

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_with_its_checksum_sums_to_nothing() {
+    fn a_packet_with_its_checksum_sums_to_zero() {
         let mut packet = vec![0xa5; 65];
         write_request(&mut packet, Version::V4, 7, OURS);
         assert_eq!(checksum(&packet), 0);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_reply_to_this_request_is_one() {
+    fn only_the_reply_to_this_request_is_accepted() {
         for version in [Version::V4, Version::V6] {
             let reply = reply_to(version, 7, OURS);
             assert!(is_reply(&reply, version, 7, OURS));
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_of_ipv4_is_as_long_as_it_says() {
+    fn the_ipv4_header_has_its_stated_length() {
         let mut packet = vec![0; 24 + 3];
         packet[0] = 0x46; // version 4, six words
         assert_eq!(after_ipv4_header(&packet).map(<[u8]>::len), Some(3));

@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_was_turned_is_the_answer_to_it_alone() {
+    fn a_returned_request_answers_only_itself() {
         let mut asked = request(64);
         number(&mut asked, 5);
         assert_eq!(size_of_request(&asked), Some(64));
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_never_answered_nor_is_what_is_no_request() {
+    fn answers_and_invalid_requests_are_never_answered() {
         let mut answer = request(64);
         turn_into_answer(&mut answer);
         assert_eq!(size_of_request(&answer), None);

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_round_whose_binding_was_lost_meanwhile_is_an_error() {
+    fn a_round_whose_binding_was_lost_is_an_error() {
         std::thread::spawn(|| {
             let cpus = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
             let allowed = reveille_kernel::affinity::allowed();
@@ -210,21 +210,21 @@ mod tests {
     }
 
     #[test]
-    fn a_round_whose_requests_are_all_lost_is_given_up_early_and_all_are_counted() {
+    fn a_round_whose_requests_are_all_lost_is_ended_early_and_all_are_counted() {
         let mut requests = asking(vec![], 1000);
         let gathered = requests.round(&AtomicBool::new(false)).unwrap();
         assert_eq!((gathered.figures.len(), gathered.failed), (0, 1000));
     }
 
     #[test]
-    fn one_answer_in_three_tries_is_enough_to_begin() {
+    fn one_answer_in_three_tries_is_enough_to_start() {
         assert!(asking(vec![false, false, true], 1).try_once().is_ok());
         let error = asking(vec![false; 3], 1).try_once().unwrap_err();
         assert!(error.to_string().contains("no reply"), "{error}");
     }
 
     #[test]
-    fn an_interrupted_round_keeps_what_came() {
+    fn an_interrupted_round_keeps_its_replies() {
         let stop = AtomicBool::new(true);
         let gathered = asking(vec![true; 9], 9).round(&stop).unwrap();
         assert_eq!(gathered, Gathered::default());

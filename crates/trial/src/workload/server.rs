@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_gets_no_answer() {
+    fn an_invalid_request_gets_no_answer() {
         let server = local();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_that_says_something_else_is_closed() {
+    fn a_connection_with_other_data_is_closed() {
         let mut stream = TcpStream::connect(local()).unwrap();
         stream
             .set_read_timeout(Some(Duration::from_secs(5)))

@@ -23,10 +23,12 @@ pub struct About {
     pub honours_requests: bool,
     /// Names of devices' interrupts.
     pub interrupts: Option<Interrupts>,
-    /// A result with measured latencies, for estimates of waits of unknown instant: its name and
-    /// description.
-    pub measured: Option<(String, Description)>,
+    /// For estimates of waits of unknown instant.
+    pub measured: Measured,
 }
+
+/// A result with measured latencies, if any: its name and description.
+pub type Measured = Option<(String, Description)>;
 
 impl Cost {
     /// The result of these sums.

@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Iter, MapCore, MapFlags, MapHandle};
 use reveille_kernel::Idle;
+use reveille_kernel::workload::Workload;
 
+use super::Depth;
 use super::account::Account;
 use super::depth::PLACES;
 use super::distribution::BUCKETS;
 use super::result::{Missed, Thread, Waited};
 use super::tallies::{Cause, Pair, PairSums, StackSums, Tallies, Totals, WaitSums};
-use super::{Depth, Workload};
 use crate::{Error, Result};
 use reveille_kernel::bpf::{self as kernel, KernelBtf, Plain, Shared, record, thread_name, word};
 

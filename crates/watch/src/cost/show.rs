@@ -3,6 +3,7 @@
 mod distributions;
 
 use reveille_kernel::driver_and_governor;
+use reveille_results::description;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::columns;
@@ -186,15 +187,11 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
 }
 
 fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
-    let interrupted = match cost.subject.ended {
-        Ended::Interrupted => ", interrupted",
-        Ended::Completed | Ended::WorkloadEnded => "",
-    };
     let elapsed = time(cost.elapsed_ns);
-    sheet.fact(
-        "Followed",
-        format!("{}, {elapsed}{interrupted}", cost.subject.workload),
-    );
+    sheet.fact("Followed", format!("{}, {elapsed}", cost.subject.workload));
+    if cost.subject.ended == Ended::Interrupted {
+        sheet.fact("Ended", description::Ended::INTERRUPTED);
+    }
     let (driver, governor) = (&cost.subject.driver, &cost.subject.governor);
     sheet.fact(
         "Idle",
@@ -288,11 +285,27 @@ fn bars(cost: &Cost) -> Bars {
     }
 }
 
+/// Why a workload has no wake-up.
+const NO_WAKEUP: &str = "ran without a pause, or not at all";
+
+/// The error if no wake-up was seen.
+pub fn nothing(cost: &Cost) -> String {
+    format!("no wake-up was seen: {} {NO_WAKEUP}", cost.subject.workload)
+}
+
+/// The notice on files of wakers that could not be opened.
+pub fn unopened(files: usize) -> String {
+    format!(
+        "--stacks: files that wakers had mapped and that could not be opened: {files}; their \
+         functions are called by the file"
+    )
+}
+
 /// The conclusion, in a sentence.
 pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
     if cost.wakeups == 0 {
         return format!(
-            "The workload had no wake-up in {}: it ran without a pause, or not at all.",
+            "The workload had no wake-up in {}: it {NO_WAKEUP}.",
             time(cost.elapsed_ns)
         );
     }

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_nothing_is_unknown() {
+    fn a_share_of_zero_is_unknown() {
         assert_eq!(percent(Some(0), Some(0)), Value::Unknown);
         assert_eq!(percent(Some(0), Some(4)), Value::Number(0.0));
         assert_eq!(percent(Some(1), Some(0)), Value::Unknown);

@@ -133,8 +133,8 @@ impl Leg {
 }
 
 #[test]
-fn what_following_costs_is_counted_from_the_start() {
-    let Some(_alone) = alone("what_following_costs_is_counted_from_the_start") else {
+fn the_cost_of_following_is_counted_from_the_start() {
+    let Some(_alone) = alone("the_cost_of_following_is_counted_from_the_start") else {
         return;
     };
     let leg = Leg::run(500, SHORT);
@@ -165,7 +165,9 @@ fn every_wake_up_is_counted_once() {
     );
     // If the host or real-time throttling takes a CPU away, the other's message is there already.
     if own < 400 {
-        println!("skipped: every_wake_up_is_counted_once: few: the threads slept {own} times only");
+        println!(
+            "skipped: every_wake_up_is_counted_once: too few: the threads slept {own} times only"
+        );
     }
     // Every wake-up is in exactly one table.
     let by_place: u64 = leg

@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn idle_times_are_at_their_logarithm_and_none_has_a_place_before_them() {
+    fn idle_times_are_on_a_log_axis_and_back_to_back_is_left_of_them() {
         let all = of(&[0, 1000, 10_000, 100_000]);
         assert_eq!(all[0], LEFT + EDGE);
         assert_eq!(all[1], LEFT + EDGE + FROM_ZERO);
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn one_idle_time_has_a_place_too() {
+    fn a_single_idle_time_has_a_position() {
         for alone in [of(&[0]), of(&[1000])] {
             assert_eq!(alone, [LEFT + WIDTH / 2.0]);
         }

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_is_of_the_papers_idle_time_and_without_an_engine_the_cost_of_sleep() {
+    fn the_answer_uses_the_papers_idle_time_and_without_an_engine_the_cost_of_sleep() {
         let mut bench = bench(&REAL[..2], 200);
         assert_eq!(
             answer(&bench),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_claimed_that_is_not_shown() {
+    fn unproven_gains_are_not_claimed() {
         let alike = REAL.map(|(policy, _, awake)| (policy, 41_000.0, awake));
         let alike = answer(&bench(&alike, 200));
         assert!(alike.contains("sleep is not shown to cost"), "{alike}");
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_and_what_is_damaged_is_refused() {
+    fn a_written_result_is_read_back_and_a_damaged_one_is_refused() {
         use reveille_results::output::{Folder, Naming};
 
         use crate::bench::result::parse;
@@ -276,7 +276,7 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap();
         assert_eq!(parse(text.as_bytes()), Ok(bench));
         let refused = |text: &str| parse(text.as_bytes()).unwrap_err();
-        assert!(refused("{}").contains("no bench.json"));
+        assert!(refused("{}").contains("not a bench.json"));
         let newer = text.replacen("\"schema_version\":1", "\"schema_version\":2", 1);
         assert!(refused(&newer).contains("version 2"));
         let damaged = text.replacen("\"point\":0", "\"point\":9", 1);

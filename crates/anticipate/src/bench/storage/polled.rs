@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_reads_and_writes_what_is_there_and_tells_of_what_is_not() {
+    fn it_reads_and_writes_files_and_reports_missing_ones() {
         let Ok(mut polled) = Polled::new() else {
             println!("skipped: polled I/O: the kernel has no io_setup for this process");
             return;

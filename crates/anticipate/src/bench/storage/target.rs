@@ -108,7 +108,7 @@ fn refuse_size(bytes: u64, operation: Operation, size: usize) -> Result<()> {
     match bytes.is_multiple_of(SECTOR) {
         true => Ok(()),
         false => Err(Error::Usage(format!(
-            "--file-size {shown}: is no multiple of {SECTOR}, which direct I/O needs"
+            "--file-size {shown}: is not a multiple of {SECTOR}, which direct I/O needs"
         ))),
     }
 }
@@ -171,7 +171,7 @@ fn file(root: &Root, path: &Path) -> Result<Target> {
     if !found.is_file() {
         return Err(Error::Usage(match found.file_type().is_block_device() {
             true => format!("{shown}: is a block device; name it with --device"),
-            false => format!("{shown}: is no file"),
+            false => format!("{shown}: is not a file"),
         }));
     }
     let file = read_directly(path)?;
@@ -204,7 +204,7 @@ fn device(root: &Root, path: &Path) -> Result<Target> {
         _ => failed(&path, error),
     })?;
     if !found.file_type().is_block_device() {
-        return Err(Error::Usage(format!("{shown}: is no block device")));
+        return Err(Error::Usage(format!("{shown}: is not a block device")));
     }
     let mut file = read_directly(&path)?;
     let bytes = file.seek(SeekFrom::End(0));
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_or_not_to_be_written_is_wrong_use() {
+    fn a_missing_or_read_only_target_is_wrong_use() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         fs::write(&path, vec![1; 100]).unwrap();
@@ -325,12 +325,12 @@ mod tests {
             (
                 Source::Device(path.clone()),
                 Operation::Read,
-                "no block device",
+                "not a block device",
             ),
             (
                 Source::File(folder.path().into()),
                 Operation::Read,
-                "is no file",
+                "is not a file",
             ),
             (
                 Source::File(folder.path().join("x")),
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_its_own_has_no_name_and_holds_what_was_asked_for() {
+    fn a_temporary_file_has_no_name_and_the_requested_size() {
         let folder = tempfile::tempdir_in("/var/tmp").unwrap();
         let source = Source::Own {
             folder: folder.path().into(),
@@ -390,7 +390,7 @@ mod tests {
         match open(&source, Operation::Read) {
             Err(Error::Cannot(why)) => assert!(why.contains("memory"), "{why}"),
             Ok(target) => {
-                // Where /dev/shm is a folder of a disk.
+                // /dev/shm may be a folder of a disk.
                 println!(
                     "skipped: a file in memory: /dev/shm is on {:?}",
                     target.device
@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_partition_is_its_disks_and_a_mapped_device_is_those_below_it() {
+    fn a_partition_resolves_to_its_disk_and_a_mapped_device_to_those_below_it() {
         let folder = tempfile::tempdir().unwrap();
         let disk = folder.path().join("sys/devices/pci/block/sda");
         fs::create_dir_all(disk.join("sda1")).unwrap();

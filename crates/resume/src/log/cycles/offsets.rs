@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::cycle::{Stage, StageKind};
 
-    /// A cycle that ends at 100 s, and of which nothing tells how long it slept.
+    /// A cycle that ends at 100 s, with an unknown time asleep.
     fn cycle() -> Cycle {
         let stage = Stage {
             kind: StageKind::Thaw,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_is_what_the_least_offsets_differ_by() {
+    fn the_sleep_is_the_difference_of_the_least_offsets() {
         let slept = |cycle: &Cycle, after: &[(Us, Us)]| {
             let mut offsets = Offsets::default();
             line(&mut offsets, 90, 1003, false);
@@ -153,25 +153,25 @@ mod tests {
             slept(&known, &[(101, 1025), (102, 1020)]),
             Some((3, 20 * SECOND_US))
         );
-        // Two steps of the clock are enough, less is not.
+        // Two steps of the clock suffice, less does not.
         assert_eq!(slept(&known, &[(101, 1002)]), Some((3, 2 * SECOND_US)));
         assert_eq!(slept(&known, &[(101, 1001)]), None);
-        // Lines to 30 s after the end.
+        // Lines up to 30 s after the end.
         assert_eq!(slept(&known, &[(99, 1020)]), Some((3, 20 * SECOND_US)));
         assert_eq!(slept(&known, &[(130, 1020)]), Some((3, 20 * SECOND_US)));
         assert_eq!(slept(&known, &[(131, 1020)]), None);
-        for told in [
+        for change in [
             |cycle: &mut Cycle| cycle.asleep_us = Some(1),
             |cycle: &mut Cycle| cycle.cut = true,
             |cycle: &mut Cycle| cycle.stages.clear(),
         ] {
             let mut cycle = known.clone();
-            told(&mut cycle);
+            change(&mut cycle);
             assert_eq!(slept(&cycle, &[(101, 1020)]), None);
         }
     }
 
-    /// Milliseconds of the kernel's clock, and seconds that the wall clock is ahead.
+    /// Milliseconds of the kernel's clock, and the wall clock's lead in seconds.
     fn fine(offsets: &mut Offsets, kernel_ms: Us, offset_s: Us, within: bool) {
         let us = kernel_ms * 1000 + offset_s * SECOND_US;
         let wall = Instant {
@@ -181,7 +181,7 @@ mod tests {
         offsets.line(kernel_ms * 1000, wall, within);
     }
 
-    /// What a cycle slept that ends at 100 s, with the wall clock 1020 s ahead behind it.
+    /// The time asleep of a cycle that ends at 100 s, with a lead of 1020 s after it.
     fn slept_after(before: &[(Us, Us)]) -> Option<Us> {
         let mut offsets = Offsets::default();
         for &(kernel_ms, offset_s) in before {
@@ -193,14 +193,14 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_another_boot_or_long_before_tell_nothing() {
+    fn lines_of_another_boot_or_from_long_before_are_ignored() {
         // A second back is another CPU's clock, more is another boot.
         assert_eq!(slept_after(&[(90_000, 1000), (89_000, 1001)]), Some(20));
         assert_eq!(slept_after(&[(90_000, 1000), (88_999, 1001)]), Some(19));
-        // 30 s before the last one a line counts, any more it does not.
+        // A line counts up to 30 s before the last one.
         assert_eq!(slept_after(&[(60_000, 1000), (90_000, 1001)]), Some(20));
         assert_eq!(slept_after(&[(59_999, 1000), (90_000, 1001)]), Some(19));
-        // But for the lines of the cycle itself, in which the logger is frozen.
+        // Except the lines of the cycle itself, during which the logger is frozen.
         let mut offsets = Offsets::default();
         fine(&mut offsets, 50_000, 1000, false);
         fine(&mut offsets, 95_000, 1001, true);
@@ -210,15 +210,15 @@ mod tests {
     }
 
     #[test]
-    fn of_many_lines_the_last_before_a_cycle_and_the_first_behind_it_are_kept() {
-        // 200 lines before it: of 201 the first one is gone.
+    fn the_last_line_before_a_cycle_and_the_first_after_it_are_kept() {
+        // 200 lines before it: of 201 the first one is dropped.
         let lines = |count: Us| -> Vec<(Us, Us)> {
             let of = |place| (90_000 + place, if place == 0 { 1000 } else { 1001 });
             (0..count).map(of).collect()
         };
         assert_eq!(slept_after(&lines(200)), Some(20));
         assert_eq!(slept_after(&lines(201)), Some(19));
-        // Behind it the 201st comes too late.
+        // After it the 201st is too late.
         let behind = |count: Us| {
             let mut offsets = Offsets::default();
             fine(&mut offsets, 90_000, 1000, false);
@@ -234,8 +234,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_behind_a_cycle_is_one_before_the_next_and_a_line_of_the_next_ends_it() {
-        // 30 s behind its end the lines are of the time after it.
+    fn a_line_after_a_cycle_precedes_the_next_and_a_line_of_the_next_ends_it() {
+        // 30 s after its end the lines belong to the time after it.
         let mut offsets = Offsets::default();
         fine(&mut offsets, 90_000, 1000, false);
         offsets.cycle_ends(&cycle());
@@ -243,7 +243,7 @@ mod tests {
         assert_eq!(offsets.slept(), Some((3, 20 * SECOND_US)));
         fine(&mut offsets, 130_001, 1020, false);
         assert_eq!(offsets.slept(), None);
-        // The next cycle's first line, right behind it: what lies behind the one lies before the other.
+        // The next cycle's first line, directly after it: lines after the one are before the other.
         let mut offsets = Offsets::default();
         fine(&mut offsets, 90_000, 1000, false);
         offsets.cycle_ends(&cycle());
@@ -256,14 +256,14 @@ mod tests {
         offsets.cycle_ends(&next);
         fine(&mut offsets, 102_500, 1050, false);
         assert_eq!(offsets.slept(), Some((4, 30 * SECOND_US)));
-        // A suspend that failed, and one that is cut, slept for no time that could be told.
+        // A failed suspend, and a truncated one, have no measurable time asleep.
         let failure = crate::cycle::Failure {
             at: 0,
             device: None,
             stage: Some(StageKind::Suspend),
             message: String::new(),
         };
-        for told in [
+        for change in [
             |cycle: &mut Cycle, _: &crate::cycle::Failure| cycle.cut = true,
             |cycle: &mut Cycle, failure: &crate::cycle::Failure| {
                 cycle.failures = vec![failure.clone()];
@@ -277,7 +277,7 @@ mod tests {
             let mut offsets = Offsets::default();
             fine(&mut offsets, 90_000, 1000, false);
             let mut cycle = cycle();
-            told(&mut cycle, &failure);
+            change(&mut cycle, &failure);
             offsets.cycle_ends(&cycle);
             fine(&mut offsets, 100_500, 1020, false);
             assert_eq!(offsets.slept(), None);
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn less_than_two_steps_of_the_wall_clock_are_no_sleep() {
+    fn less_than_two_steps_of_the_wall_clock_is_no_sleep() {
         let slept = |resolution_us: Us, us: Us| {
             let mut offsets = Offsets::default();
             let wall = |us| Instant { us, resolution_us };
@@ -296,7 +296,7 @@ mod tests {
         };
         assert_eq!(slept(SECOND_US, 2 * SECOND_US), Some(2 * SECOND_US));
         assert_eq!(slept(SECOND_US, 2 * SECOND_US - 1), None);
-        // A step is a millisecond at least.
+        // A step is at least a millisecond.
         assert_eq!(slept(1, 2000), Some(2000));
         assert_eq!(slept(1, 1999), None);
     }

@@ -1,4 +1,4 @@
-//! Lines told one by one, as the reader tells them, and what they make of a cycle.
+//! Lines passed one by one, as by the reader, and the resulting cycle.
 
 use super::super::event::{Call, Return};
 use super::*;
@@ -28,8 +28,8 @@ fn ftrace(us: Us) -> At<'static> {
     stamp(us, None)
 }
 
-/// A line in the reader's order; without an event it says nothing of a suspend.
-fn tell(cycles: &mut Cycles, at: At<'_>, message: &str, event: Option<Event<'_>>) {
+/// A line in the reader's order; without an event it has nothing about a suspend.
+fn pass(cycles: &mut Cycles, at: At<'_>, message: &str, event: Option<Event<'_>>) {
     cycles.passes(&at);
     if let Some(event) = &event {
         cycles.measures(&at, event);
@@ -41,17 +41,17 @@ fn tell(cycles: &mut Cycles, at: At<'_>, message: &str, event: Option<Event<'_>>
     }
 }
 
-/// Lines of which the log goes on.
+/// Lines that continue the log.
 fn open<'a>(lines: impl IntoIterator<Item = (At<'a>, Event<'a>)>) -> Cycles {
     let mut cycles = Cycles::default();
     for (at, event) in lines {
-        tell(&mut cycles, at, "a message", Some(event));
+        pass(&mut cycles, at, "a message", Some(event));
     }
     cycles
 }
 
-/// A whole log.
-fn told<'a>(lines: impl IntoIterator<Item = (At<'a>, Event<'a>)>) -> Cycles {
+/// A complete log.
+fn read<'a>(lines: impl IntoIterator<Item = (At<'a>, Event<'a>)>) -> Cycles {
     let mut cycles = open(lines);
     cycles.finish();
     cycles
@@ -124,10 +124,10 @@ fn stage(cycle: &Cycle, kind: K) -> Option<(Us, Us)> {
     Some((stage.start, stage.end))
 }
 
-/// Stamps of two CPUs differ by some microseconds; from 100 ms on the clock was set. Those of one boot
-/// step back by 10 s at most, but a wall clock by any time.
+/// Stamps of two CPUs differ by some microseconds; from 100 ms on the clock was set. Those of one
+/// boot step back by at most 10 s, but a wall clock by any amount.
 #[test]
-fn a_stamp_that_steps_back_is_of_another_cpu_or_a_clock_that_was_set_or_another_boot() {
+fn a_backward_step_means_another_cpu_a_set_clock_or_another_boot() {
     let begin = 20 * SECOND;
     let suspending = |at: fn(Us) -> At<'static>, back: Us| {
         let lines = [
@@ -135,7 +135,7 @@ fn a_stamp_that_steps_back_is_of_another_cpu_or_a_clock_that_was_set_or_another_
             (at(begin - back), Event::Suspending),
             (at(begin + SECOND), Event::Exit),
         ];
-        let cycles = told(lines);
+        let cycles = read(lines);
         let shift = cycles.done.last().unwrap().shift_us;
         (cycles.done.len(), cycles.left_out.clock_jumps, shift)
     };
@@ -145,11 +145,11 @@ fn a_stamp_that_steps_back_is_of_another_cpu_or_a_clock_that_was_set_or_another_
     assert_eq!(suspending(kernel, 10 * SECOND + 1), (2, 0, 0));
     assert_eq!(suspending(wall, 10 * SECOND + 1), (1, 1, 10 * SECOND + 1));
 
-    // A boot is another one however little its clock is behind.
-    let boot = told([(kernel(begin), BEGIN), (kernel(19 * SECOND), Event::Boot)]);
+    // Another boot is another one however small the step of its clock.
+    let boot = read([(kernel(begin), BEGIN), (kernel(19 * SECOND), Event::Boot)]);
     assert_eq!((boot.done.len(), boot.left_out.clock_jumps), (1, 0));
-    // A machine that sleeps comes back with a clock that starts anew, but says nothing of a suspend then;
-    // and one that does not sleep does not come back.
+    // A machine that sleeps may return with a restarted clock, but logs nothing about a suspend
+    // then; and one that does not sleep does not return.
     let down = (kernel(begin + 1), DOWN);
     for (lines, found) in [
         (
@@ -162,15 +162,15 @@ fn a_stamp_that_steps_back_is_of_another_cpu_or_a_clock_that_was_set_or_another_
         ),
         (vec![(kernel(begin), BEGIN), (kernel(5), UP)], (1, 0)),
     ] {
-        let cycles = told(lines);
+        let cycles = read(lines);
         assert_eq!((cycles.done.len(), cycles.left_out.clock_jumps), found);
     }
 }
 
 #[test]
-fn firmwares_time_is_not_known_where_the_clock_jumps_in_it() {
+fn firmware_time_is_unknown_if_the_clock_jumps_in_it() {
     let second = |lines: [(Us, Event<'static>); 5]| {
-        told(lines.map(|(ms, event)| (kernel(ms * 1000), event)))
+        read(lines.map(|(ms, event)| (kernel(ms * 1000), event)))
     };
     let in_it = second([
         (20_000, BEGIN),
@@ -184,7 +184,7 @@ fn firmwares_time_is_not_known_where_the_clock_jumps_in_it() {
         stage(&in_it.done[0], K::ResumeNoirq),
         Some((20_300_000, 20_400_000))
     );
-    // Before it: all is a second later than it is stamped.
+    // Before it: everything is a second later than its stamp.
     let before = second([
         (20_000, BEGIN),
         (19_000, Event::Freezing),
@@ -199,9 +199,9 @@ fn firmwares_time_is_not_known_where_the_clock_jumps_in_it() {
     assert_eq!(before.left_out.clock_jumps, 1);
 }
 
-/// From 10.5 to 9.5 s: a second that other lines may be ahead again.
+/// From 10.5 to 9.5 s: a second by which other lines may be ahead again.
 #[test]
-fn a_clock_that_leaps_as_far_as_it_stepped_back_is_the_one_of_before() {
+fn a_leap_as_long_as_the_backward_step_returns_to_the_former_clock() {
     let shift = |stamps: &[Us]| {
         let mut cycles = open([
             (kernel(10 * SECOND), BEGIN),
@@ -209,21 +209,21 @@ fn a_clock_that_leaps_as_far_as_it_stepped_back_is_the_one_of_before() {
             (kernel(9_500_000), calls(None)),
         ]);
         for &us in stamps {
-            tell(&mut cycles, kernel(us), "usb 1-1: link", None);
+            pass(&mut cycles, kernel(us), "usb 1-1: link", None);
         }
         assert_eq!(cycles.left_out.clock_jumps, 1);
         cycles.shift
     };
     for (stamps, expected) in [
         (&[][..], SECOND),
-        // A millisecond less and 100 more than it stepped back.
+        // A millisecond less and 100 more than the backward step.
         (&[10_498_999], SECOND),
         (&[10_499_000], 0),
         (&[10_600_000], 0),
         (&[10_600_001], SECOND),
         // It returns once.
         (&[10_499_000, 11_499_000], 0),
-        // It may return later, until the stamps are where they had been.
+        // It may return later, until the stamps reach their former value.
         (&[9_600_000, 10_600_000], 0),
         (&[10_498_999, 11_498_999], 0),
         (&[9_900_000, 10_499_999, 11_499_999], 0),
@@ -231,27 +231,27 @@ fn a_clock_that_leaps_as_far_as_it_stepped_back_is_the_one_of_before() {
     ] {
         assert_eq!(shift(stamps), expected, "{stamps:?}");
     }
-    // Where no line said something meanwhile nothing was moved.
+    // Without a relevant line in between nothing was moved.
     let mut cycles = open([(kernel(10_500_000), BEGIN)]);
     for us in [9_500_000, 10_500_000] {
-        tell(&mut cycles, kernel(us), "usb 1-1: link", None);
+        pass(&mut cycles, kernel(us), "usb 1-1: link", None);
     }
-    tell(
+    pass(
         &mut cycles,
         kernel(10_600_000),
         "words",
         Some(Event::Suspending),
     );
     assert_eq!((cycles.shift, cycles.left_out.clock_jumps), (0, 0));
-    // Lines of another clock in between tell nothing of this one.
+    // Lines of another clock in between are no evidence about this one.
     let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
-    tell(
+    pass(
         &mut cycles,
         wall(1_795_284_000 * SECOND),
         "audit: backlog",
         None,
     );
-    tell(
+    pass(
         &mut cycles,
         kernel(9 * SECOND),
         "words",
@@ -260,24 +260,25 @@ fn a_clock_that_leaps_as_far_as_it_stepped_back_is_the_one_of_before() {
     assert_eq!((cycles.shift, cycles.left_out.clock_jumps), (SECOND, 1));
 }
 
-/// A clock that leaps by what it had stepped back may have gone on while a device took that long.
+/// A clock that leaps by its backward step may have continued while a device took that long.
 #[test]
-fn a_line_that_tells_a_long_time_since_its_beginning_is_of_the_clock_that_stepped_back() {
-    // Two seconds back, for good: all is 2 s later than stamped. Then 0.9 s back, of which 0.95 s come
-    // back 50 ms after what the last line ends: it is believed if it says more than half of 0.9 s and 50 ms.
+fn a_line_with_a_long_elapsed_time_belongs_to_the_clock_that_stepped_back() {
+    // Two seconds back, permanently: everything is 2 s later than its stamp. Then 0.9 s back, of
+    // which 0.95 s return 50 ms after the end of the last line: accepted if the line states more
+    // than half of 0.9 s and 50 ms.
     let lines = |says_us: Us, last: fn(Us) -> Event<'static>| {
         let mut cycles = open([
             (kernel(12 * SECOND), BEGIN),
             (kernel(10 * SECOND), Event::Freezing),
         ]);
         for us in [11 * SECOND, 12 * SECOND] {
-            tell(&mut cycles, kernel(us), "usb 1-1: link", None);
+            pass(&mut cycles, kernel(us), "usb 1-1: link", None);
         }
         let suspended = ends(K::Suspend, None);
-        tell(&mut cycles, kernel(12_100_000), "words", Some(suspended));
+        pass(&mut cycles, kernel(12_100_000), "words", Some(suspended));
         let call = calls(Some("usb_dev_suspend_late"));
-        tell(&mut cycles, kernel(11_200_000), "words", Some(call));
-        tell(
+        pass(&mut cycles, kernel(11_200_000), "words", Some(call));
+        pass(
             &mut cycles,
             kernel(12_150_000),
             "words",
@@ -288,28 +289,28 @@ fn a_line_that_tells_a_long_time_since_its_beginning_is_of_the_clock_that_steppe
         cycles.finish();
         (shift, cycles.done.remove(0))
     };
-    for (says, shift, end) in [
+    for (stated, shift, end) in [
         (500_000, 2 * SECOND, 14_150_000),
         (500_001, 2_900_000, 15_050_000),
     ] {
-        let (found, cycle) = lines(says, |says| returns(Some(says)));
-        assert_eq!((found, cycle.calls[0].end), (shift, Some(end)), "{says}");
+        let (found, cycle) = lines(stated, |stated| returns(Some(stated)));
+        assert_eq!((found, cycle.calls[0].end), (shift, Some(end)), "{stated}");
         assert_eq!(cycle.calls[0].start, Some(14_100_000));
-        let (found, cycle) = lines(says, |says| ends(K::SuspendLate, Some(says)));
+        let (found, cycle) = lines(stated, |stated| ends(K::SuspendLate, Some(stated)));
         let late = stage(&cycle, K::SuspendLate).unwrap();
-        assert_eq!((found, late.1), (shift, end), "{says}");
+        assert_eq!((found, late.1), (shift, end), "{stated}");
     }
 }
 
 #[test]
-fn a_leap_ahead_is_a_clock_that_was_set_where_the_machine_does_not_sleep() {
+fn a_forward_leap_of_an_awake_machine_is_a_set_clock() {
     let begin = 10 * SECOND;
     let leap = |at: fn(Us) -> At<'static>, before: &[Event<'static>], by: Us, event| {
         let mut cycles = open([(at(begin), BEGIN)]);
         for event in before {
-            tell(&mut cycles, at(begin), "words", Some(event.clone()));
+            pass(&mut cycles, at(begin), "words", Some(event.clone()));
         }
-        tell(&mut cycles, at(begin + by), "words", Some(event));
+        pass(&mut cycles, at(begin + by), "words", Some(event));
         (cycles.left_out.clock_jumps, cycles.shift)
     };
     const MOST: Us = 400 * SECOND;
@@ -353,40 +354,40 @@ fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
         message: message.to_owned(),
     };
     let mut cycles = Cycles::default();
-    tell(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
-    tell(&mut cycles, wall(50 * SECOND), "audit", None);
+    pass(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
+    pass(&mut cycles, wall(50 * SECOND), "audit", None);
     let frozen = Event::Frozen { after_us: None };
-    tell(&mut cycles, wall(51 * SECOND), "frozen", Some(frozen));
-    tell(&mut cycles, kernel(11 * SECOND), "link", None);
-    tell(&mut cycles, kernel(11_004_999), "exit", Some(Event::Exit));
+    pass(&mut cycles, wall(51 * SECOND), "frozen", Some(frozen));
+    pass(&mut cycles, kernel(11 * SECOND), "link", None);
+    pass(&mut cycles, kernel(11_004_999), "exit", Some(Event::Exit));
     assert_eq!(
         cycles.done[0].gaps,
         [gap(10 * SECOND, 11 * SECOND, "entry")]
     );
-    // Where the clock was set, what lies between two messages is not known: the next words are at 10 s by
-    // the clock of before, and 10 ms later the last ones.
+    // If the clock was set, the time between two messages is unknown: the next message is at 10 s
+    // by the former clock, and the last one 10 ms later.
     let mut cycles = Cycles::default();
-    tell(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
-    tell(&mut cycles, kernel(9 * SECOND), "link", None);
-    tell(&mut cycles, kernel(9_500_000), "again", None);
-    tell(
+    pass(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
+    pass(&mut cycles, kernel(9 * SECOND), "link", None);
+    pass(&mut cycles, kernel(9_500_000), "again", None);
+    pass(
         &mut cycles,
         kernel(9_600_000),
         "consoles",
         Some(Event::Suspending),
     );
-    tell(&mut cycles, kernel(9_610_000), "exit", Some(Event::Exit));
+    pass(&mut cycles, kernel(9_610_000), "exit", Some(Event::Exit));
     assert_eq!(
         cycles.done[0].gaps,
         [gap(10 * SECOND, 10_010_000, "consoles")]
     );
-    // Nor where it leaped ahead: that is no silence, though one before it is.
+    // Nor if it leaped forward: that is no silence, although one before it is.
     let mut cycles = Cycles::default();
     let (noirq, early) = (ends(K::ResumeNoirq, None), ends(K::ResumeEarly, None));
-    tell(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
-    tell(&mut cycles, kernel(10_020_000), "noirq", Some(noirq));
-    tell(&mut cycles, kernel(500 * SECOND), "early", Some(early));
-    tell(&mut cycles, kernel(500_010_000), "exit", Some(Event::Exit));
+    pass(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
+    pass(&mut cycles, kernel(10_020_000), "noirq", Some(noirq));
+    pass(&mut cycles, kernel(500 * SECOND), "early", Some(early));
+    pass(&mut cycles, kernel(500_010_000), "exit", Some(Event::Exit));
     assert_eq!(
         cycles.done[0].gaps,
         [
@@ -397,25 +398,25 @@ fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
 }
 
 #[test]
-fn those_who_refuse_are_named_in_the_failure_up_to_a_length() {
+fn a_failure_names_refusing_tasks_up_to_a_length() {
     let refused = |message: &str| {
         let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
         let event = Event::NotFrozen {
             message: message.as_bytes(),
         };
-        tell(&mut cycles, kernel(30 * SECOND), message, Some(event));
+        pass(&mut cycles, kernel(30 * SECOND), message, Some(event));
         for name in ["a", "b"] {
             let line = format!("workqueue {name}: flags=0x4");
-            tell(&mut cycles, kernel(30 * SECOND), &line, None);
+            pass(&mut cycles, kernel(30 * SECOND), &line, None);
         }
-        tell(
+        pass(
             &mut cycles,
             kernel(30 * SECOND),
             "OOM",
             Some(Event::Thawing),
         );
         let line = "workqueue c: flags=0x4";
-        tell(&mut cycles, kernel(30 * SECOND), line, None);
+        pass(&mut cycles, kernel(30 * SECOND), line, None);
         cycles.finish();
         cycles.done[0].failures[0].message.clone()
     };
@@ -430,20 +431,20 @@ fn those_who_refuse_are_named_in_the_failure_up_to_a_length() {
 }
 
 #[test]
-fn what_is_of_a_hibernation_is_no_cycle() {
+fn hibernation_is_no_cycle() {
     let hibernation = |ends| Event::Hibernation { ends };
     let at = |second: Us| kernel(second * SECOND);
-    let cycles = told([
+    let cycles = read([
         (at(10), hibernation(false)),
         (at(11), ends(K::Suspend, None)),
         (at(12), hibernation(true)),
         (at(20), ends(K::Suspend, Some(SECOND))),
-        // What is open ends there.
+        // Open calls end there.
         (at(30), hibernation(false)),
         (at(31), ends(K::Resume, None)),
         (at(32), Event::Boot),
         (at(40), ends(K::Resume, Some(SECOND))),
-        // A callback of it makes the whole one.
+        // One of its callbacks marks the whole cycle.
         (at(50), BEGIN),
         (at(51), Event::HibernationCall),
         (at(52), Event::Exit),
@@ -458,9 +459,9 @@ fn what_is_of_a_hibernation_is_no_cycle() {
     assert_eq!(cycles.left_out.hibernations, 4);
 }
 
-/// `PM: suspend devices took 0.300 seconds` counts where no other line tells the stage's end.
+/// `PM: suspend devices took 0.300 seconds` counts if no other line has the stage's end.
 #[test]
-fn the_time_that_devices_took_ends_a_stage_that_nothing_else_ended() {
+fn the_devices_total_time_ends_an_otherwise_open_stage() {
     let took = |kind, us| Event::DevicesTook { kind, us };
     let at = |ms: Us| kernel(ms * 1000);
     let alone = open([(at(10_000), BEGIN), (at(10_400), took(K::Suspend, 300_000))]);
@@ -484,12 +485,12 @@ fn the_time_that_devices_took_ends_a_stage_that_nothing_else_ended() {
             ],
         ),
     ] {
-        let cycles = told(lines);
+        let cycles = read(lines);
         assert_eq!(cycles.done.len(), 1);
         assert_eq!(stages(&cycles.done[0]), expected);
     }
-    // Of a suspend that begins when the last one has taken the CPUs off.
-    let two = told([
+    // The start of a suspend after the previous one has taken the CPUs offline.
+    let two = read([
         (at(10_000), BEGIN),
         (at(10_300), ends(K::Suspend, Some(200_000))),
         (at(10_500), Event::Cpus { on: false }),
@@ -499,11 +500,11 @@ fn the_time_that_devices_took_ends_a_stage_that_nothing_else_ended() {
     assert_eq!(stages(&two.done[1]), [(K::Suspend, 20_100_000, 20_400_000)]);
 }
 
-/// amd_s2idle.py's stamps tell nothing; what the kernel says of the stages puts them behind each other.
+/// amd_s2idle.py's stamps have no information; the kernel's lines about the stages order them.
 #[test]
-fn copied_lines_have_stages_one_behind_the_other() {
+fn copied_lines_have_consecutive_stages() {
     let copied = |us: Us| stamp(us, Some(Clock::None));
-    let cycles = told([
+    let cycles = read([
         (copied(100 * SECOND), BEGIN),
         (copied(130 * SECOND), ends(K::Suspend, Some(70_000))),
         (copied(90 * SECOND), ends(K::Prepare, Some(90_000))),
@@ -525,9 +526,9 @@ fn copied_lines_have_stages_one_behind_the_other() {
     assert_eq!(cycles.left_out, LeftOut::default());
 }
 
-/// Each cycle as far as it got: what may still be of it?
+/// Each cycle as far as it got, and what may still belong to it.
 #[test]
-fn a_cycle_goes_on_with_what_can_follow_and_ends_with_anything_else() {
+fn a_cycle_continues_with_possible_events_and_ends_with_any_other() {
     let at = |ms: Us| kernel(ms * 1000);
     let suspended = ends(K::Suspend, Some(100_000));
     let lines = [
@@ -541,7 +542,8 @@ fn a_cycle_goes_on_with_what_can_follow_and_ends_with_anything_else() {
         sleep: sleep.map(str::as_bytes),
         first: true,
     };
-    // Its sleep is not named; suspended; resuming; resumed; thawing; thawing without a resume; named.
+    // Its sleep is not named; suspended; resuming; resumed; thawing; thawing without a resume;
+    // named.
     let states = [
         open(lines[..1].to_vec()),
         open(lines[..2].to_vec()),
@@ -581,7 +583,8 @@ fn a_cycle_goes_on_with_what_can_follow_and_ends_with_anything_else() {
         (ends(K::SuspendNoirq, None), "yes yes no no no no yes"),
         (aborts(K::SuspendNoirq, None), "yes yes yes yes no no yes"),
         (ends(K::ResumeEarly, None), "yes yes yes yes no no yes"),
-        // Of a device that is late: processes ran at 13.1 s, and it began by then, or does not tell.
+        // For a late device: processes ran at 13.1 s, and it started by then, or the start is
+        // unknown.
         (ends(K::Resume, Some(900_000)), "yes yes yes no yes yes yes"),
         (ends(K::Resume, Some(899_999)), "yes yes yes no no no yes"),
         (ends(K::Complete, None), "yes yes yes yes yes yes yes"),
@@ -607,11 +610,11 @@ fn a_cycle_goes_on_with_what_can_follow_and_ends_with_anything_else() {
 }
 
 #[test]
-fn a_stage_that_is_told_twice_after_the_clock_was_set_back_is_still_one() {
-    // The clock goes on in 3 s of sleep, which are taken off all later stamps.
+fn a_stage_repeated_after_the_clock_was_set_back_is_one_stage() {
+    // The clock continues in 3 s of sleep, which are subtracted from all later stamps.
     let at = |ms: Us| kernel(ms * 1000);
     let resumed = || ends(K::ResumeNoirq, Some(5_000));
-    let cycles = told([
+    let cycles = read([
         (at(10_000), BEGIN),
         (at(10_100), DOWN),
         (at(13_200), Event::Asleep(3 * SECOND)),
@@ -627,8 +630,8 @@ fn a_stage_that_is_told_twice_after_the_clock_was_set_back_is_still_one() {
         (cycle.shift_us, cycle.asleep_us),
         (-3 * SECOND, Some(3 * SECOND))
     );
-    // From where the clock jumped no time passes.
-    let jump = told([
+    // From the jump of the clock on no time passes.
+    let jump = read([
         (at(10_000), BEGIN),
         (at(10_100), DOWN),
         (at(13_200), Event::Asleep(3 * SECOND)),
@@ -636,7 +639,7 @@ fn a_stage_that_is_told_twice_after_the_clock_was_set_back_is_still_one() {
         (at(12_000), ends(K::ResumeEarly, None)),
     ]);
     assert_eq!(jump.done[0].shift_us, -3 * SECOND + 1_210_000);
-    let jump = told([
+    let jump = read([
         (at(10_000), BEGIN),
         (at(10_100), DOWN),
         (at(13_200), Event::Asleep(3 * SECOND)),
@@ -646,15 +649,15 @@ fn a_stage_that_is_told_twice_after_the_clock_was_set_back_is_still_one() {
 }
 
 #[test]
-fn an_event_of_another_clock_begins_another_cycle_or_tells_nothing() {
+fn an_event_of_another_clock_starts_another_cycle_or_is_ignored() {
     let at = |second: Us| kernel(second * SECOND);
-    let cycles = told([
+    let cycles = read([
         (at(10), BEGIN),
         (wall(50 * SECOND), Event::Frozen { after_us: None }),
         (at(11), ends(K::Suspend, Some(SECOND))),
         (wall(60 * SECOND), BEGIN),
         (wall(61 * SECOND), ends(K::Suspend, Some(SECOND))),
-        // Which is the clock now: a second back is a step of it.
+        // The current clock: a second back is a step of it.
         (wall(60 * SECOND), ends(K::SuspendLate, None)),
     ]);
     let found: Vec<_> = cycles.done.iter().map(stages).collect();
@@ -664,15 +667,15 @@ fn an_event_of_another_clock_begins_another_cycle_or_tells_nothing() {
 }
 
 #[test]
-fn what_is_beyond_the_bounds_is_counted() {
+fn events_beyond_the_limits_are_counted() {
     let at = kernel(10 * SECOND);
     let beyond = |cycles: &mut Cycles, event: Event<'static>, times: usize| {
         for _ in 0..times {
-            tell(cycles, at, "words", Some(event.clone()));
+            pass(cycles, at, "words", Some(event.clone()));
         }
         cycles.left_out.too_many
     };
-    // Calls, of a cycle and of all.
+    // Calls, per cycle and in total.
     let call = || open([(at, calls(None))]);
     let mut cycles = call();
     cycles.calls = ALL_CALLS_MAX - 3;
@@ -698,7 +701,7 @@ fn what_is_beyond_the_bounds_is_counted() {
         1
     );
     assert_eq!(cycles.open.as_ref().unwrap().cpus.len(), CPUS_MAX);
-    // Failures, of a cycle and of all.
+    // Failures, per cycle and in total.
     let failure = || fails(None, "Wakeup pending, aborting suspend");
     let mut cycles = open([(at, BEGIN)]);
     assert_eq!(beyond(&mut cycles, failure(), FAILURES_MAX), 0);
@@ -713,9 +716,9 @@ fn what_is_beyond_the_bounds_is_counted() {
     assert_eq!(cycles.failures, ALL_FAILURES_MAX);
     // Silences: the last one that is kept, and three of a cycle that has too many.
     let silences = |cycles: &mut Cycles, count: Us| {
-        tell(cycles, kernel(20 * SECOND), "words", Some(BEGIN));
+        pass(cycles, kernel(20 * SECOND), "words", Some(BEGIN));
         for place in 1..=count {
-            tell(cycles, kernel(20 * SECOND + place * 10_000), "words", None);
+            pass(cycles, kernel(20 * SECOND + place * 10_000), "words", None);
         }
         cycles.finish();
         (cycles.done.last().unwrap().gaps.len(), cycles.gaps)
@@ -739,9 +742,9 @@ fn what_is_beyond_the_bounds_is_counted() {
 }
 
 #[test]
-fn halves_of_calls_and_late_lines_are_counted_over_all_cycles() {
+fn incomplete_calls_and_late_lines_are_counted_over_all_cycles() {
     let at = |ms: Us| kernel(ms * 1000);
-    // A call without an end, two returns without a call, one of which does not say how long it took.
+    // A call without an end, two returns without a call, one of them without a duration.
     let half = |second: Us| {
         let ms = second * 1000;
         let other = Event::Return(Return {
@@ -759,7 +762,7 @@ fn halves_of_calls_and_late_lines_are_counted_over_all_cycles() {
             (at(ms + 50), Event::Exit),
         ]
     };
-    let cycles = told([half(10), half(20)].concat());
+    let cycles = read([half(10), half(20)].concat());
     assert_eq!(cycles.done.len(), 2);
     let expected = LeftOut {
         calls_without_end: 2,
@@ -779,14 +782,14 @@ fn halves_of_calls_and_late_lines_are_counted_over_all_cycles() {
             (at(second + 5), Event::Exit),
         ]
     };
-    let cycles = told([late(10), late(20)].concat());
+    let cycles = read([late(10), late(20)].concat());
     assert_eq!(cycles.left_out.late_stamps, 2);
     assert_eq!(cycles.done[0].asleep_us, Some(5 * SECOND));
 }
 
-/// Whether a cycle begins with it, and whether a machine says it when it comes back from sleep.
+/// Whether a cycle starts with it, and whether a machine logs it when it wakes up.
 #[test]
-fn a_cycle_begins_with_some_events_and_a_sleep_ends_with_others() {
+fn certain_events_start_a_cycle_and_others_end_a_sleep() {
     let cpu = |on| Event::CpuBegin { cpu: 1, on };
     let done = |on| Event::CpuEnd { cpu: 1, on };
     let message = b"Freezing failed";
@@ -841,7 +844,7 @@ fn a_cycle_begins_with_some_events_and_a_sleep_ends_with_others() {
 }
 
 #[test]
-fn stages_follow_each_other_and_one_that_aborts_goes_back_to_its_own() {
+fn stages_follow_each_other_and_an_abort_returns_to_its_counterpart() {
     for (stage, next, aborted) in [
         (K::Freeze, K::Suspend, K::Suspend),
         (K::Prepare, K::Suspend, K::Resume),
@@ -865,38 +868,50 @@ fn stages_follow_each_other_and_one_that_aborts_goes_back_to_its_own() {
 }
 
 #[test]
-fn the_end_of_a_stage_tells_where_the_cycle_is() {
-    // The kind that ends, whether it says how long it took and whether it aborts; where it was, and is.
-    let says = Some(1000);
+fn the_end_of_a_stage_determines_the_phase() {
+    // The stage that ends, whether its line has a duration and whether it aborts; the phase before
+    // and after.
+    let stated = Some(1000);
     for (was, event, is) in [
         (K::Freeze, ends(K::Prepare, None), K::Suspend),
-        (K::SuspendLate, ends(K::Prepare, says), K::SuspendLate),
-        (K::Suspend, ends(K::Suspend, says), K::SuspendLate),
-        (K::SuspendLate, aborts(K::SuspendLate, says), K::ResumeEarly),
-        (K::Resume, aborts(K::SuspendLate, says), K::Resume),
-        (K::ResumeNoirq, aborts(K::SuspendLate, says), K::ResumeNoirq),
+        (K::SuspendLate, ends(K::Prepare, stated), K::SuspendLate),
+        (K::Suspend, ends(K::Suspend, stated), K::SuspendLate),
+        (
+            K::SuspendLate,
+            aborts(K::SuspendLate, stated),
+            K::ResumeEarly,
+        ),
+        (K::Resume, aborts(K::SuspendLate, stated), K::Resume),
+        (
+            K::ResumeNoirq,
+            aborts(K::SuspendLate, stated),
+            K::ResumeNoirq,
+        ),
         (K::Resume, aborts(K::SuspendLate, None), K::ResumeEarly),
-        (K::ResumeNoirq, ends(K::ResumeNoirq, says), K::ResumeEarly),
+        (K::ResumeNoirq, ends(K::ResumeNoirq, stated), K::ResumeEarly),
         (K::CpusOff, ends(K::Platform, None), K::CpusOff),
     ] {
         let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
         cycles.open.as_mut().unwrap().stage = was;
         let named = format!("{event:?}");
-        tell(&mut cycles, kernel(11 * SECOND), "words", Some(event));
+        pass(&mut cycles, kernel(11 * SECOND), "words", Some(event));
         assert_eq!(cycles.open.as_ref().unwrap().stage, is, "{named}");
     }
     let times = |events: &[Event<'static>]| {
         open(events.iter().map(|event| (kernel(SECOND), event.clone()))).has_stage_times
     };
     assert!(!times(&[ends(K::Suspend, None)]));
-    assert!(times(&[ends(K::Suspend, says), ends(K::SuspendLate, None)]));
+    assert!(times(&[
+        ends(K::Suspend, stated),
+        ends(K::SuspendLate, None)
+    ]));
 }
 
-/// Where the sleep lies, by each word that bounds it.
+/// The position of the sleep, for each message that bounds it.
 #[test]
-fn the_sleep_lies_between_the_last_word_and_the_first_one() {
+fn the_sleep_is_between_the_last_message_and_the_first() {
     let rest = |before: Event<'static>, behind: Event<'static>| {
-        let cycles = told([
+        let cycles = read([
             (kernel(10 * SECOND), BEGIN),
             (kernel(11 * SECOND), before),
             (kernel(12 * SECOND), behind),
@@ -948,7 +963,7 @@ fn the_sleep_lies_between_the_last_word_and_the_first_one() {
             Event::Idle { ends: true },
             Some((K::Idle, 11_000, 12_000)),
         ),
-        // While it says that it idles no other word ends the sleep.
+        // While it idles no other message ends the sleep.
         (Event::Idle { ends: false }, UP, None),
         (Event::Test(400_000), UP, Some((K::Test, 11_000, 11_400))),
         (aborts(K::SuspendNoirq, Some(100)), UP, None),
@@ -957,8 +972,8 @@ fn the_sleep_lies_between_the_last_word_and_the_first_one() {
         let named = format!("{before:?}, {behind:?}");
         assert_eq!(rest(before, behind), expected, "{named}");
     }
-    // A test suspends the clocks, too, and that is no sleep.
-    let test = told([
+    // A test also suspends the clocks, which is no sleep.
+    let test = read([
         (kernel(10 * SECOND), BEGIN),
         (kernel(11 * SECOND), Event::Test(400_000)),
         (kernel(11_450_000), Event::Asleep(400_000)),
@@ -969,7 +984,7 @@ fn the_sleep_lies_between_the_last_word_and_the_first_one() {
     let failed = |words: &[Event<'static>]| {
         let failure = fails(None, "Wakeup pending, aborting suspend");
         let lines = [BEGIN, failure].into_iter().chain(words.iter().cloned());
-        let cycles = told((10..).map(|second| kernel(second * SECOND)).zip(lines));
+        let cycles = read((10..).map(|second| kernel(second * SECOND)).zip(lines));
         stage(&cycles.done[0], K::Platform).is_some()
     };
     assert!(failed(&[DOWN, UP, UP]));
@@ -979,13 +994,13 @@ fn the_sleep_lies_between_the_last_word_and_the_first_one() {
 }
 
 #[test]
-fn processes_are_frozen_or_run_again_with_done_by_where_the_cycle_is() {
+fn done_means_frozen_or_thawed_depending_on_the_phase() {
     let done = |event: Option<Event<'static>>| {
         let mut cycles = open([(kernel(10 * SECOND), BEGIN)]);
         if let Some(event) = event {
-            tell(&mut cycles, kernel(11 * SECOND), "words", Some(event));
+            pass(&mut cycles, kernel(11 * SECOND), "words", Some(event));
         }
-        tell(&mut cycles, kernel(12 * SECOND), "done.", Some(Event::Done));
+        pass(&mut cycles, kernel(12 * SECOND), "done.", Some(Event::Done));
         let open = cycles.open.as_mut().unwrap();
         (open.mark(K::Freeze).end, open.mark(K::Thaw).end)
     };
@@ -994,14 +1009,14 @@ fn processes_are_frozen_or_run_again_with_done_by_where_the_cycle_is() {
     assert_eq!(done(Some(Event::Thawing)), (None, at));
     assert_eq!(done(Some(ends(K::Suspend, None))), (None, None));
     assert_eq!(done(Some(Event::StageBegin(K::Thaw))), (None, at));
-    // A trace ends with it, whole.
+    // A trace ends with it, complete.
     let lines = [(10, BEGIN), (11, Event::StageBegin(K::Thaw))];
-    let cycles = told(lines.map(|(second, event)| (ftrace(second * SECOND), event)));
+    let cycles = read(lines.map(|(second, event)| (ftrace(second * SECOND), event)));
     assert!(!cycles.done[0].cut);
 }
 
 #[test]
-fn a_failure_is_of_the_stage_that_its_words_tell_or_of_its_devices_last_call() {
+fn a_failure_is_in_the_stage_of_its_message_or_of_the_devices_last_call() {
     for (message, place, stage) in [
         (
             "failed to resume noirq: error -5",
@@ -1061,7 +1076,7 @@ fn a_failure_is_of_the_stage_that_its_words_tell_or_of_its_devices_last_call() {
     ] {
         assert_eq!(failed_stage(message.as_bytes(), place), stage, "{message}");
     }
-    // The stage before it, what failed, its stage; what failed in a suspend, and where the cycle is then.
+    // The stage before it, what failed, its stage; what failed in a suspend, and the phase then.
     let all = "Some devices failed to suspend";
     for (was, device, message, stage, in_suspend, is) in [
         (
@@ -1098,7 +1113,7 @@ fn a_failure_is_of_the_stage_that_its_words_tell_or_of_its_devices_last_call() {
             true,
             K::SuspendLate,
         ),
-        // By its last call, which was of this stage.
+        // By its last call, which was in this stage.
         (
             K::CpusOff,
             Some("usb1"),
@@ -1129,7 +1144,7 @@ fn a_failure_is_of_the_stage_that_its_words_tell_or_of_its_devices_last_call() {
             (kernel(10 * SECOND), calls(Some("usb_suspend_late"))),
         ]);
         cycles.open.as_mut().unwrap().stage = was;
-        tell(
+        pass(
             &mut cycles,
             kernel(11 * SECOND),
             "words",
@@ -1152,9 +1167,9 @@ fn a_failure_is_of_the_stage_that_its_words_tell_or_of_its_devices_last_call() {
     }
 }
 
-/// A call whose function tells no stage, or the direction only.
+/// A call whose function gives no stage, or only the direction.
 #[test]
-fn a_calls_stage_is_told_by_its_function_its_clock_and_where_the_cycle_is() {
+fn function_clock_and_phase_determine_a_calls_stage() {
     let of = |at: At<'_>, now: K, has_stage_times: bool, function: Option<&str>| {
         let mut cycles = open([(at, BEGIN)]);
         cycles.has_stage_times = has_stage_times;
@@ -1164,7 +1179,7 @@ fn a_calls_stage_is_told_by_its_function_its_clock_and_where_the_cycle_is() {
     };
     let at = kernel(SECOND);
     let (suspend, resume) = (Some("usb_dev_suspend"), Some("usb_dev_resume"));
-    // Where the cycle is; a suspend, a resume and no function, with the stages' times and without.
+    // The phase; a suspend, a resume and no function, with the stages' times and without.
     for (now, with, without) in [
         (
             K::Freeze,
@@ -1230,30 +1245,31 @@ fn a_calls_stage_is_told_by_its_function_its_clock_and_where_the_cycle_is() {
                 K::SuspendNoirq
             );
         }
-        // ftrace tells where each stage begins, but not before its first one.
+        // ftrace has the start of each stage, but not before its first one.
         let expected = if now == K::Freeze { K::Suspend } else { now };
         assert_eq!(of(ftrace(SECOND), now, true, None), expected);
     }
 }
 
 #[test]
-fn a_device_that_was_in_a_stage_is_in_the_next_one_where_nothing_tells() {
-    // Its first call; what comes before its second one; the stage of that, and whether it is a guess.
-    let second = |returned: bool, says: Option<Us>, now: Option<K>| {
+fn without_other_evidence_a_device_goes_to_the_stage_after_its_last() {
+    // Its first call; what comes before its second one; the stage of that, and whether it is a
+    // guess.
+    let second = |returned: bool, stated: Option<Us>, now: Option<K>| {
         let mut cycles = open([(kernel(SECOND), BEGIN), (kernel(SECOND), calls(None))]);
         if returned {
-            tell(
+            pass(
                 &mut cycles,
                 kernel(SECOND + 5),
                 "words",
                 Some(returns(Some(5))),
             );
         }
-        cycles.has_stage_times = says.is_some();
+        cycles.has_stage_times = stated.is_some();
         let open = cycles.open.as_mut().unwrap();
         open.stage = now.unwrap_or(open.stage);
         for us in [SECOND + 10, SECOND + 20] {
-            tell(&mut cycles, kernel(us), "words", Some(calls(None)));
+            pass(&mut cycles, kernel(us), "words", Some(calls(None)));
         }
         let calls = &cycles.open.as_ref().unwrap().calls;
         (calls[1].stage, cycles.left_out.guessed_stages)
@@ -1264,13 +1280,17 @@ fn a_device_that_was_in_a_stage_is_in_the_next_one_where_nothing_tells() {
         (K::Suspend, 0),
         "it has not returned"
     );
-    assert_eq!(second(true, Some(1), None), (K::Suspend, 0), "lines tell");
+    assert_eq!(
+        second(true, Some(1), None),
+        (K::Suspend, 0),
+        "the lines decide"
+    );
     let other = second(true, None, Some(K::SuspendNoirq));
     assert_eq!(other, (K::SuspendNoirq, 0), "it was in another one");
 }
 
 #[test]
-fn a_return_before_its_call_is_the_calls_if_that_began_when_it_says() {
+fn a_return_before_its_call_belongs_to_it_if_the_start_times_agree() {
     let parts = |begun: Us, device: &'static str, function: Option<&'static str>| {
         let at = |us: Us| kernel(10 * SECOND + us);
         let returned = |device: &'static str| {
@@ -1293,12 +1313,12 @@ fn a_return_before_its_call_is_the_calls_if_that_began_when_it_says() {
             parent: Some(b"pci"),
             ..Call::default()
         });
-        tell(&mut cycles, at(begun), "words", Some(event));
+        pass(&mut cycles, at(begun), "words", Some(event));
         let calls = &cycles.open.as_ref().unwrap().calls;
         (calls.len(), cycles.orphans.len())
     };
     let suspend = Some("usb_dev_suspend");
-    // It says that it began at 10 ms: up to 5 ms before or after it the call may be.
+    // Its stated start is at 10 ms: the call may be up to 5 ms before or after it.
     for (begun, device, function, found) in [
         (10_000, "usb1", suspend, (2, 1)),
         (10_000, "usb2", suspend, (2, 1)),
@@ -1316,14 +1336,14 @@ fn a_return_before_its_call_is_the_calls_if_that_began_when_it_says() {
             "{begun}, {device}, {function:?}"
         );
     }
-    // The call, whole; and one that begins after the return.
-    let whole = |says: Us, begun: Us| {
+    // The call, complete; and one that starts after the return.
+    let whole = |stated: Us, begun: Us| {
         let mut cycles = open([
             (kernel(SECOND), BEGIN),
-            (kernel(2 * SECOND), returns(Some(says))),
+            (kernel(2 * SECOND), returns(Some(stated))),
         ]);
         let event = calls(Some("usb_dev_suspend"));
-        tell(&mut cycles, kernel(begun), "words", Some(event));
+        pass(&mut cycles, kernel(begun), "words", Some(event));
         cycles.finish();
         (cycles.done.remove(0).calls, cycles.left_out)
     };
@@ -1345,7 +1365,7 @@ fn a_return_before_its_call_is_the_calls_if_that_began_when_it_says() {
 }
 
 #[test]
-fn a_return_ends_the_last_call_that_fits_it() {
+fn a_return_ends_the_last_matching_call() {
     let call = |driver: Option<&'static str>, function: Option<&'static str>, worker| {
         Event::Call(Call {
             device: b"usb1",
@@ -1365,11 +1385,11 @@ fn a_return_ends_the_last_call_that_fits_it() {
         })
     };
     let (a, b) = (Some("a_suspend"), Some("b_suspend"));
-    // Which of three calls ends: the first, second or third, or another one that is made of it.
+    // Which of three calls ends: the first, second or third, or a new one made from the return.
     let ended = |calls: [Event<'static>; 3], ret: Event<'static>| {
         let mut cycles = open([(kernel(SECOND), BEGIN)]);
         for event in calls.into_iter().chain([ret]) {
-            tell(&mut cycles, kernel(SECOND), "words", Some(event));
+            pass(&mut cycles, kernel(SECOND), "words", Some(event));
         }
         let calls = &cycles.open.as_ref().unwrap().calls;
         let ended = calls.iter().position(|call| call.end.is_some());
@@ -1404,7 +1424,7 @@ fn a_return_ends_the_last_call_that_fits_it() {
 }
 
 #[test]
-fn a_return_without_a_call_began_as_long_before_as_it_says() {
+fn a_return_without_a_call_gives_the_start_by_its_duration() {
     let start = |of_1024_ns| {
         let event = Event::Return(Return {
             device: b"usb1",
@@ -1412,19 +1432,19 @@ fn a_return_without_a_call_began_as_long_before_as_it_says() {
             of_1024_ns,
             ..Return::default()
         });
-        let cycles = told([(kernel(SECOND), BEGIN), (kernel(2 * SECOND), event)]);
+        let cycles = read([(kernel(SECOND), BEGIN), (kernel(2 * SECOND), event)]);
         cycles.done[0].calls[0].start
     };
     assert_eq!(start(false), Some(1_999_000));
     assert_eq!(start(true), Some(1_998_976));
-    // ftrace has no words for a device that fails.
+    // ftrace has no message for a failing device.
     let failures = |at: fn(Us) -> At<'static>, result| {
         let event = Event::Return(Return {
             device: b"usb1",
             result: Some(result),
             ..Return::default()
         });
-        told([(at(SECOND), BEGIN), (at(2 * SECOND), event)]).done[0]
+        read([(at(SECOND), BEGIN), (at(2 * SECOND), event)]).done[0]
             .failures
             .clone()
     };
@@ -1442,7 +1462,7 @@ fn a_return_without_a_call_began_as_long_before_as_it_says() {
 
 /// `PM: resume of drv:usb dev:usb1 complete after 400.000 msecs`
 #[test]
-fn the_line_of_a_slow_device_is_its_only_call_or_names_the_drivers_of_it() {
+fn a_slow_devices_line_is_its_only_call_or_names_the_driver() {
     let took = |stage, driver: &'static str| Event::Took {
         stage,
         driver: driver.as_bytes(),
@@ -1473,7 +1493,7 @@ fn the_line_of_a_slow_device_is_its_only_call_or_names_the_drivers_of_it() {
         ["usb", "usb"]
     );
     assert_eq!(found(Some("usb"), took(K::ResumeEarly, "")), ["usb", "-"]);
-    let cycles = told([
+    let cycles = read([
         (kernel(SECOND), BEGIN),
         (kernel(2 * SECOND), took(K::Resume, "")),
     ]);

@@ -17,7 +17,7 @@ fn stage_end(kind: StageKind, us: Us, aborted: bool) -> Event<'static> {
 
 /// `calling` and `returned` as each generation of kernels prints them.
 #[test]
-fn a_call_and_its_return_are_read_in_every_form() {
+fn a_call_and_its_return_are_read_in_every_format() {
     let call = Call {
         device: b"usb1",
         driver: Some(b"usb"),
@@ -37,7 +37,7 @@ fn a_call_and_its_return_are_read_in_every_form() {
     ] {
         assert_eq!(event(text), Event::Call(call.clone()), "{text}");
     }
-    // To 4.18
+    // Up to 4.18
     let old = Call {
         driver: None,
         function: None,
@@ -81,7 +81,7 @@ fn a_call_and_its_return_are_read_in_every_form() {
 }
 
 #[test]
-fn drivers_may_be_missing_or_have_spaces_and_parents_may_be_missing() {
+fn drivers_may_be_missing_or_contain_spaces_and_parents_may_be_missing() {
     for (text, driver, device, parent) in [
         (
             " ata1: PM: calling ata_port_pm_resume [libata] @ 1, parent: 0000:00:1f.2",
@@ -187,7 +187,7 @@ fn the_stages_times_are_read_to_the_microsecond() {
 }
 
 #[test]
-fn the_way_down_and_up_is_read_as_each_version_says_it() {
+fn suspend_and_resume_are_read_in_each_versions_words() {
     let begin = |sleep: Option<&'static str>, first| Event::Begin {
         sleep: sleep.map(str::as_bytes),
         first,
@@ -329,7 +329,7 @@ fn the_way_down_and_up_is_read_as_each_version_says_it() {
 }
 
 #[test]
-fn what_fails_is_kept_in_the_kernels_words() {
+fn a_failure_keeps_the_kernels_words() {
     for (text, device, message) in [
         (
             "PM: Device 00:08 failed to suspend: error -5",
@@ -399,7 +399,7 @@ fn what_fails_is_kept_in_the_kernels_words() {
 }
 
 #[test]
-fn what_is_about_something_else_says_nothing() {
+fn unrelated_messages_are_ignored() {
     for text in [
         "",
         "calling  acpi_init+0x0/0x30 @ 1",
@@ -438,7 +438,7 @@ fn what_is_about_something_else_says_nothing() {
 }
 
 #[test]
-fn a_freeze_that_fails_says_so_and_the_next_lines_name_who_refused() {
+fn a_failed_freeze_is_reported_and_the_next_lines_name_the_tasks() {
     for text in [
         "Freezing of tasks failed after 20.01 seconds (1 tasks refusing to freeze, wq_busy=0):",
         "Freezing user space processes failed after 20.001 seconds (2 tasks refusing to freeze, wq_busy=0):",
@@ -475,8 +475,8 @@ fn parse(text: &str) -> Parsed<'_> {
 }
 
 #[test]
-fn words_that_only_begin_as_known_ones_say_nothing() {
-    // Of each first letter, alone and behind `PM: `.
+fn words_that_only_start_like_known_ones_are_ignored() {
+    // For each first letter, alone and after `PM: `.
     for letter in "BCDEFLNORSTdhps".chars() {
         for text in [
             format!("{letter}"),
@@ -514,10 +514,10 @@ fn words_that_only_begin_as_known_ones_say_nothing() {
         "PM: resume of drv:sd complete after 1.000 msecs",
         "PM: resume of drv:sd dev:3:0:0:0 begun after 1.000 msecs",
         "ACPI: PM: (supports S0 S3)",
-        // What another subsystem says in the same words.
+        // Another subsystem's messages in the same words.
         "x86/PM: suspend exit",
         "ACPI: suspend exit",
-        // Without `PM: ` the word of a driver is its own.
+        // Without `PM: ` it is a driver's own message.
         "usb usb1: it failed to return",
         "usb usb1: link returned 0 after 12 usecs",
         "usb usb1: calling usb_dev_resume+0x0/0x20 @ 43",
@@ -533,7 +533,7 @@ fn words_that_only_begin_as_known_ones_say_nothing() {
 }
 
 #[test]
-fn rarer_words_are_read_too() {
+fn rarer_messages_are_read() {
     let word = |awake| Event::Message { awake };
     let failure = |message: &'static str| Event::Failure {
         device: None,
@@ -638,7 +638,7 @@ fn rarer_words_are_read_too() {
     ] {
         assert_eq!(event(text), expected, "{text}");
     }
-    // A device of this name stands alone, too.
+    // A device of this name also occurs alone.
     let Event::Call(call) =
         event("Fixed MDIO bus.0: PM: calling platform_pm_resume+0x0/0x40 @ 1, parent: platform")
     else {
@@ -648,7 +648,7 @@ fn rarer_words_are_read_too() {
 }
 
 #[test]
-fn what_is_cut_or_beyond_any_machine_is_damaged() {
+fn truncated_and_impossible_values_are_damaged() {
     for text in [
         "PM: resume of drv:sd dev:3:0:0:0 compl",
         "PM: resume of devices complete after 6629.611 secs",
@@ -668,7 +668,7 @@ fn what_is_cut_or_beyond_any_machine_is_damaged() {
 }
 
 #[test]
-fn an_old_line_of_a_task_has_a_state_in_one_capital_letter_and_flags() {
+fn an_old_task_line_has_a_capital_state_letter_and_flags() {
     let of = |text: &str| refuses(text.as_bytes());
     let name = |name: &str| Some(name.to_owned());
     assert_eq!(
@@ -694,7 +694,7 @@ fn an_old_line_of_a_task_has_a_state_in_one_capital_letter_and_flags() {
 }
 
 #[test]
-fn a_vendors_task_is_taken_off_where_it_is_whole() {
+fn a_complete_vendor_task_prefix_is_removed() {
     assert_eq!(event("[pid:916,cpu7,bash]PM: suspend exit"), Event::Exit);
     assert_eq!(
         parse("[pid:916,cpu7,bash PM: suspend exit"),

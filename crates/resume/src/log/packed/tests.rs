@@ -1,6 +1,6 @@
 use super::*;
 
-/// Gives its bytes in pieces of so many.
+/// Returns its bytes in pieces of this size.
 struct Pieces<'a>(&'a [u8], usize);
 
 impl Read for Pieces<'_> {
@@ -29,7 +29,7 @@ fn lines() -> Vec<u8> {
     b"[    1.000000] x\n".repeat(20)
 }
 
-/// `lines()`, as gzip, `xz --check=crc32` and zstd have it.
+/// `lines()`, compressed by gzip, `xz --check=crc32` and zstd.
 fn packed() -> [Vec<u8>; 3] {
     let mut gzip = Vec::new();
     flate2::read::GzEncoder::new(&lines()[..], flate2::Compression::fast())
@@ -49,12 +49,12 @@ const XZ: &[u8] = &[
 ];
 
 #[test]
-fn what_is_packed_is_unpacked_one_part_behind_the_other() {
+fn concatenated_compressed_parts_are_all_unpacked() {
     for packed in packed() {
         assert_eq!(text_of(&packed), lines());
         let twice = text_of(&packed.repeat(2));
         assert_eq!(twice, lines().repeat(2));
-        // Asked for nothing, it gives nothing, and all of it later.
+        // A read of zero bytes returns nothing, and later reads return everything.
         let mut text = text(&packed[..]).unwrap();
         assert_eq!(text.read(&mut []).unwrap(), 0);
         let mut found = Vec::new();
@@ -64,9 +64,9 @@ fn what_is_packed_is_unpacked_one_part_behind_the_other() {
 }
 
 #[test]
-fn frames_that_are_to_be_skipped_are() {
+fn skippable_frames_are_skipped() {
     let [.., zstd] = packed();
-    // Eight bytes and so many as the last four of these say.
+    // Eight bytes, and as many as the last four of these specify.
     let skipped = |bytes: u8| {
         let head = [0x5f, 0x2a, 0x4d, 0x18, bytes, 0, 0, 0];
         [&head[..], &vec![0x28; usize::from(bytes)]].concat()
@@ -79,7 +79,7 @@ fn frames_that_are_to_be_skipped_are() {
 }
 
 #[test]
-fn what_is_packed_and_cut_or_damaged_is_refused_in_words() {
+fn truncated_or_damaged_compressed_data_is_refused_with_a_message() {
     let cut = "it is packed, and cut before its end; `gzip -dc`, `xz -dc` or `zstd -dc` gives what there is, \
                for a pipe to -";
     let [gzip, xz, _] = packed();
@@ -97,7 +97,7 @@ fn what_is_packed_and_cut_or_damaged_is_refused_in_words() {
 }
 
 #[test]
-fn a_text_in_utf_16_is_the_same_however_it_comes() {
+fn utf_16_text_does_not_depend_on_the_chunks_of_the_input() {
     // Of one, two, three and four bytes in UTF-8.
     let whole = "PM: x \u{fc} \u{2020} \u{1f600} \n".repeat(20);
     let units: Vec<u16> = whole.encode_utf16().collect();
@@ -106,7 +106,7 @@ fn a_text_in_utf_16_is_the_same_however_it_comes() {
             let units = mark.iter().chain(&units);
             let packed: Vec<u8> = units.flat_map(|&unit| bytes(unit)).collect();
             for piece in [1, 2, 3, 7, usize::MAX] {
-                // Into little room, and into much.
+                // Into a small buffer, and into a large one.
                 for room in [1, 5, 1000] {
                     let mut text = text(Pieces(&packed, piece)).unwrap();
                     let (mut found, mut buffer) = (Vec::new(), vec![0; room]);
@@ -118,7 +118,7 @@ fn a_text_in_utf_16_is_the_same_however_it_comes() {
             }
         }
     }
-    // Half of a pair is a mark of its own, and a pair behind one is whole.
+    // An unpaired surrogate is replaced, and a pair after one is intact.
     let halves = [0xfeff_u16, 0xd83d, 0x61, 0xde00, 0xd83d, 0xd83d, 0xde00];
     let bytes: Vec<u8> = halves.iter().flat_map(|unit| unit.to_le_bytes()).collect();
     assert_eq!(
@@ -128,13 +128,13 @@ fn a_text_in_utf_16_is_the_same_however_it_comes() {
 }
 
 #[test]
-fn a_mark_of_utf_8_is_none_of_the_text() {
+fn a_utf_8_byte_order_mark_is_not_part_of_the_text() {
     assert_eq!(text_of(b"\xef\xbb\xbf[    1.0] x\n"), b"[    1.0] x\n");
     assert_eq!(text_of(b"\xef\xbb"), b"\xef\xbb");
 }
 
 #[test]
-fn carriage_returns_end_lines_where_nothing_else_does() {
+fn carriage_returns_end_lines_if_nothing_else_does() {
     assert_eq!(text_of(b"a\rb\r"), b"a\nb\n");
     assert_eq!(text_of(b"a\r\nb\r"), b"a\r\nb\r");
     // The beginning decides.
@@ -144,17 +144,17 @@ fn carriage_returns_end_lines_where_nothing_else_does() {
 }
 
 #[test]
-fn one_control_character_in_twenty_is_no_text() {
-    let no_text = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
+fn one_control_character_in_twenty_is_binary() {
+    let no_text = "it is not text; expected a kernel's log (dmesg, syslog, ftrace)";
     let of = |controls: usize, others: usize| [vec![1_u8; controls], vec![b'x'; others]].concat();
     for (controls, others) in [(4, 76), (3, 61), (63, 0), (0, 64), (0, 1000)] {
         assert_eq!(text_of(&of(controls, others)), of(controls, others));
     }
-    // One more than one in twenty; 64 characters are enough to tell.
+    // One more than one in twenty; 64 characters suffice for a decision.
     for (controls, others) in [(5, 75), (4, 60), (64, 0), (205, 3891)] {
         assert_eq!(refused(&of(controls, others)), no_text, "{controls}");
     }
-    // Tabs, line feeds and escapes are of a text, and zeros of a machine that went down.
+    // Tabs, line feeds and escapes are text, and zeros come from a machine that crashed.
     for byte in *b"\t\n\x1b\0" {
         let text = [vec![b'x'; 4], vec![byte; 100]].concat();
         assert_eq!(text_of(&text), text);
@@ -162,15 +162,15 @@ fn one_control_character_in_twenty_is_no_text() {
 }
 
 #[test]
-fn blocks_of_zeros_do_not_tell_whether_it_is_text() {
-    let no_text = "it is no text; expected a kernel's log (dmesg, syslog, ftrace)";
+fn blocks_of_zeros_do_not_decide_whether_it_is_text() {
+    let no_text = "it is not text; expected a kernel's log (dmesg, syslog, ftrace)";
     let zeros = |count: usize| vec![0_u8; count];
-    // A log that begins with them; after 4096 of them nothing is known of the rest.
+    // A log that starts with them; after 4096 of them the rest is unknown.
     for count in [1, 2, 3, 512, HEAD_BYTES - 1, HEAD_BYTES, 2 * HEAD_BYTES] {
         let text = [zeros(count), lines()].concat();
         assert_eq!(text_of(&text), text, "{count}");
     }
-    // Of what is left one in twenty may be a control character, wherever the zeros are.
+    // Of the remaining characters one in twenty may be a control character, wherever the zeros are.
     let of = |controls: usize, others: usize| {
         let (controls, others) = (vec![1_u8; controls], vec![b'x'; others]);
         [zeros(1500), controls, zeros(1500), others].concat()
@@ -184,7 +184,7 @@ fn blocks_of_zeros_do_not_tell_whether_it_is_text() {
 }
 
 #[test]
-fn what_is_another_file_is_refused_by_its_name() {
+fn other_file_types_are_refused_by_name() {
     for (bytes, words) in [
         (&b"\xff\xfe\0\0P\0\0\0"[..], "it is UTF-32"),
         (b"\0\0\xfe\xff\0\0\0P", "it is UTF-32"),
@@ -205,7 +205,7 @@ fn what_is_another_file_is_refused_by_its_name() {
     assert_eq!(refused(&tar), "it is a tar archive; unpack it first");
     tar[261] = b'x';
     assert_eq!(text_of(&tar), tar);
-    // What is packed may be one, too.
+    // The compressed file may be one, too.
     let mut gzip = Vec::new();
     flate2::read::GzEncoder::new(&b"PERFILE2"[..], flate2::Compression::fast())
         .read_to_end(&mut gzip)

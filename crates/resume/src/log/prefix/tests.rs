@@ -9,9 +9,9 @@ fn strip(line: &str) -> Message<'_> {
     }
 }
 
-/// Each known prefix before ` ata1: PM: calling …`, a message that begins with a space.
+/// Each known prefix before ` ata1: PM: calling …`, a message that starts with a space.
 #[test]
-fn a_message_is_the_same_behind_every_prefix() {
+fn a_message_is_the_same_after_every_prefix() {
     let text = " ata1: PM: calling ata_port_pm_resume [libata] @ 12, parent: 0000:00:1f.2";
     for prefix in [
         "[   12.345678] ",
@@ -43,8 +43,8 @@ fn a_message_is_the_same_behind_every_prefix() {
         "\0\0\0[   12.345678] ",
         "6,1234,12345678,-;",
         "6,1234,12345678,-,caller=T4321;",
-        // LAVA, GitHub Actions, Kubernetes, `dmesg | ts`, `dmesg | ts %.s`: who copies a console's lines
-        // stamps them, and names neither host nor program.
+        // LAVA, GitHub Actions, Kubernetes, `dmesg | ts`, `dmesg | ts %.s`: copiers of console
+        // lines stamp them, and name neither host nor program.
         "2026-11-21T18:00:00.383525  <6>[   12.345678] ",
         "    2026-11-21T18:00:00.383525  <6>[   12.345678] ",
         "2026-11-21T18:00:00.1234567Z [   12.345678] ",
@@ -54,7 +54,8 @@ fn a_message_is_the_same_behind_every_prefix() {
         "Nov 21 18:00:00 [   12.345678] ",
         "Nov 21 18:00:00 <6>[   12.345678] ",
         "1795284000.123456 [   12.345678] ",
-        // MediaTek's: the CPUs that are on, whether interrupts are off, the CPU, and who printed it.
+        // MediaTek's: the online CPUs, whether interrupts are off, the CPU, and the program that
+        // printed it.
         "<6>[   12.345678]<1>.(0)[4321:kworker/u16:7]",
         "[   12.345678]  (3)[4321:kworker/u16:7]",
         "[   12.345678] -(3)[4321:swapper/0]",
@@ -86,7 +87,7 @@ fn a_message_is_the_same_behind_every_prefix() {
 }
 
 #[test]
-fn without_the_kernels_stamp_the_wall_clock_is_taken_with_its_step() {
+fn without_the_kernels_stamp_the_wall_clock_is_used_with_its_resolution() {
     let text = "usb usb1: PM: calling usb_dev_resume+0x0/0x20 @ 12, parent: 0000:00:14.0";
     for (prefix, fraction_us, resolution_us) in [
         ("[Sat Nov 21 18:00:00 2026] ", 0, 1_000_000),
@@ -136,7 +137,7 @@ fn deltas_are_added_up() {
 }
 
 #[test]
-fn other_programs_and_lines_without_a_stamp_are_told_apart() {
+fn other_programs_and_lines_without_a_stamp_are_distinguished() {
     let strip = |line: &'static str| Prefixes::default().strip(line.as_bytes());
     for line in [
         "Nov 21 18:00:00 host systemd[1]: Starting Suspend...",
@@ -192,7 +193,7 @@ fn a_trace_is_read_with_and_without_its_columns() {
 }
 
 #[test]
-fn the_limits_of_each_prefix_are_kept() {
+fn each_prefix_has_its_limits() {
     let strip = |line: &str| match Prefixes::default().strip(line.as_bytes()) {
         Stripped::Message(message) => {
             let text = String::from_utf8_lossy(message.text).into_owned();
@@ -207,10 +208,10 @@ fn the_limits_of_each_prefix_are_kept() {
     let (bare, foreign) = (Err(true), Err(false));
     let filled = |n: usize| "y".repeat(n);
 
-    // What stands behind the stamp, within its bracket.
+    // The fields after the stamp, within its bracket.
     let behind = |n| strip(&format!("[   12.345678{}] x", filled(n)));
     assert_eq!((behind(31), behind(32)), (kernel(12_345_678), bare.clone()));
-    // Seconds since 1970 from 1973 on; less is anything.
+    // Seconds since 1970 from 1973 on; smaller numbers are anything.
     let seconds = |text: &str| strip(&format!("{text} host kernel: x"));
     assert_eq!(seconds("100000000.000000"), bare);
     let from_1973 = (Clock::Wall, 100_000_000_000_001, "x".to_owned());
@@ -236,7 +237,7 @@ fn the_limits_of_each_prefix_are_kept() {
     assert_eq!(record(999, 7, 64), bare);
     assert_eq!(record(0, (1 << 55) - 1, 1), kernel((1 << 55) - 1));
     assert_eq!(record(0, 1 << 55, 1), bare);
-    // Junk before the bracket: the fewer digits the stamp has, the more must speak for it.
+    // Junk before the bracket: the fewer digits the stamp has, the more evidence it needs.
     assert_eq!(strip("^C[   12.345678] x"), kernel(12_345_678));
     assert_eq!(strip("a b [12.345] x"), kernel(12_345_000));
     assert_eq!(strip("a b:[12.345] x"), kernel(12_345_000));
@@ -247,7 +248,7 @@ fn the_limits_of_each_prefix_are_kept() {
 }
 
 #[test]
-fn what_looks_like_a_prefix_within_a_message_stays() {
+fn a_prefix_within_a_message_is_kept() {
     for text in [
         "[drm] x",
         "[13.0001] x",
@@ -265,7 +266,7 @@ fn what_looks_like_a_prefix_within_a_message_stays() {
         }
     }
     assert_eq!(strip("[   12.345678][drm] x").text, b"[drm] x");
-    // A serial console's logger stamps the line, too: the inner stamp is the kernel's.
+    // A serial console's logger stamps the line as well: the inner stamp is the kernel's.
     let message = strip("[   12.345678] [   13.000001] x");
     assert_eq!((message.at.us, message.text), (13_000_001, &b"x"[..]));
     let message = strip("2026-11-21T18:00:00+00:00 host kernel: y [   13.000001] x");
@@ -276,7 +277,7 @@ fn what_looks_like_a_prefix_within_a_message_stays() {
 }
 
 #[test]
-fn a_program_that_copies_messages_after_the_resume_has_no_clock() {
+fn a_program_that_copies_messages_after_the_resume_gives_no_clock() {
     for level in ["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"] {
         let line = format!("2026-11-21 18:00:00,123 {level}:\tACPI: x");
         let message = strip(&line);
@@ -292,23 +293,23 @@ fn a_program_that_copies_messages_after_the_resume_has_no_clock() {
 }
 
 #[test]
-fn programs_in_the_syslog_of_rfc_5424_are_other_programs() {
+fn programs_in_rfc_5424_syslog_are_other_programs() {
     let line = "<30>1 2026-11-21T18:00:00.123456Z host systemd 1 - - Starting Suspend...";
     let stripped = Prefixes::default().strip(line.as_bytes());
     assert_eq!(stripped, Stripped::Foreign);
 }
 
 #[test]
-fn a_minutes_line_is_that_minute() {
+fn a_line_with_minutes_has_that_minute() {
     let message = strip("[Nov21 18:00] x");
-    // 21 November of 2000, for want of a year: `date -u -d "2000-11-21 18:00" +%s`.
+    // 21 November 2000, because the year is missing: `date -u -d "2000-11-21 18:00" +%s`.
     assert_eq!(message.at.us, 974_829_600_000_000);
     assert_eq!((message.clock, message.text), (Clock::Wall, &b"x"[..]));
     assert_eq!(message.wall, Some(&b"Nov21 18:00"[..]));
 }
 
 #[test]
-fn a_second_message_within_a_line_begins_at_a_whole_stamp() {
+fn a_second_message_in_a_line_starts_at_a_complete_stamp() {
     assert_eq!(next_stamp(b"x[   13.000001] y"), Some(1));
     assert_eq!(next_stamp(b"x [drm] [1.5] [   13.000001] y"), Some(14));
     for text in [
@@ -334,7 +335,7 @@ fn a_trace_has_three_digits_of_a_cpu_and_few_flags() {
 }
 
 #[test]
-fn a_traces_line_behind_another_stamp_is_that_stamps_message() {
+fn a_trace_line_after_another_stamp_is_that_stamps_message() {
     for (prefix, clock, us) in [
         ("6,1234,12345678,-;", Clock::Kernel, 12_345_678),
         ("2026-11-21T18:00:00Z host kernel: ", Clock::Wall, NOON_US),
@@ -347,7 +348,7 @@ fn a_traces_line_behind_another_stamp_is_that_stamps_message() {
 }
 
 #[test]
-fn a_program_that_passes_messages_on_leaves_the_kernels_stamp_with_its_step() {
+fn a_program_that_forwards_messages_keeps_the_kernels_stamp_and_resolution() {
     let message = strip("Nov 21 18:00:00 host klogd: [   12.34] x");
     assert_eq!((message.clock, message.text), (Clock::Kernel, &b"x"[..]));
     assert_eq!(
@@ -357,7 +358,7 @@ fn a_program_that_passes_messages_on_leaves_the_kernels_stamp_with_its_step() {
 }
 
 #[test]
-fn who_printed_a_message_has_a_name_of_31_letters_at_most() {
+fn a_program_name_has_at_most_31_letters() {
     for (length, known) in [(31, true), (32, false)] {
         let process = format!(" -(3)[4321:{}]", "y".repeat(length - 2));
         // With the two digits of the worker's number.
@@ -370,7 +371,7 @@ fn who_printed_a_message_has_a_name_of_31_letters_at_most() {
         };
         assert_eq!((message.caller, message.text), (caller, text.as_bytes()));
     }
-    // What is no such list is the message.
+    // Anything else than such a list is the message.
     for text in ["(3)[x:y]z", "(x)[1:y]z", "(3)[1]z", "(3) z", "<x>(3)[1:y]z"] {
         let line = format!("[   12.345678] {text}");
         assert_eq!(strip(&line).text, text.as_bytes());
@@ -395,7 +396,7 @@ fn a_message_has_its_wall_clocks_text_and_instant() {
 }
 
 #[test]
-fn deltas_and_minutes_have_their_step() {
+fn deltas_and_minutes_have_their_resolution() {
     let mut prefixes = Prefixes::default();
     let mut of = |line: &'static str| match prefixes.strip(line.as_bytes()) {
         Stripped::Message(message) => (message.at.us, message.at.resolution_us),
@@ -409,7 +410,7 @@ fn deltas_and_minutes_have_their_step() {
     assert_eq!(of("[  +0.000001] x"), (march + 547 * 60_000_000 + 1, 1));
 }
 
-/// The seconds between two stamps, one behind the other.
+/// The seconds between two consecutive stamps.
 fn steps<const N: usize>(stamps: [&'static str; N]) -> Vec<Us> {
     let mut prefixes = Prefixes::default();
     let at: Vec<Us> = stamps
@@ -425,7 +426,7 @@ fn steps<const N: usize>(stamps: [&'static str; N]) -> Vec<Us> {
 const DAY: Us = 86_400;
 
 #[test]
-fn a_stamp_without_a_year_is_of_the_next_one_where_it_is_half_a_year_before_the_last() {
+fn a_stamp_half_a_year_back_without_a_year_is_in_the_next_year() {
     let new_year = ["Dec 31 23:59:55 h kernel: x", "Jan  1 00:00:05 h kernel: x"];
     assert_eq!(steps(new_year), [10]);
     // The one after the next, too.
@@ -441,14 +442,15 @@ fn a_stamp_without_a_year_is_of_the_next_one_where_it_is_half_a_year_before_the_
     for line in minutes.into_iter().chain(["[  +0.5] x"]) {
         prefixes.strip(line.as_bytes());
     }
-    // From 2 January of 2000, for want of a year, to 1 January of the next: 10 958 days and 365.
+    // From 2 January 2000, because the year is missing, to 1 January of the next: 10 958 days and
+    // 365.
     let seconds = 11_323 * DAY + 60;
     assert_eq!(prefixes.running_us, seconds * 1_000_000 + 500_000);
-    // 180 days before it is no other year, and a second more is.
+    // 180 days before it is the same year, and a second more is not.
     let half = |january| steps(["Jul  1 00:00:00 h kernel: x", january]);
     assert_eq!(half("Jan  2 00:00:00 h kernel: x"), [-180 * DAY]);
     assert_eq!(half("Jan  1 23:59:59 h kernel: x"), [185 * DAY - 1]);
-    // A log that is there twice goes back as far, whatever it learnt of its years.
+    // A repeated log goes back as far, whatever it learnt about its years.
     let twice = [december, january, "Feb 29 00:00:00 h kernel: x"];
     let twice = steps([twice[0], twice[1], twice[2], twice[0], twice[1], twice[2]]);
     assert_eq!(twice[3..], twice[..2]);
@@ -456,7 +458,7 @@ fn a_stamp_without_a_year_is_of_the_next_one_where_it_is_half_a_year_before_the_
 }
 
 #[test]
-fn no_log_has_more_than_a_thousand_years() {
+fn no_log_spans_more_than_a_thousand_years() {
     let mut prefixes = Prefixes::default();
     let mut year = || {
         let stamps = ["Jan  1", "Jun  1", "Nov  1"];
@@ -477,24 +479,24 @@ fn no_log_has_more_than_a_thousand_years() {
 }
 
 #[test]
-fn a_year_has_a_29_february_only_if_a_stamp_of_it_is() {
+fn a_year_has_a_29_february_only_if_a_stamp_has_it() {
     let february = "Feb 28 23:59:55 h kernel: x";
     let march = "Mar  1 00:00:05 h kernel: x";
     let leap = "Feb 29 12:00:00 h kernel: x";
     assert_eq!(steps([february, march]), [10]);
     assert_eq!(steps([february, "Mar  1 00:00:00 h kernel: x"]), [5]);
     assert_eq!(steps([february, leap, march]), [43_205, 43_205]);
-    // The year behind a leap year has none, and is 366 days behind it.
+    // The year after a leap year has none, and is 366 days after it.
     let december = "Dec 31 23:59:55 h kernel: x";
     let january = "Jan  1 00:00:05 h kernel: x";
     let two = steps([leap, december, january, february, march]);
     // 306 days from 29 February to 31 December.
     assert_eq!(two[0], 306 * DAY + 12 * 3600 - 5);
     assert_eq!((two[1], two[3]), (10, 10));
-    // The one behind that may have one again.
+    // The year after may have one again.
     let again = steps([december, january, february, leap, march]);
     assert_eq!((again[0], again[2], again[3]), (10, 43_205, 43_205));
-    // The first stamp of a year may be of that day.
+    // The first stamp of a year may have that date.
     assert_eq!(steps([december, leap, march])[1], 43_205);
     assert_eq!(
         steps([december, leap]),
@@ -504,8 +506,8 @@ fn a_year_has_a_29_february_only_if_a_stamp_of_it_is() {
 }
 
 #[test]
-fn a_stamp_with_a_year_is_of_that_year() {
-    // Clocks without a battery begin with 2000, a leap year.
+fn a_stamp_with_a_year_is_in_that_year() {
+    // Clocks without a battery start with 2000, a leap year.
     let leap = [
         "[Mon Feb 28 23:59:55 2000] x",
         "[Wed Mar  1 00:00:05 2000] x",
@@ -514,13 +516,13 @@ fn a_stamp_with_a_year_is_of_that_year() {
     // `date -u -d "2000-01-01 00:00:10" +%s`.
     let first = strip("[Sat Jan  1 00:00:10 2000] x");
     assert_eq!(first.at.us, 946_684_810_000_000);
-    // It goes back where the clock was set back.
+    // It goes back if the clock was set back.
     let back = [
         "[Sat Nov 21 18:00:00 2026] x",
         "[Wed Jan 21 18:00:00 2026] x",
     ];
     assert_eq!(steps(back), [-304 * DAY]);
-    // And tells nothing of those without one.
+    // And is no evidence for those without one.
     let among = steps([
         "Nov 21 18:00:00 h kernel: x",
         "[Sat Nov 21 18:00:00 2026] x",

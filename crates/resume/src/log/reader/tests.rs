@@ -6,7 +6,7 @@ fn of(text: &str) -> Log {
     read(text.as_bytes()).unwrap()
 }
 
-/// The failures of the one cycle that has the lines, as device and message.
+/// The failures of the one cycle with these lines, as device and message.
 fn failures(text: &str) -> Vec<(Option<String>, String)> {
     let mut found = of(&format!("[   10.000000] PM: suspend entry (deep)\n{text}"));
     assert_eq!(found.cycles.len(), 1, "{text}");
@@ -17,7 +17,7 @@ fn failures(text: &str) -> Vec<(Option<String>, String)> {
 }
 
 #[test]
-fn a_message_goes_on_in_three_lines_without_a_stamp() {
+fn a_message_continues_over_three_lines_without_a_stamp() {
     let lines = |last: &str| {
         let text = format!(
             "[   10.100000] PM: Some devices failed to\n  suspend, or early\n> wake event\ndetected{last}\n"
@@ -30,7 +30,7 @@ fn a_message_goes_on_in_three_lines_without_a_stamp() {
 }
 
 #[test]
-fn a_message_has_less_than_4_kib_with_the_lines_in_which_it_goes_on() {
+fn a_message_with_its_continuations_is_shorter_than_4_kib() {
     // 23 bytes, and the rest of 4095.
     let stem = "PM: Some devices failed";
     for (rest, goes_on) in [(4095 - 23, true), (4096 - 23, false)] {
@@ -45,7 +45,7 @@ fn a_message_has_less_than_4_kib_with_the_lines_in_which_it_goes_on() {
 }
 
 #[test]
-fn words_that_a_terminal_cut_are_whole_again_at_each_cut() {
+fn words_cut_by_a_terminal_are_rejoined_at_each_cut() {
     let found =
         of("[   10.000000] PM: susp\nend ent\nry (de\nep)\n[   11.000000] PM: suspend exit\n");
     assert_eq!(found.event_lines, 2);
@@ -54,17 +54,17 @@ fn words_that_a_terminal_cut_are_whole_again_at_each_cut() {
         (cycle.sleep.as_deref(), cycle.cut, cycle.stages[0].start),
         (Some("deep"), false, 10_000_000)
     );
-    // What follows a message and is none of it takes nothing away.
+    // Text after a message that does not belong to it removes nothing.
     let found = of("[   10.000000] done.\nby a program\n[   11.000000] x\nPM: suspend exit\n");
     assert_eq!((found.event_lines, found.left_out), (1, LeftOut::default()));
 }
 
 #[test]
-fn a_line_is_there_twice_where_the_kernels_stamp_is_the_same_to_the_microsecond() {
+fn lines_with_equal_stamps_to_the_microsecond_are_duplicates() {
     let repeated = |text: &str| of(text).left_out.repeated_lines;
     let line = "[   10.000000] usb 1-1: x\n";
     assert_eq!(repeated(&line.repeat(3)), 2);
-    // Behind another prefix it is the same line.
+    // After another prefix it is the same line.
     assert_eq!(repeated(&format!("{line}<6>{line}")), 1);
     for other in [
         "[   10.000000] usb 1-1: y\n",
@@ -75,7 +75,7 @@ fn a_line_is_there_twice_where_the_kernels_stamp_is_the_same_to_the_microsecond(
     ] {
         assert_eq!(repeated(&format!("{line}{other}")), 0, "{other}");
     }
-    // Lines of one millisecond may be two, and so may those of a wall clock.
+    // Lines of one millisecond may be different, and so may those of a wall clock.
     for line in [
         "[   10.000] usb 1-1: x\n",
         "2026-11-21T18:00:00,123456+00:00 usb 1-1: x\n",
@@ -88,7 +88,7 @@ fn a_line_is_there_twice_where_the_kernels_stamp_is_the_same_to_the_microsecond(
 fn two_messages_in_one_line_are_two() {
     for prefix in ["", "Nov 21 18:00:00 host kernel: ", "<6>"] {
         for (first, second, sleep, start) in [
-            // The first one's end got lost with the line's, or the line's alone.
+            // The end of the first one was lost with the line's end, or the line's end alone.
             (
                 "PM: suspend ent",
                 "PM: suspend entry (s2idle)",
@@ -109,7 +109,7 @@ fn two_messages_in_one_line_are_two() {
 }
 
 #[test]
-fn the_coarsest_stamp_is_of_lines_that_tell_something_and_have_a_time() {
+fn the_resolution_is_the_coarsest_of_relevant_stamped_lines() {
     let of = |text: &str| of(text).resolution_us;
     assert_eq!(of("[   10.000] usb 1-1: x\n"), None);
     let entry = "[   10.000000] PM: suspend entry (deep)\n";
@@ -118,7 +118,7 @@ fn the_coarsest_stamp_is_of_lines_that_tell_something_and_have_a_time() {
     assert_eq!(of(&format!("{entry}{exit}")), Some(1000));
     let before = "[    9.0] PM: suspend exit\n";
     assert_eq!(of(&format!("{before}{entry}{exit}")), Some(100_000));
-    // A program copied these after the resume: 1 ms is its step, not the kernel's.
+    // A program copied these after the resume: 1 ms is its resolution, not the kernel's.
     assert_eq!(
         of("2026-11-21 18:00:00,123 DEBUG:\tPM: suspend entry (s2idle)\n"),
         None
@@ -126,7 +126,7 @@ fn the_coarsest_stamp_is_of_lines_that_tell_something_and_have_a_time() {
 }
 
 #[test]
-fn the_first_line_of_a_journals_entry_is_the_kernels_message() {
+fn the_first_line_of_a_journal_entry_is_the_kernels_message() {
     let entry = |us: u64, message: &str| {
         format!(
             "{{\"_TRANSPORT\":\"kernel\",\"_SOURCE_MONOTONIC_TIMESTAMP\":\"{us}\",\"MESSAGE\":\"{message}\"}}\n"
@@ -149,7 +149,7 @@ fn the_first_line_of_a_journals_entry_is_the_kernels_message() {
 }
 
 #[test]
-fn spaces_that_do_not_break_are_told_from_the_bytes_of_letters() {
+fn non_breaking_spaces_differ_from_bytes_of_letters() {
     let plain = |line: &[u8]| with_plain_spaces(line);
     assert_eq!(plain(b"a b"), None);
     for (line, expected) in [
@@ -158,10 +158,10 @@ fn spaces_that_do_not_break_are_told_from_the_bytes_of_letters() {
         (b"a\xa0b", b"a b"),
         (b"\xa0\xa0b", b"  b"),
         (b"a\xef\xbf\xbdb", b"a b"),
-        // \u{e0}, and the dagger, of which the byte before is the least that is of no ASCII.
+        // \u{e0}, and the dagger, whose last byte but one is the lowest non-ASCII byte.
         ("a\u{e0}b".as_bytes(), "a\u{e0}b".as_bytes()),
         ("a\u{2020}b".as_bytes(), "a\u{2020}b".as_bytes()),
-        // Half of U+FFFD, and one half.
+        // An incomplete U+FFFD, and one half.
         (b"\xbd", b"\xbd"),
         (b"\x7f\xa0", b"\x7f "),
     ] {
@@ -170,7 +170,7 @@ fn spaces_that_do_not_break_are_told_from_the_bytes_of_letters() {
 }
 
 #[test]
-fn colours_are_taken_out_up_to_their_letter() {
+fn colours_are_removed_up_to_their_final_letter() {
     let mut plain = b"of the line before".to_vec();
     for (line, expected) in [
         (
@@ -180,7 +180,7 @@ fn colours_are_taken_out_up_to_their_letter() {
         ("a\x1b[Kb", "ab"),
         // The first and the last byte that ends a sequence.
         ("a\x1b[1@b\x1b[1~c", "abc"),
-        // Without a bracket it is the escape alone, and without an end all that follows.
+        // Without a bracket it is only the escape, and without an end everything after it.
         ("a\x1bbc", "abc"),
         ("a\x1b[1;2", "a"),
         ("a\x1b", "a"),
@@ -191,7 +191,7 @@ fn colours_are_taken_out_up_to_their_letter() {
 }
 
 #[test]
-fn what_the_tracing_buffer_lost_is_the_figure_in_its_line() {
+fn the_tracing_buffers_loss_is_read_from_its_line() {
     assert_eq!(lost_events(b"CPU:1 [LOST 123 EVENTS]"), Some(123));
     assert_eq!(lost_events(b"CPU:127 [LOST 7 EVENTS]"), Some(7));
     for line in ["CPU:1 [LOST EVENTS]", "CPU1 [LOST 7 EVENTS]", "CPU:1 is up"] {

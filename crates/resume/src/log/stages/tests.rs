@@ -1,4 +1,4 @@
-//! A cycle whose lines are told one by one, and the stages that are made of them.
+//! A cycle from lines passed one by one, and its stages.
 
 use super::StageKind as K;
 use super::*;
@@ -58,7 +58,7 @@ fn a_silence_is_kept_from_5_ms_on_with_the_message_before_it() {
             of(SECOND + 9_999, SECOND + 15_000, "second"),
         ]
     );
-    // Of a message the first 200 bytes, blanks among them.
+    // The first 200 bytes of a message, including spaces.
     let mut cycle = open();
     cycle.hears(0, format!("  {}", "m".repeat(300)).as_bytes());
     cycle.hears(GAP_US, b"");
@@ -66,7 +66,7 @@ fn a_silence_is_kept_from_5_ms_on_with_the_message_before_it() {
 }
 
 #[test]
-fn of_all_silences_the_longest_are_kept_in_their_order() {
+fn the_longest_silences_are_kept_in_order() {
     let mut cycle = open();
     let mut at = 0;
     // 400 of them, those of 9 ms among others of 5 ms, and more of 6 ms than are kept with these.
@@ -89,10 +89,10 @@ fn of_all_silences_the_longest_are_kept_in_their_order() {
     assert!(gaps.is_sorted_by_key(|gap| gap.start));
 }
 
-/// Silences are thrown out when there are four times as many as are kept: a leap pushes none of them out
-/// before it is known to be one.
+/// Silences are discarded when there are four times as many as are kept: a leap displaces none of
+/// them before it is recognized.
 #[test]
-fn a_leap_of_the_clock_takes_no_silence_with_it() {
+fn a_leap_of_the_clock_removes_no_silence() {
     let mut cycle = open();
     let mut at = 0;
     cycle.hears(at, b"words");
@@ -108,9 +108,9 @@ fn a_leap_of_the_clock_takes_no_silence_with_it() {
     assert!(gaps.iter().all(|gap| gap.end - gap.start == GAP_US));
 }
 
-/// The clock goes on in sleep where it shows at least 98% of what the kernel says.
+/// The clock continues in sleep if it shows at least 98% of the time that the kernel states.
 #[test]
-fn a_clock_goes_on_in_sleep_if_it_shows_the_time_asleep() {
+fn a_clock_that_shows_the_time_asleep_continues_in_sleep() {
     let apart = |asleep: Us, at: Us| {
         let mut cycle = open();
         cycle.goes_down(10 * SECOND);
@@ -121,21 +121,21 @@ fn a_clock_goes_on_in_sleep_if_it_shows_the_time_asleep() {
     assert_eq!(apart(1_000_030, least - 1), None);
     assert_eq!(apart(1_000_030, least), Some(980_030));
     assert_eq!(apart(1_000_030, 12 * SECOND), Some(1_000_030));
-    // Less than 0.1 s tells nothing.
+    // Less than 0.1 s decides nothing.
     assert_eq!(apart(100_000, 12 * SECOND), Some(100_000));
     assert_eq!(apart(99_999, 12 * SECOND), None);
     assert_eq!(open().sleeps_apart(SECOND, 12 * SECOND), None, "not down");
 
-    // An RTC tells it when devices resume: the sleep was over with the first word after it.
-    let told_late = |stage: K| {
+    // An RTC reports it when devices resume: the sleep was over with the first message after it.
+    let slept_late = |stage: K| {
         let mut cycle = open();
         cycle.goes_down(10 * SECOND);
         cycle.comes_up(10_500_000);
         cycle.stage = stage;
         cycle.sleeps_apart(3 * SECOND, 13_100_000)
     };
-    assert_eq!(told_late(K::CpusOn), Some(3 * SECOND));
-    assert_eq!(told_late(K::ResumeNoirq), None);
+    assert_eq!(slept_late(K::CpusOn), Some(3 * SECOND));
+    assert_eq!(slept_late(K::ResumeNoirq), None);
 
     // From the end of one sleep to the end of the next one, by the clock that was set back: 10.2 s.
     let second = |asleep: Us, at: Us| {
@@ -155,7 +155,7 @@ fn a_clock_goes_on_in_sleep_if_it_shows_the_time_asleep() {
 }
 
 #[test]
-fn what_was_said_after_the_clock_leaped_is_set_back_with_it() {
+fn messages_after_the_clock_leaped_are_set_back_with_it() {
     let slept = |asleep: Us| {
         let mut cycle = open();
         cycle.goes_down(10 * SECOND);
@@ -197,10 +197,11 @@ fn what_was_said_after_the_clock_leaped_is_set_back_with_it() {
             10_140_000,
         )
     );
-    // 98% of it are the 3 s before the first word; but the sleep does not begin before the last one.
+    // 98% of it are the 3 s before the first message; but the sleep does not start before the last
+    // one.
     let (apart, up, ..) = slept(3_061_224);
     assert_eq!((apart, up), (Some(3_061_224), Some(10 * SECOND)));
-    // Here the clock leaped behind the first word.
+    // Here the clock leaped after the first message.
     let (apart, up, (_, on), ..) = slept(3_061_225);
     assert_eq!(
         (apart, up, on),
@@ -209,7 +210,7 @@ fn what_was_said_after_the_clock_leaped_is_set_back_with_it() {
 }
 
 #[test]
-fn the_first_word_counts_unless_the_clocks_run_much_later_and_before_the_devices() {
+fn the_first_message_counts_unless_the_clock_runs_much_later_and_before_the_devices() {
     let up = |stage: K, at: Us| {
         let mut cycle = open();
         cycle.goes_down(9 * SECOND);
@@ -230,9 +231,9 @@ fn the_first_word_counts_unless_the_clocks_run_much_later_and_before_the_devices
     assert_eq!(cycle.down, Some(9 * SECOND));
 }
 
-/// Processes are frozen, and the logger with them: what follows it stamps after the sleep.
+/// Processes are frozen, and the logger with them: it stamps the following lines after the sleep.
 #[test]
-fn a_leap_of_a_loggers_clock_before_all_words_of_devices_is_the_sleep() {
+fn a_leap_of_a_loggers_clock_before_all_device_messages_is_the_sleep() {
     let slept = |us: Us, change: fn(&mut Open)| {
         let mut cycle = Open::at(10 * SECOND, None, Some(Clock::Wall));
         let end = 10 * SECOND + us;
@@ -267,7 +268,7 @@ fn a_leap_of_a_loggers_clock_before_all_words_of_devices_is_the_sleep() {
 }
 
 #[test]
-fn a_cpu_began_with_its_own_line_or_when_the_one_before_was_done() {
+fn a_cpu_starts_with_its_own_line_or_when_the_previous_one_is_done() {
     let step = |cpu, on, start, end| CpuStep {
         cpu,
         on,
@@ -277,7 +278,7 @@ fn a_cpu_began_with_its_own_line_or_when_the_one_before_was_done() {
     let mut cycle = open();
     cycle.mark(K::CpusOff).start = Some(100);
     cycle.cpu_done(1, false, 200);
-    // Of the third no end is there; of the second no beginning.
+    // The third lacks an end, the second a start.
     cycle.cpu_begins(3, false, 250);
     cycle.cpu_done(2, false, 300);
     cycle.cpu_begins(1, true, 1000);
@@ -302,7 +303,8 @@ fn a_cpu_began_with_its_own_line_or_when_the_one_before_was_done() {
     assert_eq!(cycle.mark(K::CpusOff).end, Some(1300));
     assert_eq!(cycle.mark(K::CpusOn).start, Some(1000));
     assert_eq!(cycle.mark(K::CpusOn).end, Some(1400));
-    // What is never done is no step. Without a line of the whole the stage is that of the steps.
+    // Steps that never finish do not count. Without a line about the whole the stage consists of
+    // the steps.
     let stages = cycle.close().unwrap();
     assert_eq!(stages.cpus.len(), 6);
     let mut alone = open();
@@ -316,7 +318,7 @@ fn a_cpu_began_with_its_own_line_or_when_the_one_before_was_done() {
 }
 
 #[test]
-fn a_stages_own_time_tells_which_calls_are_of_it() {
+fn a_stages_own_time_selects_its_calls() {
     let stages = |kind: K| {
         let mut cycle = open();
         let at = |us| call(K::Prepare, None, Some(us), None);
@@ -335,7 +337,7 @@ fn a_stages_own_time_tells_which_calls_are_of_it() {
         let is = cycle.calls.iter().map(|call| call.stage == kind);
         is.map(u8::from).collect::<Vec<_>>()
     };
-    // To the last one that began before it, from behind.
+    // To the last one that started before it, from the end.
     for kind in [K::Suspend, K::SuspendNoirq] {
         assert_eq!(stages(kind), [0, 0, 1, 0, 1, 1, 0, 0], "{kind:?}");
     }
@@ -345,10 +347,10 @@ fn a_stages_own_time_tells_which_calls_are_of_it() {
 }
 
 #[test]
-fn a_call_that_no_name_places_is_where_those_around_it_are() {
-    // `pm_runtime_force_suspend` may be of any stage of its direction: it begins at so many µs, beside a
-    // callback of a certain stage from 100 to 200 µs.
-    let placed = |certain: (&str, K), stage: K, start: Us, told: bool| {
+fn a_call_without_a_known_stage_is_in_that_of_its_neighbours() {
+    // `pm_runtime_force_suspend` may be in any stage of its direction: it starts at this many µs,
+    // beside a callback of a known stage from 100 to 200 µs.
+    let placed = |certain: (&str, K), stage: K, start: Us, has_stage_end: bool| {
         let name = match stage < K::Platform {
             true => "pm_runtime_force_suspend",
             false => "pm_runtime_force_resume",
@@ -358,7 +360,7 @@ fn a_call_that_no_name_places_is_where_those_around_it_are() {
             call(certain.1, Some(certain.0), Some(100), Some(200)),
             call(stage, Some(name), Some(start), Some(start + 5)),
         ];
-        if told {
+        if has_stage_end {
             cycle.mark(certain.1).end = Some(300);
         }
         cycle.place_by_order();
@@ -388,14 +390,15 @@ fn a_call_that_no_name_places_is_where_those_around_it_are() {
             expected,
             "{certain:?}, {stage:?}"
         );
-        // The stage's own line has told already which calls are of it.
+        // The stage's own line has already selected its calls.
         assert_eq!(placed(certain, stage, start, true), stage);
     }
 }
 
-/// Without a word of sleep: from the last callback of the suspend to the first one of the resume.
+/// Without a message about sleep: from the last callback of the suspend to the first one of the
+/// resume.
 #[test]
-fn an_idle_machine_rests_between_its_devices_stages() {
+fn an_idle_machine_sleeps_between_its_device_stages() {
     let rest = |sleep: &str, change: fn(&mut Open)| {
         let mut cycle = open();
         cycle.sleep = Some(sleep.to_owned());
@@ -430,14 +433,14 @@ fn an_idle_machine_rests_between_its_devices_stages() {
     assert_eq!(rest("s2idle", touch), Some((K::Idle, 200, 200)));
     let cross = |cycle: &mut Open| cycle.calls[1].start = Some(199);
     assert_eq!(rest("s2idle", cross), None);
-    // With words of it; those of firmware are an idle machine's, too.
+    // With messages about it; those about firmware occur on an idle machine, too.
     assert_eq!(rest("deep", down), Some((K::Platform, 210, 290)));
     assert_eq!(rest("s2idle", down), Some((K::Idle, 210, 290)));
     let aborted = |cycle: &mut Open| {
         failed(cycle);
         down(cycle);
     };
-    assert_eq!(rest("deep", aborted), None, "nothing tells that it slept");
+    assert_eq!(rest("deep", aborted), None, "no evidence of sleep");
     let slept = |cycle: &mut Open| {
         failed(cycle);
         down(cycle);
@@ -458,8 +461,8 @@ fn an_idle_machine_rests_between_its_devices_stages() {
 }
 
 #[test]
-fn a_stage_runs_from_its_own_lines_or_its_calls() {
-    // Its end and how long it says that it took; the first call's start; the whole.
+fn a_stage_has_the_bounds_of_its_own_lines_or_its_calls() {
+    // Its end and its stated duration; the first call's start; the whole.
     let of = |end: Option<Us>, says_us: Option<Us>, first: Option<Us>, own: Option<Us>| {
         let mut cycle = open();
         let mark = cycle.mark(K::Resume);
@@ -488,7 +491,7 @@ fn a_stage_runs_from_its_own_lines_or_its_calls() {
 }
 
 #[test]
-fn the_words_between_the_stages_bound_those_that_have_no_own() {
+fn messages_between_stages_bound_those_without_their_own() {
     fn mark(start: impl Into<Option<Us>>, end: impl Into<Option<Us>>) -> Mark {
         Mark {
             start: start.into(),
@@ -496,8 +499,8 @@ fn the_words_between_the_stages_bound_those_that_have_no_own() {
             ..Mark::default()
         }
     }
-    // From 10 µs on it freezes; at 100 it suspends, from 150 to 200 its devices; they resume from 600 to
-    // 700, processes run from 720 on, and at 800 all is over.
+    // From 10 µs on it freezes; at 100 it suspends, from 150 to 200 its devices; they resume from
+    // 600 to 700, processes run from 720 on, and at 800 the cycle ends.
     let whole = || {
         let mut cycle = open();
         *cycle.mark(K::Freeze) = mark(10, 90);
@@ -522,11 +525,11 @@ fn the_words_between_the_stages_bound_those_that_have_no_own() {
         (K::Thaw, 720, 800),
     ];
     assert_eq!(with(|_| {}), all);
-    // Preparing ends with the whole suspend in newer kernels, or has no time.
-    let told = with(|cycle| {
+    // Preparing ends with the whole suspend in newer kernels, or has no duration.
+    let stages = with(|cycle| {
         (cycle.mark(K::Prepare).end, cycle.mark(K::Prepare).says_us) = (Some(210), Some(95));
     });
-    assert_eq!(told[1], (K::Prepare, 115, 150));
+    assert_eq!(stages[1], (K::Prepare, 115, 150));
     for suspending in [149, 150, 151] {
         let mut cycle = whole();
         cycle.suspending = Some(suspending);
@@ -542,14 +545,14 @@ fn the_words_between_the_stages_bound_those_that_have_no_own() {
         (cycle.mark(K::Prepare).end, cycle.mark(K::Prepare).aborted) = (Some(130), true);
     });
     assert_eq!(aborted[1], (K::Prepare, 100, 130));
-    let untold = with(|cycle| {
+    let changed = with(|cycle| {
         *cycle.mark(K::Suspend) = Mark::default();
         cycle.mark(K::Prepare).end = Some(130);
     });
-    assert_eq!(untold[1], all[3]);
+    assert_eq!(changed[1], all[3]);
     let own = with(|cycle| *cycle.mark(K::Prepare) = mark(101, 149));
     assert_eq!(own[1], (K::Prepare, 101, 149));
-    // Freezing ends at its own word, but not behind that of the suspend, unless it failed.
+    // Freezing ends at its own message, but not after that of the suspend, unless it failed.
     assert_eq!(
         with(|cycle| cycle.mark(K::Freeze).end = Some(110))[0],
         (K::Freeze, 10, 100)
@@ -563,7 +566,7 @@ fn the_words_between_the_stages_bound_those_that_have_no_own() {
         cycle.mark(K::Freeze).aborted = true;
     });
     assert_eq!(failed[0], (K::Freeze, 10, 110));
-    // Completing is between the resume and a word of processes; of its own it may have more.
+    // Completing is between the resume and a message about processes; its own lines may extend it.
     assert_eq!(
         with(|cycle| cycle.mark(K::Complete).start = Some(705))[4],
         all[5]
@@ -572,8 +575,8 @@ fn the_words_between_the_stages_bound_those_that_have_no_own() {
     assert_eq!(own[4], (K::Complete, 705, 715));
     let called = with(|cycle| cycle.calls = vec![call(K::Complete, None, Some(703), Some(713))]);
     assert_eq!(called[4], (K::Complete, 703, 713));
-    let untold = with(|cycle| *cycle.mark(K::Thaw) = Mark::default());
-    assert_eq!(untold[4..], [(K::Thaw, 700, 800)]);
+    let changed = with(|cycle| *cycle.mark(K::Thaw) = Mark::default());
+    assert_eq!(changed[4..], [(K::Thaw, 700, 800)]);
     let cut = with(|cycle| cycle.exit = None);
     assert_eq!(cut[4..], all[4..5]);
     assert_eq!(
@@ -582,7 +585,8 @@ fn the_words_between_the_stages_bound_those_that_have_no_own() {
         "no stage ends before it begins"
     );
 
-    // Nothing but firmware's words: it froze to the last one, and processes run from the first one on.
+    // Only firmware's messages: freezing lasts to the last one, and processes run from the first
+    // one on.
     let mut bare = open();
     *bare.mark(K::Freeze) = mark(10, None);
     bare.goes_down(20);
@@ -612,7 +616,7 @@ fn the_words_between_the_stages_bound_those_that_have_no_own() {
 }
 
 #[test]
-fn a_stage_that_reaches_into_the_one_before_begins_behind_it_unless_a_call_did_not() {
+fn a_stage_that_overlaps_the_previous_one_starts_after_it_unless_a_call_did_not() {
     let resume = |first: Option<Us>, own: Option<Us>, end: Us| {
         let mut cycle = open();
         let early = cycle.mark(K::ResumeEarly);
@@ -630,7 +634,7 @@ fn a_stage_that_reaches_into_the_one_before_begins_behind_it_unless_a_call_did_n
     assert_eq!(resume(Some(140), None, 300), (K::Resume, 140, 300));
     assert_eq!(resume(None, Some(170), 300), (K::Resume, 170, 300));
     assert_eq!(resume(None, None, 190), (K::Resume, 190, 190));
-    // A stage that aborts undoes itself first: it ends where the resume begins, if that is within it.
+    // A stage that aborts rolls back first: it ends where the resume starts, if that is within it.
     let aborted = |kind: K, resumed: Us, aborted: bool| {
         let mut cycle = open();
         let mark = cycle.mark(kind);
@@ -650,7 +654,7 @@ fn a_stage_that_reaches_into_the_one_before_begins_behind_it_unless_a_call_did_n
 }
 
 #[test]
-fn a_stage_in_which_a_device_failed_is_from_what_ended_before_to_the_failure() {
+fn a_stage_with_a_failed_device_lasts_from_the_previous_end_to_the_failure() {
     let of = |stage: K| {
         let mut cycle = open();
         (cycle.mark(K::Freeze).start, cycle.mark(K::Freeze).end) = (Some(10), Some(20));

@@ -1,4 +1,4 @@
-//! What was not understood: counted, put together, told.
+//! Omissions: counted, merged, reported.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use super::super::reader::read_all;
 use super::odd::moved;
 use super::*;
 
-/// Each count another one.
+/// Each count is different.
 const ONE_TO_FIFTEEN: LeftOut = LeftOut {
     long_lines: 1,
     lines_without_stamp: 2,
@@ -26,7 +26,7 @@ const ONE_TO_FIFTEEN: LeftOut = LeftOut {
 };
 
 #[test]
-fn each_reason_is_a_phrase_behind_its_number() {
+fn each_reason_is_a_phrase_after_its_number() {
     let phrases = [
         "line of more than 64 KiB",
         "lines without a time",
@@ -48,7 +48,7 @@ fn each_reason_is_a_phrase_behind_its_number() {
     ];
     let expected: Vec<(u64, String)> = (1..).zip(phrases.map(str::to_owned)).collect();
     assert_eq!(ONE_TO_FIFTEEN.reasons(), expected);
-    // What did not happen is no reason.
+    // Reasons that did not occur are not listed.
     assert_eq!(LeftOut::default().reasons(), []);
     let one = LeftOut {
         hibernations: 1,
@@ -97,12 +97,12 @@ fn counts_of_two_streams_are_added_up() {
     assert_eq!(sum, expected);
 }
 
-/// A dmesg of three cycles, two of them there twice, a trace of one, there twice, too; and each reason
+/// A dmesg of three cycles, two of them repeated, a trace of one, also repeated; and each reason
 /// that the reader itself counts.
 #[test]
-fn what_is_left_out_is_counted_over_all_parts_of_a_log() {
+fn omissions_are_counted_over_all_parts_of_a_log() {
     let second = moved(TODAY, "20");
-    // Its resume is a second longer: it is none of the dmesg's cycles.
+    // Its resume is a second longer: it matches none of the dmesg's cycles.
     let other_trace = TRACE
         .replace(" 10.309", " 51.309")
         .replace(" 10.31", " 51.31")
@@ -113,7 +113,7 @@ fn what_is_left_out_is_counted_over_all_parts_of_a_log() {
         "[   40.000000] PM: resume of devices complete af\n".repeat(2),
         "[   41.000000] PM: resume of devices complete af\nPM: suspend exit\n\nPM: suspend exit\nPM: suspend exit\n"
             .to_owned(),
-        // Two lines of one instant, and the second one is another line.
+        // Two lines of one instant, and the second one is a different line.
         "[   42.000000] usb 1-1: x\n[   42.000000] usb 1-1: x\n[   42.000000] usb 1-1: y\n"
             .to_owned(),
         format!("{other_trace}CPU:0 [LOST 30 EVENTS]\n{other_trace}"),
@@ -127,7 +127,7 @@ fn what_is_left_out_is_counted_over_all_parts_of_a_log() {
             torn_lines: 2,
             // 10 s and 20 s from the dmesg, 50 s from the trace.
             repeated_cycles: 3,
-            // The torn one, and the one of 42 s.
+            // The incomplete one, and the one of 42 s.
             repeated_lines: 2,
             // Each trace has one of 12.
             lost_events: 12 + 30 + 12,
@@ -154,7 +154,7 @@ fn what_is_left_out_is_counted_over_all_parts_of_a_log() {
 }
 
 #[test]
-fn files_of_one_log_are_read_in_their_order_and_the_first_one_is_blamed() {
+fn files_of_one_log_are_read_in_order_and_an_error_names_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let file = |name: &str, text: &str| {
         let path = dir.path().join(name);
@@ -182,7 +182,7 @@ fn files_of_one_log_are_read_in_their_order_and_the_first_one_is_blamed() {
 }
 
 #[test]
-fn of_several_reasons_for_no_suspend_the_first_to_be_mended_is_told() {
+fn of_several_reasons_for_no_suspend_the_first_to_fix_is_reported() {
     let why = |left_out: LeftOut, lines: u64| {
         let log = Log {
             lines,
@@ -220,9 +220,9 @@ fn of_several_reasons_for_no_suspend_the_first_to_be_mended_is_told() {
     );
 }
 
-/// A line that has no time counts with its end, one of more than 64 KiB as 64 KiB.
+/// A line without a time counts with its line end, one of more than 64 KiB as 64 KiB.
 #[test]
-fn of_what_has_no_time_16_mib_are_read_and_no_more() {
+fn of_text_without_times_at_most_16_mib_are_read() {
     let long = format!("{}\n", "x".repeat((1 << 16) + 1));
     let text = format!("{}{}\n", long.repeat(255), "x".repeat((1 << 16) - 1));
     let just = log(&text);
@@ -236,7 +236,7 @@ fn of_what_has_no_time_16_mib_are_read_and_no_more() {
             "no line with a time in its first 16 MiB; expected a kernel's log (dmesg, syslog, ftrace)"
         );
     }
-    // A line with a time, of whomever it is, tells that it is a log.
+    // A line with a time, from any program, shows that it is a log.
     for timed in [
         "[    1.000000] x\n",
         "Nov 21 18:00:00 host cron[7]: x\n",

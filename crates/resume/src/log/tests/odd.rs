@@ -1,4 +1,4 @@
-//! Several cycles and boots, clocks that jump, suspends that fail, halves of pairs.
+//! Several cycles and boots, jumping clocks, failed suspends, incomplete pairs.
 
 use super::super::reader::read_all;
 use super::*;
@@ -8,7 +8,7 @@ pub(super) fn moved(text: &str, by: &str) -> String {
 }
 
 #[test]
-fn cycles_and_boots_are_kept_apart() {
+fn cycles_and_boots_are_separate() {
     let boot = "[    0.000000] Linux version 6.12.9 (gcc)\n[    0.100000] smpboot: Booting Node 0 Processor 1 APIC 0x1\n";
     let text = format!(
         "{TODAY}{}{boot}{}{}",
@@ -38,7 +38,7 @@ fn cycles_and_boots_are_kept_apart() {
             .iter()
             .all(|cycle| stages(cycle).len() == 13 && !cycle.cut)
     );
-    // A machine that did not come back: the next boot is not its resume.
+    // A machine that did not return: the next boot is not its resume.
     let lost = &TODAY[..TODAY.find("[   10.006500]").unwrap()];
     for next in [
         format!("{boot}{}", moved(TODAY, "15")),
@@ -55,12 +55,12 @@ fn cycles_and_boots_are_kept_apart() {
 }
 
 #[test]
-fn a_clock_that_starts_anew_in_sleep_does_not_part_the_cycle() {
+fn a_clock_that_restarts_in_sleep_does_not_split_the_cycle() {
     let (down, up) = TODAY.split_at(TODAY.find("[   10.006500]").unwrap());
     let found = log(&format!("{down}{}", moved(up, "02")));
     assert_eq!(found.left_out.clock_jumps, 1);
     assert_eq!(found.cycles.len(), 1);
-    // How long the firmware took is not known; the rest is as it was.
+    // The firmware time is unknown; the rest is unchanged.
     let lasted = |cycle: &Cycle| -> Vec<_> {
         stages(cycle)
             .iter()
@@ -73,7 +73,7 @@ fn a_clock_that_starts_anew_in_sleep_does_not_part_the_cycle() {
 }
 
 #[test]
-fn a_wall_clock_that_is_set_while_devices_resume_is_counted() {
+fn a_wall_clock_set_while_devices_resume_is_counted() {
     for minute in ["10", "30"] {
         let text = in_form(|stamp, message, _| {
             let (seconds, fraction) = stamp.split_once('.').unwrap();
@@ -89,8 +89,8 @@ fn a_wall_clock_that_is_set_while_devices_resume_is_counted() {
             stages.map(|(_, start, end)| end - start).collect()
         };
         let (found, plain) = (lasted(&log.cycles[0]), lasted(&one(TODAY)));
-        // No time passes at the jump, from 10.0096 to 10.3095 s: what is left of 300 ms is from the end
-        // of the stage before it, 10.0093 s.
+        // No time passes at the jump, from 10.0096 to 10.3095 s: the remainder of 300 ms counts
+        // from the end of the previous stage, 10.0093 s.
         assert_eq!((found[10], plain[10]), (400, 300_250));
         let others = |lasted: &[Us]| [&lasted[..10], &lasted[11..]].concat();
         assert_eq!(others(&found), others(&plain));
@@ -99,7 +99,7 @@ fn a_wall_clock_that_is_set_while_devices_resume_is_counted() {
 }
 
 #[test]
-fn a_suspend_that_fails_is_a_cycle_with_its_failure_and_its_resume() {
+fn a_failed_suspend_is_a_cycle_with_its_failure_and_its_resume() {
     let text = "\
 [   10.000000] PM: suspend entry (deep)
 [   10.003000] Freezing remaining freezable tasks completed (elapsed 0.000 seconds)
@@ -169,7 +169,7 @@ fn a_suspend_that_fails_is_a_cycle_with_its_failure_and_its_resume() {
     );
     assert_eq!(call(&cycle, "0000:01:00.0", K::Suspend).result, Some(-16));
     assert_eq!(call(&cycle, "usb1", K::Resume).start, Some(10_005_000));
-    // To 4.15 nothing but the last of these lines tells.
+    // Up to 4.15 only the last of these lines is evidence.
     let old: String = text
         .lines()
         .filter(|line| !line.contains("aborted") && !line.contains("resume of devices"))
@@ -181,7 +181,7 @@ fn a_suspend_that_fails_is_a_cycle_with_its_failure_and_its_resume() {
 }
 
 #[test]
-fn a_stage_that_undoes_itself_before_it_says_so_ends_where_the_resume_begins() {
+fn a_stage_that_rolls_back_before_its_message_ends_where_the_resume_starts() {
     let text = "\
 [   10.000000] PM: suspend entry (deep)
 [   10.004000] PM: suspend of devices complete after 0.900 msecs
@@ -207,7 +207,7 @@ fn a_stage_that_undoes_itself_before_it_says_so_ends_where_the_resume_begins() {
 }
 
 #[test]
-fn tasks_that_do_not_freeze_make_a_cycle_of_freezing_and_thawing() {
+fn tasks_that_do_not_freeze_give_a_cycle_of_freezing_and_thawing() {
     let cycle = one("\
 [   10.000000] PM: suspend entry (deep)
 [   10.001000] Freezing user space processes
@@ -230,7 +230,7 @@ fn tasks_that_do_not_freeze_make_a_cycle_of_freezing_and_thawing() {
 }
 
 #[test]
-fn a_watchdogs_word_ends_a_cycle_that_never_came_back() {
+fn a_watchdogs_message_ends_a_cycle_that_never_resumed() {
     let cycle = one("\
 [  100.000000] PM: suspend entry (deep)
 [  101.000000] i915 0000:00:02.0: PM: calling pci_pm_suspend+0x0/0x170 @ 203, parent: none
@@ -244,7 +244,7 @@ fn a_watchdogs_word_ends_a_cycle_that_never_came_back() {
 }
 
 #[test]
-fn to_idle_the_time_asleep_is_between_the_kernels_words_however_often_it_woke() {
+fn in_suspend_to_idle_the_time_asleep_is_between_the_kernels_markers_despite_wakes() {
     let cycle = one("\
 [   10.000000] PM: suspend entry (s2idle)
 [   10.003000] Freezing remaining freezable tasks completed (elapsed 0.000 seconds)
@@ -274,7 +274,7 @@ fn to_idle_the_time_asleep_is_between_the_kernels_words_however_often_it_woke() 
 }
 
 #[test]
-fn half_a_pair_is_kept_and_counted() {
+fn an_incomplete_pair_is_kept_and_counted() {
     let text: String = TODAY
         .lines()
         .filter(|line| {
@@ -300,7 +300,7 @@ fn half_a_pair_is_kept_and_counted() {
             ..LeftOut::default()
         }
     );
-    // The kernel's old microseconds are of 1024 ns.
+    // The kernel's old microseconds are 1024 ns.
     let old: String = OLD
         .lines()
         .filter(|line| !line.contains("calling  input2"))
@@ -313,7 +313,7 @@ fn half_a_pair_is_kept_and_counted() {
 }
 
 #[test]
-fn a_return_before_its_call_is_the_calls() {
+fn a_return_before_its_call_belongs_to_the_call() {
     let mut lines: Vec<&str> = TODAY.lines().collect();
     let at = lines
         .iter()
@@ -326,20 +326,20 @@ fn a_return_before_its_call_is_the_calls() {
 }
 
 #[test]
-fn what_is_no_suspend_to_memory_is_left_out() {
+fn other_kinds_of_sleep_are_skipped() {
     let disk = moved(TODAY, "20")
         .replace("suspend entry (deep)", "hibernation: hibernation entry")
         .replace("suspend exit", "hibernation: hibernation exit");
     let found = log(&format!("{disk}{}", moved(TODAY, "30")));
     assert_eq!(found.cycles.len(), 1);
     assert_eq!(found.left_out.hibernations, 1);
-    // CPUs go off and on by hand, too.
+    // CPUs also go offline and online by hand.
     let found = log("[    5.000000] smpboot: CPU 1 is now offline\n[    6.000000] CPU1 is up\n");
     assert_eq!(found.cycles, []);
 }
 
 #[test]
-fn a_log_that_is_there_twice_is_read_once() {
+fn a_log_that_is_repeated_is_read_once() {
     let syslog: String = TODAY
         .lines()
         .map(|line| format!("Nov 21 18:00:00 host kernel: {line}\n"))
@@ -350,7 +350,7 @@ fn a_log_that_is_there_twice_is_read_once() {
 }
 
 #[test]
-fn a_log_without_a_suspend_is_told_in_one_line() {
+fn a_log_without_a_suspend_is_reported_in_one_line() {
     for (text, words) in [
         ("", "it is empty"),
         (
@@ -397,9 +397,9 @@ fn a_log_without_a_suspend_is_told_in_one_line() {
 }
 
 #[test]
-fn a_call_of_the_resume_goes_on_with_a_cycle_whose_clock_starts_anew() {
+fn a_call_of_the_resume_continues_a_cycle_whose_clock_restarts() {
     let (down, up) = TODAY.split_at(TODAY.find("[   10.006500]").unwrap());
-    // By more than clocks of one machine differ.
+    // By more than the clocks of one machine differ.
     let down = moved(down, "40");
     let call = up.find("[   10.008000] ahci").unwrap();
     let found = log(&format!("{down}{}", moved(&up[call..], "02")));
@@ -413,7 +413,7 @@ fn a_call_of_the_resume_goes_on_with_a_cycle_whose_clock_starts_anew() {
 }
 
 #[test]
-fn without_the_stages_times_a_call_is_of_the_stage_that_its_function_tells() {
+fn without_the_stages_times_a_calls_function_gives_its_stage() {
     let cycle = one("\
 [   10.000000] PM: suspend entry (deep)
 [   10.001000] usb usb1: PM: calling usb_dev_suspend+0x0/0x20 @ 31, parent: none
@@ -432,7 +432,7 @@ fn without_the_stages_times_a_call_is_of_the_stage_that_its_function_tells() {
 }
 
 #[test]
-fn a_clock_that_goes_on_in_sleep_is_set_back_by_the_time_asleep() {
+fn a_clock_that_continues_in_sleep_is_set_back_by_the_time_asleep() {
     let (down, up) = TODAY.split_at(TODAY.find("[   10.006500]").unwrap());
     let later = |line: &str| {
         let at: f64 = line[1..13].trim().parse().unwrap();

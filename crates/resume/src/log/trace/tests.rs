@@ -16,7 +16,7 @@ fn stage(kind: StageKind, begins: bool) -> Event<'static> {
 }
 
 #[test]
-fn a_step_is_its_stages_begin_or_end() {
+fn a_step_is_the_start_or_the_end_of_its_stage() {
     for (name, kind) in [
         ("dpm_prepare", StageKind::Prepare),
         ("dpm_suspend", StageKind::Suspend),
@@ -29,7 +29,7 @@ fn a_step_is_its_stages_begin_or_end() {
         ("dpm_complete", StageKind::Complete),
     ] {
         for (word, begins) in [("begin", true), ("end", false)] {
-            // As the kernel and as trace-cmd report write it.
+            // As written by the kernel and by trace-cmd report.
             for text in [
                 format!("suspend_resume: {name}[2] {word}"),
                 format!("suspend_resume:       {name}[16]  {word}\r"),
@@ -42,7 +42,7 @@ fn a_step_is_its_stages_begin_or_end() {
 }
 
 #[test]
-fn the_other_steps_say_what_the_kernels_words_say() {
+fn the_other_steps_correspond_to_kernel_messages() {
     let begin = |sleep: Option<&'static str>| Event::Begin {
         sleep: sleep.map(str::as_bytes),
         first: true,
@@ -94,7 +94,7 @@ fn the_other_steps_say_what_the_kernels_words_say() {
 }
 
 #[test]
-fn a_callback_has_its_device_its_thread_and_what_tells_its_stage() {
+fn a_callback_has_its_device_its_thread_and_evidence_of_its_stage() {
     use StageKind as K;
     let call = Call {
         device: b"usb1",

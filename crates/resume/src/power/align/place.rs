@@ -250,8 +250,8 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_lies_where_the_two_levels_differ_most() {
-        // Below: 4 · 3 · 7.5² = 675 by the cut that is made, less by each other one.
+    fn the_threshold_is_where_the_two_levels_differ_most() {
+        // Below: 4 · 3 · 7.5² = 675 by the chosen cut, less by every other one.
         assert_eq!(
             threshold(&meter(&[10.0, 1.0, 3.0, 9.0, 2.0, 2.0, 9.5])),
             Some(6.0)
@@ -263,7 +263,8 @@ mod tests {
         // Unequal groups: one low of five, one high of five.
         assert_eq!(threshold(&meter(&[10.0, 10.0, 10.0, 10.0, 2.0])), Some(6.0));
         assert_eq!(threshold(&meter(&[2.0, 2.0, 2.0, 2.0, 10.0])), Some(6.0));
-        // One far from two groups does not decide it: 4 · 5 · 11.8² = 2785 against 8 · 1 · 18.5² = 2738.
+        // One value far from two groups does not decide it: 4 · 5 · 11.8² = 2785 against 8 · 1 ·
+        // 18.5² = 2738.
         let high = [&[1.0; 4][..], &[10.0; 4], &[24.0]].concat();
         assert_eq!(threshold(&meter(&high)), Some(5.5));
         let low = [&[0.0][..], &[14.0; 4], &[23.0; 4]].concat();
@@ -305,15 +306,16 @@ mod tests {
     }
 
     #[test]
-    fn the_first_place_that_fits_best_is_taken() {
+    fn the_first_of_equally_good_places_is_used() {
         let starts = |watts: &[f64], asleep: Us| {
             let found = by_drop(&meter(watts), &[subject(Some(asleep * SECOND))]).unwrap();
             found[0].start_us
         };
-        // Samples from 11 to 20 s are low: asleep from 10 s on, or at any instant in the second after.
+        // Samples from 11 to 20 s are low: asleep from 10 s on, or from any instant in the second
+        // after.
         let mut watts = [[130.0; 10], [5.0; 10], [130.0; 10]].concat();
         assert_eq!(starts(&watts, 10), 10 * SECOND - 700_000);
-        // It falls slowly at first, and slept for the last ten low samples.
+        // It falls slowly at first, and was asleep for the last ten low samples.
         watts[10..12].copy_from_slice(&[40.0, 30.0]);
         watts[20..22].copy_from_slice(&[5.0; 2]);
         assert_eq!(starts(&watts, 10), 12 * SECOND - 700_000);

@@ -23,8 +23,8 @@ fn subject(number: usize, start_s: f64, asleep_s: i64) -> Subject {
     }
 }
 
-/// What a meter that averages over each interval shows of a machine that draws 130 W, and 5 W in
-/// these spans.
+/// The samples of a meter that averages over each interval, for a machine that draws 130 W, and 5 W
+/// in these spans.
 fn meter(interval: Us, count: i64, asleep: &[(Us, Us)]) -> Meter {
     let samples = (1..=count).map(|place| {
         let (from, to) = ((place - 1) * interval, place * interval);
@@ -48,7 +48,7 @@ fn meter(interval: Us, count: i64, asleep: &[(Us, Us)]) -> Meter {
 }
 
 /// Two cycles by the log's clock at 100 s and at 115 s; the first sleeps for 20 s, the second for
-/// 30 s. The first begins 12.4 s after the meter does.
+/// 30 s. The first starts 12.4 s after the meter does.
 fn two(interval: Us, count: i64) -> (Meter, Vec<Subject>) {
     let subjects = vec![subject(1, 100.0, 20), subject(2, 115.0, 30)];
     let first = 12_400_000 + 700_000;
@@ -58,7 +58,7 @@ fn two(interval: Us, count: i64) -> (Meter, Vec<Subject>) {
 }
 
 #[test]
-fn cycles_are_found_by_the_drop_and_averaged() {
+fn cycles_are_found_by_the_power_drop_and_averaged() {
     let (meter, subjects) = two(SECOND, 120);
     let power = align(&meter, &subjects, None).unwrap();
     assert_eq!(power.aligned_by, AlignedBy::Drop);
@@ -66,7 +66,7 @@ fn cycles_are_found_by_the_drop_and_averaged() {
     assert!((start - 12_400_000).abs() <= SECOND / 4, "{start}");
     assert_eq!((power.idle_w, power.asleep_w), (Some(130.0), Some(5.0)));
     assert!(power.asleep.samples >= 46, "{:?}", power.asleep);
-    // A meter of 1 Hz has no sample within transitions of 0.6 and 0.7 s, and says so.
+    // A meter of 1 Hz has no sample within transitions of 0.6 and 0.7 s, and that is reported.
     assert_eq!(power.transition_w, None);
     assert!(
         power
@@ -77,7 +77,7 @@ fn cycles_are_found_by_the_drop_and_averaged() {
 }
 
 #[test]
-fn energy_is_what_was_drawn_from_suspend_to_resume() {
+fn energy_covers_suspend_to_resume() {
     let (meter, subjects) = two(SECOND / 10, 1_200);
     let offset = 12_400_000 - SECOND / 10;
     let power = align(&meter, &subjects, Some(offset)).unwrap();
@@ -95,7 +95,7 @@ fn energy_is_what_was_drawn_from_suspend_to_resume() {
 }
 
 #[test]
-fn nothing_is_added_up_over_a_gap() {
+fn a_gap_has_no_energy() {
     let (mut meter, subjects) = two(SECOND, 120);
     meter
         .samples
@@ -114,7 +114,7 @@ fn nothing_is_added_up_over_a_gap() {
 }
 
 #[test]
-fn the_wall_clock_is_taken_where_both_have_it() {
+fn the_wall_clock_is_used_if_both_have_it() {
     let (mut meter, mut subjects) = two(SECOND, 120);
     let midnight = time::parse("2026-11-21 00:00:00", 1e6).unwrap().us;
     for sample in &mut meter.samples {
@@ -139,7 +139,7 @@ fn the_wall_clock_is_taken_where_both_have_it() {
 }
 
 #[test]
-fn without_a_time_asleep_the_meter_tells_it() {
+fn without_a_time_asleep_the_meter_gives_it() {
     let (meter, mut subjects) = two(SECOND, 120);
     for subject in &mut subjects {
         subject.times.asleep_us = None;
@@ -155,13 +155,13 @@ fn without_a_time_asleep_the_meter_tells_it() {
 }
 
 #[test]
-fn power_that_never_drops_is_said() {
+fn power_that_never_drops_is_reported() {
     let (_, subjects) = two(SECOND, 120);
     let error = align(&meter(SECOND, 60, &[]), &subjects, None).unwrap_err();
     assert!(error.contains("never drops"), "{error}");
 }
 
-/// Samples that stand for no cycle: their times in seconds.
+/// Samples without a cycle: their times in seconds.
 fn sampled(clock: Clock, samples: &[(f64, f64)]) -> Meter {
     let samples = samples.iter().map(|&(at_s, watts)| Sample {
         at_us: (at_s * 1e6).round() as Us,
@@ -203,7 +203,7 @@ fn stairs(count: i32) -> Vec<(Us, Us, f64)> {
 }
 
 #[test]
-fn a_mean_and_its_deviation_are_those_by_hand() {
+fn a_mean_and_its_deviation_match_a_calculation_by_hand() {
     let mean = Mean::of(&[1.0, 2.0, 6.0, 3.0]);
     // (4 + 1 + 9 + 0) / 3
     let deviation = (14.0_f64 / 3.0).sqrt();
@@ -218,7 +218,7 @@ fn a_mean_and_its_deviation_are_those_by_hand() {
 }
 
 #[test]
-fn a_sample_stands_for_the_time_since_the_one_before_and_after_a_gap_for_an_interval() {
+fn a_sample_covers_the_time_since_the_previous_one_and_after_a_gap_one_interval() {
     let meter = sampled(
         Clock::Elapsed,
         &[(1.0, 1.0), (3.0, 2.0), (5.5, 3.0), (8.01, 4.0)],
@@ -238,18 +238,18 @@ fn one_hole_among_three_samples_is_a_gap() {
     let power = averaged(&meter, &covered(&meter), AlignedBy::Offset, Vec::new());
     assert_eq!(power.interval_us, SECOND);
     assert_eq!((power.gaps, power.gaps_us), (1, 100 * SECOND));
-    // What the last sample stands for is a second, and not a hundred.
+    // The last sample covers a second, and not a hundred.
     assert_eq!(covered(&meter)[2], (100 * SECOND, 101 * SECOND, 5.0));
 }
 
 #[test]
-fn samples_lie_within_or_outside_wholly_or_count_as_neither() {
+fn samples_are_inside_or_outside_or_count_as_neither() {
     let stairs = stairs(9);
     let in_s = |from: f64, to: f64| within(&stairs, ((from * 1e6) as Us, (to * 1e6) as Us));
     assert_eq!(in_s(2.0, 5.0), [3.0, 4.0, 5.0]);
     assert_eq!(in_s(1.5, 5.5), [3.0, 4.0, 5.0]);
     assert_eq!(in_s(2.1, 2.9), [0.0; 0]);
-    // Cycles from 2 to 4 s and from 6 to 7 s, not in their order.
+    // Cycles from 2 to 4 s and from 6 to 7 s, out of order.
     let cycles = [cycle(6, 6, 7, 7), cycle(2, 3, 3, 4)];
     assert_eq!(outside(&stairs, &cycles), [1.0, 2.0, 5.0, 6.0, 8.0, 9.0]);
     let halves = [CyclePower {
@@ -261,7 +261,7 @@ fn samples_lie_within_or_outside_wholly_or_count_as_neither() {
 }
 
 #[test]
-fn energy_is_added_up_by_the_part_of_each_sample_and_not_over_holes() {
+fn energy_uses_the_part_of_each_sample_and_skips_gaps() {
     let stairs = stairs(5);
     let of = |from: Us, to: Us| energy(&stairs, (from, to), SECOND);
     // Half of 2 W, 3 W, a quarter of 4 W.
@@ -273,12 +273,12 @@ fn energy_is_added_up_by_the_part_of_each_sample_and_not_over_holes() {
 }
 
 #[test]
-fn a_picture_has_the_extremes_of_neighbours_and_its_gaps() {
-    // Two samples a point, for 1501 are more than a picture has columns.
+fn a_chart_keeps_the_extremes_of_neighbours_and_the_gaps() {
+    // Two samples per point, because 1501 are more than a chart has columns.
     let mut samples: Vec<(f64, f64)> = (0..1501)
         .map(|n| (f64::from(n), f64::from(n % 2)))
         .collect();
-    // 2 s from one to the next are allowed here, 3 s are not.
+    // 2 s between two samples are allowed here, 3 s are not.
     samples[1].0 += 0.5;
     for sample in &mut samples[4..] {
         sample.0 += 1.0;
@@ -323,10 +323,10 @@ fn a_picture_has_the_extremes_of_neighbours_and_its_gaps() {
 }
 
 #[test]
-fn clocks_are_brought_together_only_where_they_count_from_the_same() {
+fn clocks_are_aligned_only_if_they_have_the_same_origin() {
     let stamp = |us, clock| Stamp { us, clock };
     let hour = 3600 * SECOND;
-    // A meter that begins at 23:00 and passes midnight.
+    // A meter that starts at 23:00 and passes midnight.
     let of_day = |us| same_clock(stamp(us, Clock::Local), Clock::TimeOfDay, 23 * hour);
     let days = 20_000 * 24 * hour;
     assert_eq!(of_day(days + 23 * hour + 1), Ok(23 * hour + 1));
@@ -341,7 +341,7 @@ fn clocks_are_brought_together_only_where_they_count_from_the_same() {
 }
 
 #[test]
-fn cycles_that_only_touch_the_meters_times_are_not_among_them() {
+fn cycles_that_only_touch_the_meters_times_are_excluded() {
     let (_, mut subjects) = two(SECOND, 120);
     subjects.truncate(1);
     let stamped = |from: Us, to: Us, at: Option<&str>| {
@@ -387,7 +387,7 @@ fn a_chain_of_cycles_counts_the_sleeps_and_ends_at_a_reboot() {
         let [a, b, c, d] = all.map(|ms| ms * 1000);
         (a, b, c, d)
     };
-    // The second begins at the instant at which the first ends.
+    // The second starts at the end of the first.
     let expected = [
         ms([7_000, 7_700, 27_710, 28_310]),
         ms([28_310, 29_010, 59_020, 59_620]),
@@ -401,7 +401,7 @@ fn a_chain_of_cycles_counts_the_sleeps_and_ends_at_a_reboot() {
     assert_eq!(chain(&[], 0), []);
 }
 
-/// Three cycles of stairs: their parts, their medians.
+/// Three cycles of steps: their parts, their medians.
 #[test]
 fn each_part_of_a_cycle_has_its_own_samples() {
     let samples: Vec<(f64, f64)> = (1..=40).map(|n| (f64::from(n), f64::from(n))).collect();
@@ -409,7 +409,7 @@ fn each_part_of_a_cycle_has_its_own_samples() {
     let laid = |meter: &Meter, cycles: &[CyclePower]| {
         averaged(meter, &covered(meter), AlignedBy::Offset, cycles.to_vec())
     };
-    // Suspends from 4 to 7 s, wakes at 14 s, of which firmware has a second at both ends.
+    // Suspends from 4 to 7 s, wakes at 14 s, with a second of firmware at both ends.
     let first = CyclePower {
         platform_us: SECOND,
         ..cycle(4, 7, 14, 17)
@@ -427,7 +427,7 @@ fn each_part_of_a_cycle_has_its_own_samples() {
     // 15, 16, 17 W, 23, 24 W, 33 W.
     assert_eq!(power.resume.samples, 6);
     assert_eq!(power.transition_w, Some((70.0 + 128.0) / 11.0));
-    // 5 to 17 W, 21 to 24 W, 31 to 33 W are no idle ones: (1 + ... + 40) less these.
+    // 5 to 17 W, 21 to 24 W, 31 to 33 W are not idle: (1 + ... + 40) minus these.
     assert_eq!(power.idle.samples, 40 - 13 - 4 - 3);
     let idle = (820.0 - 143.0 - 90.0 - 96.0) / 20.0;
     assert_eq!(power.idle_w, Some(idle));
@@ -436,7 +436,7 @@ fn each_part_of_a_cycle_has_its_own_samples() {
     assert_eq!(energies, [Some(143.0), Some(90.0), Some(96.0)]);
     assert_eq!(power.energy_j, Some(96.0));
     assert_eq!((power.gaps, power.gaps_us), (0, 0));
-    // Of two the median is their mean; of none there is none.
+    // The median of two is their mean; of none it is unknown.
     assert_eq!(laid(&meter, &[first, second]).energy_j, Some(116.5));
     assert_eq!(laid(&meter, &[third]).energy_j, Some(96.0));
     assert_eq!(laid(&meter, &[]).energy_j, None);
@@ -458,7 +458,7 @@ fn each_part_of_a_cycle_has_its_own_samples() {
 }
 
 #[test]
-fn firmwares_time_takes_at_most_the_sleep_from_both_ends() {
+fn firmware_time_at_both_ends_never_exceeds_the_sleep() {
     let mut subject = subject(1, 100.0, 20);
     assert_eq!(placed(&subject, 0).unwrap().platform_us, 10_000);
     subject.times.platform_us = Some(15 * SECOND);
@@ -481,7 +481,7 @@ fn firmwares_time_takes_at_most_the_sleep_from_both_ends() {
 }
 
 #[test]
-fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
+fn a_missing_mean_has_a_reason_and_a_sleep_that_saves_nothing_has_a_warning() {
     let samples: Vec<(f64, f64)> = (1..=6).map(|n| (f64::from(n), 9.0)).collect();
     let (meter, subjects) = (sampled(Clock::Elapsed, &samples), [subject(1, 100.0, 2)]);
     // From 1 s on: asleep from 1.7 to 3.71 s, awake at 4.31 s.
@@ -504,7 +504,7 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
             .any(|note| note.contains("asleep is not below idle"))
     };
     assert!(doubt(&align(&meter, &subjects, Some(0)).unwrap()));
-    // The second of two has no place where the first does not tell how long it slept.
+    // The second of two has no place if the time asleep of the first is unknown.
     let mut subjects = [subjects[0].clone(), subject(2, 110.0, 9)];
     assert_eq!(align(&meter, &subjects, Some(0)).unwrap().cycles.len(), 2);
     subjects[1].times.away_us = None;
@@ -513,8 +513,9 @@ fn what_has_no_mean_says_why_and_a_sleep_that_saves_nothing_is_doubted() {
 }
 
 #[test]
-fn a_transition_without_a_mean_has_the_longer_of_the_two_and_its_samples_named() {
-    // A second each: from 1 s on it suspends for 1.7 s, sleeps from 2.7 to 5.71 s and resumes for 1.6 s.
+fn a_transition_without_a_mean_gives_the_longer_duration_and_its_samples() {
+    // A second each: from 1 s on it suspends for 1.7 s, sleeps from 2.7 to 5.71 s and resumes for
+    // 1.6 s.
     let samples: Vec<(f64, f64)> = (1..=20).map(|n| (f64::from(n), 9.0)).collect();
     let meter = sampled(Clock::Elapsed, &samples);
     let note = |suspend_us: Us, resume_us: Us| {
@@ -529,7 +530,8 @@ fn a_transition_without_a_mean_has_the_longer_of_the_two_and_its_samples_named()
              {longest} at most; samples entirely within one: {samples}"
         )
     };
-    // In the suspend the second from 1 to 2 s, in the resume none from 5.71 s, or that from 6 to 7 s.
+    // In the suspend the second from 1 to 2 s, in the resume none from 5.71 s, or that from 6 to 7
+    // s.
     assert_eq!(note(1_700_000, 600_000), expected("1.7 s", 1));
     assert_eq!(note(1_700_000, 1_600_000), expected("1.7 s", 2));
     assert_eq!(note(700_000, 1_600_000), expected("1.6 s", 1));

@@ -4,9 +4,9 @@ use reveille_resume::cycle::{StageKind, Us};
 
 use super::super::kernel::Truth;
 use super::super::machine::Machine;
-use super::{Form, Line, says};
+use super::{Form, Line, stated};
 
-/// What the kernel calls a stage when it tells how long it took.
+/// The kernel's name of a stage in the line with its duration.
 pub(super) fn stage_words(kind: StageKind) -> Option<&'static str> {
     Some(match kind {
         StageKind::Suspend => "suspend",
@@ -43,7 +43,7 @@ pub(super) fn function(driver: &str, stage: StageKind) -> String {
     format!("{bus}_{stage}")
 }
 
-/// The module that a function is in, as the kernel writes it after it.
+/// The module of a function, as the kernel appends it.
 fn module(function: &str) -> &'static str {
     match () {
         () if function.starts_with("usb_dev") => " [usbcore]",
@@ -60,7 +60,7 @@ fn milliseconds(us: Us) -> String {
 /// The lines of a kernel's log.
 pub(super) fn printed(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line> {
     let mut lines = Vec::new();
-    let mut say = |at, words: String| {
+    let mut add = |at, words: String| {
         lines.push(Line {
             at,
             by: machine.main,
@@ -69,7 +69,7 @@ pub(super) fn printed(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line>
     };
     let stage = |kind| truth.stage(kind);
     let freeze = stage(StageKind::Freeze);
-    say(freeze.start, "PM: suspend entry (deep)".to_owned());
+    add(freeze.start, "PM: suspend entry (deep)".to_owned());
     let elapsed = format!(
         "(elapsed {}.{:03} seconds)",
         0,
@@ -77,30 +77,30 @@ pub(super) fn printed(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line>
     );
     match form {
         Form::Old => {
-            say(freeze.start, "PM: Syncing filesystems ... done.".to_owned());
-            say(
+            add(freeze.start, "PM: Syncing filesystems ... done.".to_owned());
+            add(
                 freeze.start,
                 format!("Freezing user space processes ... {elapsed} done."),
             );
-            say(freeze.start, "OOM killer disabled.".to_owned());
-            say(
+            add(freeze.start, "OOM killer disabled.".to_owned());
+            add(
                 freeze.end,
                 format!("Freezing remaining freezable tasks ... {elapsed} done."),
             );
         }
         _ => {
-            say(freeze.start, "Filesystems sync: 0.000 seconds".to_owned());
-            say(freeze.start, "Freezing user space processes".to_owned());
-            say(
+            add(freeze.start, "Filesystems sync: 0.000 seconds".to_owned());
+            add(freeze.start, "Freezing user space processes".to_owned());
+            add(
                 freeze.start,
                 format!("Freezing user space processes completed {elapsed}"),
             );
-            say(freeze.start, "OOM killer disabled.".to_owned());
-            say(
+            add(freeze.start, "OOM killer disabled.".to_owned());
+            add(
                 freeze.start,
                 "Freezing remaining freezable tasks".to_owned(),
             );
-            say(
+            add(
                 freeze.end,
                 format!("Freezing remaining freezable tasks completed {elapsed}"),
             );
@@ -111,32 +111,32 @@ pub(super) fn printed(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line>
             continue;
         };
         let took = milliseconds(stage.end - stage.start);
-        say(
+        add(
             stage.end,
             format!("PM: {words} of devices complete after {took}"),
         );
         if stage.kind == StageKind::Suspend && form != Form::Old {
             let took = milliseconds(stage.end - truth.stage(StageKind::Prepare).start);
-            say(
+            add(
                 stage.end,
                 format!("PM: start suspend of devices complete after {took}"),
             );
         }
     }
     if !truth.cpus.is_empty() {
-        say(
+        add(
             stage(StageKind::CpusOff).start,
             "Disabling non-boot CPUs ...".to_owned(),
         );
-        say(
+        add(
             stage(StageKind::CpusOn).start,
             "Enabling non-boot CPUs ...".to_owned(),
         );
     }
     for cpu in &truth.cpus {
         match cpu.on {
-            false => say(cpu.end, format!("smpboot: CPU {} is now offline", cpu.cpu)),
-            true => say(cpu.end, format!("CPU{} is up", cpu.cpu)),
+            false => add(cpu.end, format!("smpboot: CPU {} is now offline", cpu.cpu)),
+            true => add(cpu.end, format!("CPU{} is up", cpu.cpu)),
         }
     }
     let asleep = truth.asleep_us / 1000;
@@ -145,16 +145,16 @@ pub(super) fn printed(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line>
         Form::Old => "ACPI: Low-level resume complete",
         _ => "ACPI: PM: Low-level resume complete",
     };
-    say(awake, low_level.to_owned());
+    add(awake, low_level.to_owned());
     let (seconds, rest) = (asleep / 1000, asleep % 1000);
-    say(
+    add(
         awake,
         format!("Timekeeping suspended for {seconds}.{rest:03} seconds"),
     );
     let thaw = stage(StageKind::Thaw);
-    say(thaw.start, "OOM killer enabled.".to_owned());
-    say(thaw.start, "Restarting tasks ... done.".to_owned());
-    say(thaw.end, "PM: suspend exit".to_owned());
+    add(thaw.start, "OOM killer enabled.".to_owned());
+    add(thaw.start, "Restarting tasks ... done.".to_owned());
+    add(thaw.end, "PM: suspend exit".to_owned());
     lines.extend(printed_calls(form, machine, truth));
     in_order(&mut lines);
     lines
@@ -186,7 +186,7 @@ fn printed_calls(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line> {
             .parent
             .map_or("none", |one| &machine.devices[one].name);
         let (name, driver, by) = (&device.name, &device.driver, call.worker);
-        let us = says(form, call.end - call.start);
+        let us = stated(form, call.end - call.start);
         let function = function(driver, call.stage);
         let module = module(&function);
         let (calling, returned) = match form {

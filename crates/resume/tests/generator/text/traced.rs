@@ -9,7 +9,7 @@ use super::Line;
 /// The lines of a trace.
 pub(super) fn traced(machine: &Machine, truth: &Truth) -> Vec<Line> {
     let mut lines = Vec::new();
-    let mut say = |at, by, rank: u8, words: String| {
+    let mut add = |at, by, rank: u8, words: String| {
         lines.push((at, rank, Line { at, by, words }));
     };
     let main = machine.main;
@@ -26,37 +26,37 @@ pub(super) fn traced(machine: &Machine, truth: &Truth) -> Vec<Line> {
         (StageKind::Thaw, "thaw_processes[0]"),
     ];
     let freeze = truth.stage(StageKind::Freeze);
-    say(
+    add(
         freeze.start,
         main,
         0,
         "suspend_resume: suspend_enter[3] begin".to_owned(),
     );
-    say(
+    add(
         freeze.start,
         main,
         0,
         "suspend_resume: sync_filesystems[0] begin".to_owned(),
     );
-    say(
+    add(
         freeze.start,
         main,
         0,
         "suspend_resume: sync_filesystems[0] end".to_owned(),
     );
-    say(
+    add(
         freeze.start,
         main,
         0,
         "suspend_resume: freeze_processes[0] begin".to_owned(),
     );
-    say(
+    add(
         freeze.end,
         main,
         0,
         "suspend_resume: freeze_processes[0] end".to_owned(),
     );
-    say(
+    add(
         freeze.end,
         main,
         0,
@@ -64,25 +64,25 @@ pub(super) fn traced(machine: &Machine, truth: &Truth) -> Vec<Line> {
     );
     for (kind, name) in names {
         let stage = truth.stage(kind);
-        say(
+        add(
             stage.start,
             main,
             2,
             format!("suspend_resume: {name} begin"),
         );
-        // A stage without any time still ends after its beginning.
+        // A stage of zero length still ends after its start.
         let rank = if stage.start == stage.end { 3 } else { 1 };
-        say(stage.end, main, rank, format!("suspend_resume: {name} end"));
+        add(stage.end, main, rank, format!("suspend_resume: {name} end"));
     }
     for cpu in &truth.cpus {
         let name = if cpu.on { "CPU_ON" } else { "CPU_OFF" };
-        say(
+        add(
             cpu.start,
             main,
             2,
             format!("suspend_resume: {name}[{}] begin", cpu.cpu),
         );
-        say(
+        add(
             cpu.end,
             main,
             1,
@@ -108,14 +108,14 @@ pub(super) fn traced(machine: &Machine, truth: &Truth) -> Vec<Line> {
             "",
         ];
         let ops = ops[stage];
-        say(
+        add(
             call.start,
             by,
             4,
             format!("device_pm_callback_start: {driver} {name}, parent: {parent}, {ops}[{event}]"),
         );
         let rank = if call.start == call.end { 5 } else { 0 };
-        say(
+        add(
             call.end,
             by,
             rank,

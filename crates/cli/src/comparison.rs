@@ -1,0 +1,98 @@
+//! What `trial` and `anticipate bench` have in common: a comparison by rounds is kept and printed.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use reveille_kernel::Identity;
+use reveille_results::description::Ended;
+use reveille_results::kept::{self, About, Header};
+use reveille_results::output::Folder;
+use reveille_show::progress::Bar;
+use reveille_show::sheet::Sheet;
+use reveille_trial::rounds::Progress;
+use reveille_trial::setting::Machine;
+pub use reveille_trial::setting::held_by_others;
+use serde::Serialize;
+
+use crate::output_format::{Printed, To};
+use crate::{exit, flags};
+
+#[derive(clap::Args)]
+pub struct Kept {
+    /// Folder to keep the result in, with every turn, for `reveille report`; must not hold one
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Name in reports [default: the folder's, or the workload]
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
+    #[command(flatten)]
+    pub printed: Printed,
+}
+
+impl Kept {
+    /// The folder of `--out`, before the run.
+    pub fn folder(&self, file: &str) -> anyhow::Result<Option<Folder>> {
+        flags::output_folder(self.out.as_deref(), &[file])
+    }
+
+    pub fn about(
+        &self,
+        schema_version: u32,
+        machine: &Machine,
+        workload: &str,
+        started: SystemTime,
+        ended: Ended,
+    ) -> About {
+        let folder = || Some(self.out.as_deref()?.file_name()?.to_string_lossy().into());
+        let name = self.name.clone().or_else(folder);
+        let header = Header::of(started, Identity::read(&machine.root), &machine.idle);
+        About {
+            schema_version,
+            tool: header.tool,
+            name: name.unwrap_or_else(|| workload.to_owned()),
+            started: header.started,
+            command_line: header.command_line,
+            ended,
+            machine: header.machine,
+            driver: header.driver,
+            governor: header.governor,
+        }
+    }
+
+    /// Writes the result into its folder and prints it. JSON is printed without what `forget` drops: the
+    /// single turns.
+    pub fn print<T: Serialize>(
+        &self,
+        mut result: T,
+        ended: &Ended,
+        (file, folder): (&str, Option<&Folder>),
+        forget: impl FnOnce(&mut T),
+        sheet: impl for<'a> FnOnce(&'a T) -> Sheet<'a>,
+    ) -> anyhow::Result<ExitCode> {
+        // Before it is printed: the terminal may be gone.
+        let kept = folder.map(|folder| kept::write(&result, file, folder));
+        if self.printed.json {
+            forget(&mut result);
+        }
+        let sheet = sheet(&result);
+        self.printed
+            .print_kept(&result, sheet, kept.transpose(), To::Output)?;
+        Ok(match ended {
+            Ended::Completed => ExitCode::SUCCESS,
+            Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
+            Ended::Disturbed(_) => ExitCode::FAILURE,
+        })
+    }
+}
+
+/// Shows progress while `run` runs.
+pub fn with_bar<T>(rounds: u32, run: impl FnOnce(&mut dyn FnMut(&Progress)) -> T) -> T {
+    let bar = Bar::new();
+    let ran = run(&mut |now: &Progress| {
+        let round = format!("round {}/{rounds}", now.round + 1);
+        bar.show(&round, now.done, now.left, &now.turn);
+    });
+    bar.clear();
+    ran
+}

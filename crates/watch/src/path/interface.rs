@@ -1,0 +1,29 @@
+//! Interfaces of the network namespace that this process is in.
+
+use reveille_kernel::network::{self, Interface};
+use reveille_kernel::{Error, Result, Root};
+
+/// The interface that `--nic` names.
+///
+/// # Errors
+/// [`Error::Usage`] if there is none of that name, or only in another network namespace.
+pub fn interface(root: &Root, name: &str) -> Result<Interface> {
+    let interface = Interface::read(root, name).ok_or_else(|| {
+        Error::Usage(format!(
+            "--nic: there is no interface {name:?}; this machine has {}",
+            network::names(root).join(", ")
+        ))
+    })?;
+    match is_here(&interface) {
+        true => Ok(interface),
+        false => Err(Error::Usage(format!(
+            "--nic: {name} is in /sys, but not in this network namespace; enter one with \
+             `ip netns exec NAME`, which brings its /sys along"
+        ))),
+    }
+}
+
+/// Is /sys of the network namespace that this process is in?
+pub fn is_here(interface: &Interface) -> bool {
+    network::index_here(&interface.name) == Some(interface.index)
+}

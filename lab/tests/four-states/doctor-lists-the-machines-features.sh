@@ -1,0 +1,6 @@
+. ./assert.sh
+
+run 0 reveille doctor
+for word in BTF acpi_idle menu RAPL; do contains "reveille doctor" "$word" "$output"; done
+run 0 reveille doctor --json
+contains "doctor --json" '^{' "$output"

@@ -1,1 +1,0 @@
-../older-disks/a-cpu-that-goes-offline-and-comes-back-is-anticipated-on-again.sh

@@ -1,0 +1,1 @@
+../older-disks/a-cpu-that-returns-from-offline-is-anticipated-on-again.sh

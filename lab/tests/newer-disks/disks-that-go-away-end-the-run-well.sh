@@ -1,1 +1,0 @@
-../older-disks/disks-that-go-away-end-the-run-well.sh

@@ -1,0 +1,1 @@
+../older-disks/each-of-two-disks-is-predicted-by-its-own-reads.sh

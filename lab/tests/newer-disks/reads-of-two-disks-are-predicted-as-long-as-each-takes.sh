@@ -1,1 +1,0 @@
-../older-disks/reads-of-two-disks-are-predicted-as-long-as-each-takes.sh

@@ -1,0 +1,1 @@
+../older-disks/removed-disks-end-the-run-and-are-reported.sh

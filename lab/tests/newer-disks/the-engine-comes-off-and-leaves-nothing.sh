@@ -1,1 +1,0 @@
-../older-disks/the-engine-comes-off-and-leaves-nothing.sh

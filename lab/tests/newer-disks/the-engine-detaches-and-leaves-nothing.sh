@@ -1,0 +1,1 @@
+../older-disks/the-engine-detaches-and-leaves-nothing.sh

@@ -1,1 +1,0 @@
-../older-disks/thousands-of-requests-all-come-back.sh

@@ -1,0 +1,1 @@
+../older-disks/thousands-of-requests-all-complete.sh

@@ -1,0 +1,25 @@
+# 6.1 has neither absolute nor pinned timers.
+. ./assert.sh
+
+equal "kernel.timer_migration" "$(cat /proc/sys/kernel/timer_migration)" 1
+run 0 reveille doctor
+contains "doctor" "no *pinned timers" "$output"
+contains "doctor" "no *absolute timers" "$output"
+make_disk slow 2000000
+anticipates --device slow --budget 100% --json
+equal "kernel.timer_migration meanwhile" "$(cat /proc/sys/kernel/timer_migration)" 0
+reads slow 100
+kill -s TERM "$begun"
+ends 0
+at_least "reads that were assisted" "$(figure slow read assisted)" 1
+equal "timers that strayed" "$(grep -c '"strayed": [1-9]' /tmp/begun)" 0
+equal "timers that the kernel refused" "$(grep -c '"refused": [1-9]' /tmp/begun)" 0
+equal "kernel.timer_migration afterwards" "$(cat /proc/sys/kernel/timer_migration)" 1
+
+# After kill -9 the next start restores it.
+anticipates --device slow
+kill -9 "$begun"
+ends 137
+equal "kernel.timer_migration after kill -9" "$(cat /proc/sys/kernel/timer_migration)" 0
+run 0 reveille states
+equal "kernel.timer_migration after the next start" "$(cat /proc/sys/kernel/timer_migration)" 1

@@ -1,0 +1,1 @@
+../suspending/a-wake-by-another-source-clears-the-alarm.sh

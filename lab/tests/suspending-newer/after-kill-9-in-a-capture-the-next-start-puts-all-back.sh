@@ -1,1 +1,0 @@
-../suspending/after-kill-9-in-a-capture-the-next-start-puts-all-back.sh

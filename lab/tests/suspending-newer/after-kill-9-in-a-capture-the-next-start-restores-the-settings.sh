@@ -1,0 +1,1 @@
+../suspending/after-kill-9-in-a-capture-the-next-start-restores-the-settings.sh

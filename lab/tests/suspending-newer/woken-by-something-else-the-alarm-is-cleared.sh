@@ -1,1 +1,0 @@
-../suspending/woken-by-something-else-the-alarm-is-cleared.sh

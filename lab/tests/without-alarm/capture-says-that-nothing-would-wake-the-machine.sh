@@ -1,7 +1,0 @@
-. ./assert.sh
-says "what the kernel offers" freeze "$(cat /sys/power/state)"
-complains 3 'no alarm can wake this machine: of rtc0 none has a wakealarm' \
-  reveille resume capture --virtual-machine --out /tmp/never
-[ ! -e /tmp/never ] || fail "a refused capture has made its folder"
-run 0 reveille doctor
-says "doctor" 'no  *alarm to wake by' "$output"

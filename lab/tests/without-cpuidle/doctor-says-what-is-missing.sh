@@ -1,4 +1,0 @@
-. ./assert.sh
-
-run 0 reveille doctor
-says "reveille doctor" "cpuidle" "$output"
