@@ -31,8 +31,8 @@ pub const STATES: &[Column<IdleState>] = &columns!(|state|
         EXIT_LATENCY;
     driver(Us) "target_residency_us", "target", state.target_residency_us,
         "The driver's target residency";
-    words "disabled", "now", state.disabled.map(|disabled| if disabled { "off" } else { "on" }),
-        "Was it on when the run started?";
+    words "disabled", "was", state.disabled.map(|disabled| if disabled { "off" } else { "on" }),
+        "On or off when the run started";
 );
 
 /// The floor of the method: the same event on a CPU where nothing sleeps.
