@@ -176,9 +176,9 @@ fn wrong_use_is_reported_in_one_line() {
 }
 
 #[test]
-fn an_unreadable_trace_is_a_failure() {
+fn a_missing_trace_is_wrong_use() {
     let ended = run(&mut simulate(&["--trace", "/nonexistent/trace.csv"]));
-    assert_eq!(ended.code, 1, "{}", ended.stderr);
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
     assert!(ended.stderr.contains("/nonexistent/trace.csv"));
 }
 
