@@ -212,6 +212,8 @@ reads() {
 
 # anticipates ARGUMENT...: starts the engine, and waits until it works.
 anticipates() {
+  # A test before may have ended its engine by kill -9.
+  rm -f /tmp/socket
   begin reveille anticipate --socket /tmp/socket "$@"
   # It creates the socket last.
   wait_for 120 test -S /tmp/socket
