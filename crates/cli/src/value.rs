@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use humantime::format_duration;
 use reveille_kernel::{cpulist, pm_qos};
 use reveille_show::parse;
 
@@ -34,24 +35,23 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// A time within bounds, each with its name.
+/// A time within a range.
 pub fn time_within(
     example: &'static str,
-    (least, least_name): (Duration, &'static str),
-    (most, most_name): (Duration, &'static str),
+    range: RangeInclusive<Duration>,
 ) -> impl Parser<Duration> {
+    let [least, most] = [*range.start(), *range.end()];
     move |text| match parse::time(text, example)? {
         Duration::ZERO if !least.is_zero() => Err("must be above zero".to_owned()),
-        time if time < least => Err(format!("too short: {least_name} or more")),
-        time if time > most => Err(format!("too long: at most {most_name}")),
+        time if time < least => Err(format!("too short: {} or more", format_duration(least))),
+        time if time > most => Err(format!("too long: at most {}", format_duration(most))),
         time => Ok(time),
     }
 }
 
 /// The time between two refreshes. Watching is to be no load: a refresh costs some milliseconds.
 pub fn interval(text: &str) -> Result<Duration, String> {
-    let least = (Duration::from_millis(100), "100ms");
-    time_within("1s", least, (Duration::MAX, ""))(text)
+    time_within("1s", Duration::from_millis(100)..=Duration::MAX)(text)
 }
 
 /// A latency bound in µs, as the kernel takes it.

@@ -154,7 +154,7 @@ impl Quantile {
         rounds.each(|turn| self.of(&turn.latency).filter(|_| is_known))
     }
 
-    /// One wait in so many lies beyond it. A median needs a single wait.
+    /// N, where the quantile is exceeded by 1 in N waits; 0 for the median, which one wait suffices for.
     fn one_in(self) -> u64 {
         match self {
             Self::Median => 0,

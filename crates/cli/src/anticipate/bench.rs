@@ -109,16 +109,11 @@ fn operation() -> impl TypedValueParser<Value = Operation> {
 
 /// With longer ones a run takes a day.
 fn gap() -> impl value::Parser<Duration> {
-    value::time_within(
-        "1ms",
-        (Duration::ZERO, "0"),
-        (Duration::from_secs(10), "10s"),
-    )
+    value::time_within("1ms", Duration::ZERO..=Duration::from_secs(10))
 }
 
 fn turn() -> impl value::Parser<Duration> {
-    let least = (Duration::from_nanos(1), "1ns");
-    value::time_within("4s", least, (Duration::from_secs(3600), "1h"))
+    value::time_within("4s", Duration::from_nanos(1)..=Duration::from_secs(3600))
 }
 
 fn parse_io_size(text: &str) -> Result<usize, String> {
