@@ -397,7 +397,7 @@ fn reporting(scratch: &Path) {
     let csv_size = largest_file(&csv);
     let page = scratch.join("report.html");
     let mut report = Command::new(REVEILLE);
-    report.arg("report").arg(&csv).arg("--output").arg(&page);
+    report.arg("report").arg(&csv).arg("--out").arg(&page);
     // The machine's own pace at the same file: every byte hashed once.
     let mut pass = Command::new("sha256sum");
     pass.arg(csv_file(&csv));

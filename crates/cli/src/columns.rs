@@ -60,7 +60,7 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
 /// The page, in Markdown.
 pub fn page() -> String {
     let mut page = String::from(
-        "# Columns\n\nWhat the columns of tables mean. A terminal shows those in *italics* with `--full` \
+        "# Columns\n\nWhat the columns of tables mean. A terminal shows those in *italics* with `--all` \
          only; pages and `--markdown` show all. The key is the field in JSON, in the unit given here; a \
          field that is unknown is `null`, and its cell is a dash. `docs/generate` writes this page from \
          the program.\n",

@@ -21,7 +21,7 @@ use crate::{exit, flags};
 #[derive(clap::Args)]
 pub struct Kept {
     /// Folder to keep the result in, with every turn, for `reveille report`; must not hold one
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Name in reports [default: the folder's, or the workload]
     #[arg(long, value_name = "TEXT")]

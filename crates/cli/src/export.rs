@@ -29,13 +29,13 @@ pub struct Args {
     csv: bool,
 
     /// Write to FILE, a new one or a device or FIFO, instead of standard output
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(short, long, alias = "output", value_name = "FILE")]
+    out: Option<PathBuf>,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     debug_assert!(args.csv, "clap requires --csv");
-    let path = args.output.as_deref().unwrap_or(Path::new("-"));
+    let path = args.out.as_deref().unwrap_or(Path::new("-"));
     let output = OutputFile::find(path, Existing::Stays, Naming::ByUser)?;
     match output.is_standard_output() {
         true => export(&args.result, &mut terminal::data(), "standard output")?,

@@ -80,7 +80,7 @@ pub struct Args {
     #[arg(long)]
     offline_others: bool,
     /// Folder for the result; must not hold one [default: reveille-results/HOST-TIME]
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// The result's name in reports [default: the folder's]
     #[arg(long, value_name = "TEXT")]

@@ -21,8 +21,8 @@ pub struct Printed {
     #[arg(long, conflicts_with = "json")]
     pub markdown: bool,
     /// Print all rows and columns of the tables
-    #[arg(long, conflicts_with_all = ["json", "markdown"])]
-    pub full: bool,
+    #[arg(long, alias = "full", conflicts_with_all = ["json", "markdown"])]
+    pub all: bool,
 }
 
 /// Where a sheet for people goes.
@@ -57,7 +57,7 @@ impl Printed {
             out.write_all(markdown::markdown(sheet).as_bytes())?;
             return out.flush();
         }
-        let detail = match self.full {
+        let detail = match self.all {
             true => Detail::All,
             false => Detail::Short,
         };

@@ -41,8 +41,8 @@ pub struct Args {
 
     /// Write to FILE, or to standard output for `-` [default: report.html, in the result's folder
     /// if there is one result, else in the present folder]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
+    #[arg(short, long, alias = "output", value_name = "FILE")]
+    out: Option<PathBuf>,
 
     /// Take only datapoints for which EXPR is true; statistics are then theirs
     #[arg(long, value_name = "EXPR")]
@@ -58,13 +58,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::filter(&wrong, ""))?),
         None => None,
     };
-    let output = match &args.output {
-        Some(output) => page_file(output, "--output", Naming::ByUser)?,
-        None => page_file(
-            &default_output(&args.results),
-            "--output",
-            Naming::ByDefault,
-        )?,
+    let output = match &args.out {
+        Some(output) => page_file(output, Naming::ByUser)?,
+        None => page_file(&default_output(&args.results), Naming::ByDefault)?,
     };
     if let Some((file, page)) = kept(&args.results) {
         if args.results.len() > 1 || filter.is_some() {
@@ -253,7 +249,7 @@ fn input(loaded: Loaded, path: &Path, filter: Option<&Filter>) -> anyhow::Result
 }
 
 /// Where a page goes. An older page is replaced; anything else is somebody's file.
-pub fn page_file(path: &Path, option: &str, naming: Naming) -> anyhow::Result<OutputFile> {
+pub fn page_file(path: &Path, naming: Naming) -> anyhow::Result<OutputFile> {
     let output = OutputFile::find(path, Existing::IsReplaced, naming)?;
     let Some(file) = output.replaced()? else {
         return Ok(output);
@@ -266,7 +262,7 @@ pub fn page_file(path: &Path, option: &str, naming: Naming) -> anyhow::Result<Ou
         return Ok(output);
     }
     Err(Failure::usage(format!(
-        "{}: exists and is not a page of reveille; choose another file with {option}",
+        "{}: exists and is not a page of reveille; choose another file with --out",
         path.display()
     )))
 }

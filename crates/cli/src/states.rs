@@ -28,7 +28,7 @@ Columns:
   share          of the CPUs' time since boot; of all idle time where the uptime is not known
   above, below   uses for which a shallower (above) or a deeper (below) state would have been
                  right, per cent of uses
-With --full also:
+With --all also:
   description    the driver's description
   rejected       requests that hardware or firmware rejected, per cent of all requests")]
 pub struct Args {

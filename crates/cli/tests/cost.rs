@@ -21,11 +21,17 @@ use serde_json::Value;
 fn bad_input_gets_one_line() {
     for (arguments, words) in [
         (&["cost"][..], "--pid"),
-        (&["cost", "--pid", "1", "--all"], "cannot be used with"),
+        (
+            &["cost", "--pid", "1", "--all-tasks"],
+            "cannot be used with",
+        ),
         (&["cost", "--pid", "99999999"], "no process 99999999"),
         (&["cost", "--cgroup", "no-such-group"], "no-such-group"),
-        (&["cost", "--all", "--duration", "0"], "must be above zero"),
-        (&["cost", "--all", "--duration=-1s"], "--duration"),
+        (
+            &["cost", "--all-tasks", "--duration", "0"],
+            "must be above zero",
+        ),
+        (&["cost", "--all-tasks", "--duration=-1s"], "--duration"),
         (
             &["cost", "--", "no-such-command-here"],
             "no such command in PATH",
@@ -35,7 +41,14 @@ fn bad_input_gets_one_line() {
     }
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = elsewhere(folder.path());
-    let by = ["cost", "--all", "--duration", "1s", "--result", &elsewhere];
+    let by = [
+        "cost",
+        "--all-tasks",
+        "--duration",
+        "1s",
+        "--result",
+        &elsewhere,
+    ];
     complains(reveille().args(by), 2, "CPU 0 has other idle states");
 }
 
@@ -46,7 +59,7 @@ fn without_permission_it_names_the_remedy() {
         return;
     };
     complains(
-        command.args(["cost", "--all", "--duration", "1s"]),
+        command.args(["cost", "--all-tasks", "--duration", "1s"]),
         3,
         "root",
     );
@@ -68,7 +81,7 @@ fn a_result_that_was_not_kept_is_not_reported_as_kept() {
     std::fs::create_dir(disk.path().join("folder")).unwrap();
     let _ = std::fs::write(disk.path().join("rest"), vec![b'x'; 64 << 10]);
     let mut command = reveille();
-    command.args(["cost", "--all", "--duration", "300ms", "--out"]);
+    command.args(["cost", "--all-tasks", "--duration", "300ms", "--out"]);
     let output = command.arg(disk.path().join("folder")).output();
     umount2(disk.path(), MntFlags::MNT_DETACH).unwrap();
     let output = output.unwrap();

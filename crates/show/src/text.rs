@@ -61,7 +61,7 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
         notes.clone().try_for_each(|note| line(out, note))?;
     }
     if detail == Detail::Short && !sheet.subjects.is_empty() {
-        writeln!(out, "\n--full shows the tables of each")?;
+        writeln!(out, "\n--all shows the tables of each")?;
     }
     if !sheet.answer.is_empty() {
         writeln!(out)?;
@@ -91,7 +91,7 @@ fn write_failures(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io
     }
     match sheet.failures.len() - shown {
         0 => Ok(()),
-        rest => writeln!(out, "{BAD}and {rest} more{BAD:#}: --full shows them"),
+        rest => writeln!(out, "{BAD}and {rest} more{BAD:#}: --all shows them"),
     }
 }
 
@@ -164,7 +164,7 @@ fn write_within(
     lines.write_folded(columns, words.count().max(1), out)?;
     match table.rows.len().saturating_sub(shown_rows(table, detail)) {
         0 => Ok(()),
-        rest => writeln!(out, "and {rest} more: --full shows them"),
+        rest => writeln!(out, "and {rest} more: --all shows them"),
     }
 }
 
@@ -427,14 +427,14 @@ mod tests {
         let common = "FAILED sda: returned -5\n\nPath\nOne.\n\nTwo.\n\n";
         assert_eq!(
             text(&sheet, Detail::Short),
-            format!("{common}--full shows the tables of each\n")
+            format!("{common}--all shows the tables of each\n")
         );
         assert_eq!(
             text(&sheet, Detail::All),
             format!("{common}laptop\n\nIt sleeps.\n")
         );
         sheet.failures = vec![("failed", "x".into()); FAILURES + 3];
-        assert!(text(&sheet, Detail::Short).contains("x\nand 3 more: --full"));
+        assert!(text(&sheet, Detail::Short).contains("x\nand 3 more: --all"));
     }
 
     #[test]
@@ -601,7 +601,7 @@ mod tests {
             write_table(&Table::of("", NUMBER, &rows), detail, &mut out).unwrap();
             plain(out)
         };
-        assert!(of(12, Detail::Short).ends_with("9\nand 2 more: --full shows them\n"));
+        assert!(of(12, Detail::Short).ends_with("9\nand 2 more: --all shows them\n"));
         assert!(of(12, Detail::All).ends_with("11\n"));
         assert!(of(11, Detail::Short).ends_with("10\n"));
     }

@@ -67,7 +67,7 @@ impl<'a> Screen<'a> {
         if !self.terminal {
             return Ok(self.printed.print(&snapshot, &sheet, To::Output)?);
         }
-        let detail = match self.printed.full {
+        let detail = match self.printed.all {
             true => Detail::All,
             false => Detail::Short,
         };

@@ -16,14 +16,14 @@ use crate::value;
 /// would save.
 /// Nothing is changed. Needs root.
 #[derive(clap::Args)]
-#[command(group = clap::ArgGroup::new("workload").required(true).args(["pid", "cgroup", "all", "command"]))]
+#[command(group = clap::ArgGroup::new("workload").required(true).args(["pid", "cgroup", "all_tasks", "command"]))]
 #[command(after_help = "\
 Examples:
   sudo reveille cost -- ./benchmark --threads 4     until it ends; the table on standard error
   sudo reveille cost --user root -- ./needs-root    as root, not as the user who called sudo
   sudo reveille cost --pid 4711 --duration 1min     a running process, with its threads
   sudo reveille cost --cgroup system.slice/nginx.service
-  sudo reveille cost --all --out costs; reveille report costs
+  sudo reveille cost --all-tasks --out costs; reveille report costs
   sudo reveille cost --pid 4711 --out costs --stacks; flamegraph.pl costs/stacks.folded
 
 With a command the exit code is the command's, and --json goes to standard output after the
@@ -38,7 +38,7 @@ pub struct Args {
     pub cgroup: Option<PathBuf>,
     /// Follow all tasks
     #[arg(long, conflicts_with = "user")]
-    pub all: bool,
+    pub all_tasks: bool,
     /// Follow for this time [default: a command, until it ends; others 30s, or until they end]
     #[arg(long, value_name = "TIME", value_parser = value::duration)]
     pub duration: Option<Duration>,
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(long, value_name = "DIR")]
     pub result: Option<PathBuf>,
     /// Folder to keep cost.json in, for `reveille report`
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Keep the wakers' stacks, user and kernel, weighted by the µs waited: folded, as flame graphs
     /// take them, in stacks.folded beside cost.json. Costs a µs or more at each wake-up

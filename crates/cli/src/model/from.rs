@@ -50,7 +50,7 @@ pub struct Args {
     #[arg(long, value_name = "WHICH", default_value = "median")]
     by: By,
     /// Write a page with charts to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// The page's title
     #[arg(long, value_name = "TEXT", requires = "out")]

@@ -34,7 +34,7 @@ pub fn write(
     if let Some(title) = title {
         sheet.title = title.to_owned();
     }
-    let output = page_file(out, "--out", Naming::ByUser)?;
+    let output = page_file(out, Naming::ByUser)?;
     write_page(&output, &web::page(&sheet))?;
     Ok(Some(output))
 }

@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", requires = "best_timeout", value_parser = source::parse_time, allow_hyphen_values = true)]
     budget: Option<f64>,
     /// Write a page with charts to FILE
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// The page's title
     #[arg(long, value_name = "TEXT", requires = "out")]

@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "RESULT")]
     pub result: Option<PathBuf>,
     /// Folder to keep path.json in, for `reveille report`
-    #[arg(long, value_name = "DIR")]
+    #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     #[command(flatten)]
     pub printed: Printed,

@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     name: Vec<String>,
     /// Write a page with timelines, charts and all tables to FILE, `-` for standard output
-    #[arg(long, value_name = "FILE.html")]
+    #[arg(short, long, value_name = "FILE.html")]
     out: Option<PathBuf>,
     /// The page's title [default: the machines' names]
     #[arg(long, value_name = "TEXT", requires = "out")]
@@ -85,7 +85,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = match &args.out {
-        Some(out) => Some(report::page_file(out, "--out", Naming::ByUser)?),
+        Some(out) => Some(report::page_file(out, Naming::ByUser)?),
         None => None,
     };
     let is_data = args.printed.json || args.printed.markdown;

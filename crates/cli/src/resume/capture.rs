@@ -43,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::count(1..=10_000_u64))]
     repeat: u64,
     /// Where to keep it [default: reveille-results/HOST-TIME-capture]
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(short, long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Suspend a virtual machine: its host may never wake it
     #[arg(long)]

@@ -212,7 +212,7 @@ fn a_signal_ignored_at_the_start_ends_no_command() {
         println!("skipped: a_signal_ignored_at_the_start_ends_no_command: not root");
         return;
     }
-    goes_on(&["cost", "--all", "--duration", "1h"], 130);
+    goes_on(&["cost", "--all-tasks", "--duration", "1h"], 130);
     goes_on(&["path", "--ping", "--duration", "1h"], 130);
     goes_on(&["hold", "--latency", "0", "--cpu", "0"], 0);
     if let Some(state) = state_of_cpu_0() {
