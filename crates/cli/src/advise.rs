@@ -66,7 +66,7 @@ pub struct Args {
     #[arg(long, value_name = "WHICH", default_value = "wake")]
     latency: LatencyChoice,
     /// Print the setting in one form alone, ready for a file
-    #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown", "full"])]
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown", "all"])]
     form: Option<FormChoice>,
     /// How --table sets target residencies
     #[arg(

@@ -59,7 +59,7 @@ pub struct Args {
     #[command(flatten)]
     user: As,
     /// A command to run, after --
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["json", "markdown", "full"])]
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["json", "markdown", "all"])]
     command: Vec<OsString>,
 }
 

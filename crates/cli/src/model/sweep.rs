@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT", requires = "out")]
     title: Option<String>,
     /// Print CSV: a line for each load and policy, units in the names
-    #[arg(long, conflicts_with_all = ["json", "markdown", "full"])]
+    #[arg(long, conflicts_with_all = ["json", "markdown", "all"])]
     csv: bool,
     #[command(flatten)]
     printed: Printed,
