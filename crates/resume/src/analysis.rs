@@ -23,7 +23,7 @@ use crate::power::align::Power;
 use crate::what_if::Deferred;
 
 pub use crate::cycle::{stage_name, stage_words};
-pub use crate::what_if::Removal;
+pub use crate::what_if::{Next, Removal};
 pub use assemble::{Input, Question, analyse};
 pub use check::read;
 pub use failed::Failed;

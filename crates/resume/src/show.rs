@@ -21,7 +21,7 @@ use crate::graph::Half;
 const DEVICES: usize = 40;
 
 /// Rows of a table on a terminal.
-const ROWS: usize = 12;
+const ROWS: usize = 6;
 
 /// Names that a sentence lists; the JSON has all.
 const NAMES: usize = 20;
@@ -83,7 +83,7 @@ fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
         sheet.failures.push((one.how, cycle + &one.what));
     }
     sheet.notes = machine.notes.clone();
-    let stages = tables::stages(machine, cycle).first(usize::MAX);
+    let stages = tables::stages(machine, cycle).first(rows);
     sheet.section(Section::new("stages", "Stages").table(stages));
     half(machine, Half::Resume, top, &mut sheet);
     what_if(machine, rows, &mut sheet);
@@ -117,7 +117,12 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
             Some(_) => ", whose resume is nearest to the median",
             None => "",
         };
-        sheet.fact("Cycle", format!("{} of {all}{nearest}", cycle.number));
+        // Cycles without any stage have a number and are not among them.
+        let of = match machine.cycles.last().is_some_and(|last| last.number == all) {
+            true => format!("{} of {all}", cycle.number),
+            false => format!("number {}, one of {all} with stages", cycle.number),
+        };
+        sheet.fact("Cycle", of + nearest);
     }
     for (word, us, all) in [
         ("Suspend", cycle.suspend_us, machine.suspend_us),
@@ -138,47 +143,46 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// What the resume waits for, and what would make it shorter.
+/// What decides how long the resume takes, and what would make it shorter.
 fn answer(machine: &Machine) -> String {
-    let sentence = path::sentence(machine.shown(), Half::Resume);
     let changed = machine.what_if.as_ref();
     let changed = changed.and_then(|one| Some((one, one.replays.last()?)));
+    let sentence = path::answer(machine.shown(), &machine.removals);
     let shorter = match (changed, machine.removals.first()) {
         (Some((what_if, last)), _) => format!(
-            " With all changes the resume would take {} instead of {}.",
+            " With all changes the resume takes {} instead of {}.",
             time(last.total_us),
             time(what_if.measured_us)
         ),
-        (None, Some(best)) => format!(
-            " {}, the resume would take {}, {} less.",
-            capital(&without(best)),
+        // It may be the device that the sentence is about.
+        (None, Some(best)) if !sentence.starts_with(&format!("{} ", best.device)) => format!(
+            " The best single removal is {}: {}, {} less.",
+            with_below(best),
             time(best.total_us),
             time(best.saves_us)
         ),
-        (None, None) => String::new(),
+        _ => String::new(),
     };
     sentence + &shorter
 }
 
-/// `without usb1 and 3 devices below it`
-fn without(removal: &Removal) -> String {
-    let device = &removal.device;
+/// `usb1 (usb) with 3 devices below it`
+fn with_below(removal: &Removal) -> String {
+    let device = path::of_driver(&removal.device, removal.driver.as_ref());
     match removal.with_below as u64 {
-        0 => format!("without {device}"),
-        below => format!("without {device} and {} below it", counted(below, "device")),
+        0 => device,
+        below => format!("{device} with {} below it", counted(below, "device")),
     }
-}
-
-fn capital(words: &str) -> String {
-    let mut letters = words.chars();
-    letters.next().map_or(String::new(), |first| {
-        first.to_uppercase().chain(letters).collect()
-    })
 }
 
 /// Timeline, path, devices, calls and removals of a suspend or a resume.
 fn half<'a>(machine: &'a Machine, half: Half, top: Option<usize>, sheet: &mut Sheet<'a>) {
-    let (cycle, name, rows) = (machine.shown(), half_name(half), top.unwrap_or(ROWS));
+    let (cycle, name) = (machine.shown(), half_name(half));
+    // Of the suspend a terminal has a sentence.
+    let rows = top.unwrap_or(match half {
+        Half::Resume => ROWS,
+        Half::Suspend => 0,
+    });
     let ids = match half {
         Half::Resume => ["timeline", "path", "devices", "removals"],
         Half::Suspend => [

@@ -4,7 +4,7 @@ mod hand;
 
 use hand::{call, cpu, cycle, failure};
 use reveille_resume::analysis::{
-    Analysis, DeviceSpread, Failed, Input, LinkKind, LinkResult, Machine, Question, Removal,
+    Analysis, DeviceSpread, Failed, Input, LinkKind, LinkResult, Machine, Next, Question, Removal,
     Replay, Source, Spread, StageResult, StageSpread, SuspendDevice, analyse, half_name,
     no_devices, read, stage_name, stage_words, why_words,
 };
@@ -1012,6 +1012,7 @@ fn changes_are_replayed_cumulatively() {
         with_below: 1,
         total_us: 24_999,
         saves_us: 20_000,
+        next: None,
     };
     assert_eq!(machine.steps, [a]);
     // Without changes, a and everything below it leave c: 25 ms, of 35. b alone leaves c, too.
@@ -1021,6 +1022,10 @@ fn changes_are_replayed_cumulatively() {
         with_below,
         total_us: 59_999 - saves_us,
         saves_us,
+        next: Some(Next {
+            device: "c".into(),
+            driver: Some("drv".into()),
+        }),
     };
     assert_eq!(
         machine.removals,

@@ -27,10 +27,10 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
     for (how, what) in &sheet.failures {
         let _ = write!(out, "\n**{}: {}**\n", line(how), prose(what));
     }
-    if !sheet.facts.is_empty() {
+    if sheet.all_facts().next().is_some() {
         out.push('\n');
     }
-    for (word, figures) in &sheet.facts {
+    for (word, figures) in sheet.all_facts() {
         let _ = writeln!(out, "- {word}: {}", prose(figures));
     }
     for section in &sheet.sections {

@@ -472,6 +472,8 @@ pub struct Sheet<'a> {
     pub answer: String,
     /// Facts: a word and its figures.
     pub facts: Vec<(&'static str, String)>,
+    /// Facts that decide little: terminals show them on request only.
+    pub details: Vec<(&'static str, String)>,
     /// What went wrong, and stands out: how (`failed`), and what.
     pub failures: Vec<(&'static str, String)>,
     /// Tables and charts.
@@ -492,6 +494,17 @@ impl<'a> Sheet<'a> {
     /// Adds a fact.
     pub fn fact(&mut self, word: &'static str, figures: impl Into<String>) {
         self.facts.push((word, figures.into()));
+    }
+
+    /// Adds a fact that decides little.
+    pub fn detail(&mut self, word: &'static str, figures: impl Into<String>) {
+        self.details.push((word, figures.into()));
+    }
+
+    /// All facts.
+    pub(crate) fn all_facts(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let facts = self.facts.iter().chain(&self.details);
+        facts.map(|(word, figures)| (*word, figures.as_str()))
     }
 
     /// Adds a section, if it has parts.

@@ -39,11 +39,12 @@ pub fn write(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Res
 
 fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result<()> {
     let notes = sheet.notes.iter().map(|note| ("Note", note.as_str()));
-    let facts = sheet
-        .facts
-        .iter()
-        .map(|(word, figures)| (*word, figures.as_str()));
-    let lines = || facts.clone().chain(notes.clone());
+    let shown = match detail {
+        Detail::Short => sheet.facts.len(),
+        Detail::All => usize::MAX,
+    };
+    let facts = || sheet.all_facts().take(shown);
+    let lines = || facts().chain(notes.clone());
     let indent = lines()
         .map(|(word, _)| word.chars().count() + 2)
         .max()
@@ -51,7 +52,7 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
     let line = |out: &mut Vec<u8>, (word, words): (&str, &str)| {
         wrap::wrapped(out, &format!("{word:indent$}"), indent, words)
     };
-    facts.clone().try_for_each(|fact| line(out, fact))?;
+    facts().try_for_each(|fact| line(out, fact))?;
     write_failures(sheet, detail, out)?;
     for section in &sheet.sections {
         write_section(section, detail, out)?;
@@ -62,6 +63,8 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
     }
     if detail == Detail::Short && !sheet.subjects.is_empty() {
         writeln!(out, "\n--all shows the tables of each")?;
+    } else if detail == Detail::Short && has_more(sheet) {
+        writeln!(out, "\n--all shows more facts and tables")?;
     }
     if !sheet.answer.is_empty() {
         writeln!(out)?;
@@ -76,6 +79,13 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
         writeln!(out, "\n{STRONG}{}{STRONG:#}", subject.title)?;
         write_all(subject, detail, out)
     })
+}
+
+/// Whether facts or whole tables are left out of the short form. Cut tables have a line of their own.
+fn has_more(sheet: &Sheet<'_>) -> bool {
+    let parts = sheet.sections.iter().flat_map(|section| &section.parts);
+    let hidden = |part: &Part<'_>| matches!(part, Part::Table(table) if table.first == 0);
+    !sheet.details.is_empty() || parts.into_iter().any(hidden)
 }
 
 fn write_failures(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Result<()> {

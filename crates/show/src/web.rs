@@ -70,9 +70,9 @@ fn content(sheet: &Sheet<'_>, place: Place, body: &mut String) {
     for note in &sheet.notes {
         let _ = write!(body, "<p class=\"notice\">{}</p>", prose(note));
     }
-    if !sheet.facts.is_empty() {
+    if sheet.all_facts().next().is_some() {
         body.push_str("<dl class=\"facts\">");
-        for (word, figures) in &sheet.facts {
+        for (word, figures) in sheet.all_facts() {
             let _ = write!(body, "<dt>{}</dt><dd>{}</dd>", escape(word), prose(figures));
         }
         body.push_str("</dl>");

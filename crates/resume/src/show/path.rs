@@ -1,7 +1,7 @@
 //! The critical path as a table, and in a sentence.
 
 use reveille_show::columns;
-use reveille_show::quantity::share;
+use reveille_show::quantity::{counted, share};
 use reveille_show::sheet::{Column, Section, Table};
 
 use crate::analysis::{
@@ -11,47 +11,31 @@ use crate::analysis::{
 use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS, time};
 use crate::graph::Half;
 use crate::path::Why;
+use crate::what_if::Removal;
 
-/// How much of the path is devices, CPUs, the kernel itself, and what the log does not explain.
+/// What the time of a half went to, its longest call or silence; why the devices are unknown, if they are.
 pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
     let (path, name) = (cycle.path_of(half), half_name(half));
     let total = total(path);
     if total <= 0 {
-        if cycle.unreturned(half).next().is_some() {
-            return no_devices(cycle, half).unwrap_or_default();
-        }
-        let why = no_length(cycle, half).filter(|_| half == Half::Resume);
-        return why.map_or(String::new(), |why| format!("{why}: no critical path."));
+        return no_path(cycle, half);
     }
     let extent = extent(cycle, half);
-    let no_devices = no_devices(cycle, half);
-    let mut parts: Vec<(&str, Us)> = Vec::new();
-    for link in path {
-        let part = part(cycle, link, half, no_devices.is_some());
-        match parts.iter_mut().find(|(name, _)| *name == part) {
-            Some((_, us)) => *us += link.duration_us,
-            None => parts.push((part, link.duration_us)),
-        }
-    }
-    parts.retain(|(_, us)| *us > 0);
-    parts.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
-    let shares = parts.iter();
-    let shares = shares.map(|(what, us)| format!("{what} {}", share(*us as f64 / total as f64)));
-    let parts: Vec<String> = shares.collect();
-    let parts = format!("takes {}: {}", time(total), parts.join(", "));
-    if let Some(why) = no_devices {
+    let parts = shares(cycle, half, usize::MAX);
+    let parts = format!("takes {}: {parts}", time(total));
+    if let Some(why) = no_devices(cycle, half) {
         // The resume's sentence has it.
         let is_said = half == Half::Suspend && cycle.has(half) == cycle.has(Half::Resume);
-        let why = if is_said {
-            String::new()
-        } else {
-            format!(" {why}")
+        let why = match is_said {
+            true => String::new(),
+            false => format!(" {why}"),
         };
-        return format!("The {name}{extent} {parts}.{}{why}", silence(path));
+        return format!(
+            "The {name}{extent} {parts}.{}{why}",
+            silence(path, usize::MAX)
+        );
     }
-    let longest = path.iter().filter(|link| link.what == LinkKind::Call);
-    let longest = longest.max_by_key(|link| link.duration_us);
-    let longest = longest.map_or(String::new(), |link| {
+    let longest = longest_call(path).map_or(String::new(), |link| {
         format!(
             " Its longest call is {} ({}), {}.",
             link.words(),
@@ -60,6 +44,117 @@ pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
         )
     });
     format!("The critical path of the {name}{extent} {parts}.{longest}")
+}
+
+/// Why a half has no path; empty where another sentence has the reason.
+fn no_path(cycle: &CycleResult, half: Half) -> String {
+    if cycle.unreturned(half).next().is_some() {
+        return no_devices(cycle, half).unwrap_or_default();
+    }
+    let why = no_length(cycle, half).filter(|_| half == Half::Resume);
+    why.map_or(String::new(), |why| format!("{why}: no critical path."))
+}
+
+/// What decides how long the resume takes, in short: the longest call where it is a quarter of it, or else
+/// where most of the time goes.
+pub(super) fn answer(cycle: &CycleResult, removals: &[Removal]) -> String {
+    let half = Half::Resume;
+    let path = cycle.path_of(half);
+    let total = total(path);
+    if total <= 0 {
+        return no_path(cycle, half);
+    }
+    let whole = format!("resume{}", extent(cycle, half));
+    if no_devices(cycle, half).is_some() {
+        let (takes, parts) = (time(total), shares(cycle, half, PARTS));
+        let silence = silence(path, MESSAGE);
+        return format!("The {whole} takes {takes}: {parts}.{silence}");
+    }
+    let longest = longest_call(path);
+    let leads = longest.filter(|link| link.duration_us * LEADS >= total);
+    let Some(link) = leads else {
+        let (takes, parts) = (time(total), shares(cycle, half, PARTS));
+        let longest = longest.map_or(String::new(), |link| {
+            let takes = time(link.duration_us);
+            format!(" The longest call is {}, {takes}.", named(link))
+        });
+        return format!("The {whole} takes {takes}: {parts}.{longest}");
+    };
+    let takes = format!("{} takes {}", named(link), time(link.duration_us));
+    let takes = format!("{takes} of the {} of the {whole}", time(total));
+    let of_link = |one: &&Removal| Some(&one.device) == link.device.as_ref();
+    // Where its length is unknown, so is what a removal saves.
+    if no_length(cycle, half).is_some() {
+        return takes + ".";
+    }
+    let Some(without) = removals.iter().find(of_link) else {
+        return takes + "; without it the resume is not shorter: others take as long.";
+    };
+    let next = without.next.as_ref().map_or(String::new(), |next| {
+        format!(
+            ": {} is next",
+            of_driver(&next.device, next.driver.as_ref())
+        )
+    });
+    let below = match without.with_below as u64 {
+        0 => "without it".to_owned(),
+        below => format!("without it and {} below it", counted(below, "device")),
+    };
+    format!(
+        "{takes}; {below} the resume takes {}{next}.",
+        time(without.total_us)
+    )
+}
+
+/// Of the whole, one part in so many: a call as long as that is what the answer begins with.
+const LEADS: Us = 4;
+
+/// Parts of the time that the answer names.
+const PARTS: usize = 3;
+
+/// Letters of a kernel's message in the answer.
+const MESSAGE: usize = 60;
+
+fn longest_call(path: &[LinkResult]) -> Option<&LinkResult> {
+    let calls = path.iter().filter(|link| link.what == LinkKind::Call);
+    calls.max_by_key(|link| link.duration_us)
+}
+
+fn named(link: &LinkResult) -> String {
+    let device = link.device.as_ref();
+    device.map_or_else(
+        || link.words(),
+        |device| of_driver(device, link.driver.as_ref()),
+    )
+}
+
+/// `2-3 (usb)`
+pub(super) fn of_driver(device: &Name, driver: Option<&Name>) -> String {
+    match driver {
+        Some(driver) => format!("{device} ({driver})"),
+        None => device.to_string(),
+    }
+}
+
+/// Devices, CPUs, the kernel itself and what the log does not explain, as shares of a path: the `most`
+/// largest.
+fn shares(cycle: &CycleResult, half: Half, most: usize) -> String {
+    let path = cycle.path_of(half);
+    let no_devices = no_devices(cycle, half).is_some();
+    let mut parts: Vec<(&str, Us)> = Vec::new();
+    for link in path {
+        let part = part(cycle, link, half, no_devices);
+        match parts.iter_mut().find(|(name, _)| *name == part) {
+            Some((_, us)) => *us += link.duration_us,
+            None => parts.push((part, link.duration_us)),
+        }
+    }
+    parts.retain(|(_, us)| *us > 0);
+    parts.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
+    let total = total(path) as f64;
+    let shares = parts.iter().take(most);
+    let shares = shares.map(|(what, us)| format!("{what} {}", share(*us as f64 / total)));
+    Vec::from_iter(shares).join(", ")
 }
 
 /// What a link's time went to.
@@ -88,15 +183,15 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
     }
 }
 
-/// The longest silence that the kernel's last message before it names.
-fn silence(path: &[LinkResult]) -> String {
+/// The longest silence that the kernel's last message before it names, in so many letters.
+fn silence(path: &[LinkResult], letters: usize) -> String {
     let silences = path.iter().filter(|link| link.message.is_some());
     let longest = silences.max_by_key(|link| link.duration_us);
     longest.map_or(String::new(), |link| {
         format!(
             " Its longest silence, {}, is after \u{201c}{}\u{201d}.",
             time(link.duration_us),
-            link.message.as_deref().unwrap_or_default()
+            shortened(link.message.as_deref().unwrap_or_default(), letters)
         )
     })
 }
@@ -153,9 +248,7 @@ pub(super) fn section(
             Half::Suspend => section,
         };
     }
-    if half == Half::Suspend {
-        section = section.text(sentence(cycle, half));
-    }
+    section = section.text(sentence(cycle, half));
     section = section.table(Table {
         largest: Some("duration_us"),
         ..table(cycle, half).first(rows)

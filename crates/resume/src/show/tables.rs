@@ -128,7 +128,10 @@ pub fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
         1 => &STAGES[..STAGES_MEDIAN],
         _ => STAGES,
     };
-    Table::of("Stages in the order of a cycle", columns, &rows)
+    Table {
+        largest: Some("duration_us"),
+        ..Table::of("Stages in the order of a cycle", columns, &rows)
+    }
 }
 
 /// Each machine's median is a column.

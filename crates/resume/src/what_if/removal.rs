@@ -25,6 +25,18 @@ pub struct Removal {
     pub total_us: Us,
     /// Against the total before.
     pub saves_us: Us,
+    /// The device with the longest call on the critical path without it; `None` if there is no call.
+    #[serde(default)]
+    pub next: Option<Next>,
+}
+
+/// A device that limits what is left.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Next {
+    /// As the kernel names it.
+    pub device: Name,
+    /// Its driver; `None` if the log does not have it.
+    pub driver: Option<Name>,
 }
 
 /// Every device that has a call of its own in this half's stages but `prepare` and `complete` (every
@@ -37,16 +49,19 @@ pub fn best_removals(graph: &Graph) -> Vec<Removal> {
     let times = run.times();
     let on_path = on_path(graph, &times);
     let with_call = removable(graph);
+    let unchanged = remainder(graph, &times);
     let mut removals: Vec<(Removal, usize)> = with_call
         .iter()
         .map(|&device| {
             // What has no call on the path leaves the path as it is, and nothing gets longer.
-            let total_us = match on_path.contains(&device) {
-                true => total(&run.without(device)),
-                false => times.end - times.start,
+            let after = match on_path.contains(&device) {
+                true => remainder(graph, &run.without(device).times()),
+                false => unchanged.clone(),
             };
-            let before = times.end - times.start;
-            (removal(graph, &with_call, device, before, total_us), device)
+            (
+                removal(graph, &with_call, device, unchanged.0, after),
+                device,
+            )
         })
         .collect();
     removals.sort_by_key(|(one, device)| (Reverse(one.saves_us), one.with_below, *device));
@@ -73,8 +88,8 @@ pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Remov
         let best = on_path
             .intersection(&with_call)
             .map(|&device| {
-                let total_us = total(&run.without(device));
-                (removal(graph, &with_call, device, before, total_us), device)
+                let after = remainder(graph, &run.without(device).times());
+                (removal(graph, &with_call, device, before, after), device)
             })
             .min_by_key(|(one, device)| (one.total_us, one.with_below, *device));
         let Some((removal, device)) = best.filter(|(one, _)| one.saves_us > 0) else {
@@ -93,17 +108,12 @@ fn removable(graph: &Graph) -> HashSet<usize> {
     own.filter_map(|step| step.device).collect()
 }
 
-fn total(run: &Run) -> Us {
-    let times = run.times();
-    times.end - times.start
-}
-
 fn removal(
     graph: &Graph,
     with_call: &HashSet<usize>,
     device: usize,
     before: Us,
-    total_us: Us,
+    (total_us, next): (Us, Option<Next>),
 ) -> Removal {
     let below = graph.tree.with_below(device);
     let below = below.iter().filter(|one| with_call.contains(one)).count();
@@ -114,7 +124,29 @@ fn removal(
         with_below: below.saturating_sub(1),
         total_us,
         saves_us: before - total_us,
+        next,
     }
+}
+
+/// What the half takes, and the device with the longest call on its critical path.
+fn remainder(graph: &Graph, times: &Times) -> (Us, Option<Next>) {
+    (times.end - times.start, longest(graph, times))
+}
+
+fn longest(graph: &Graph, times: &Times) -> Option<Next> {
+    let links = path_of(graph, times).links;
+    let calls = links.iter().filter_map(|link| match link.part {
+        Part::Call(call) => Some((link.us(), call)),
+        _ => None,
+    });
+    let (_, longest) = calls.max_by_key(|(us, _)| *us)?;
+    let mut steps = graph.steps.iter();
+    let step = steps.find(|step| matches!(step.what, What::Call(call) if call == longest))?;
+    let device = &graph.tree.devices[step.device?];
+    Some(Next {
+        device: device.name.clone(),
+        driver: device.driver.clone(),
+    })
 }
 
 /// The devices with a call on the critical path, and all that they lie below.
