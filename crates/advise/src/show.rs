@@ -59,8 +59,8 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     vec![("states[]", of_state), ("states[].evidence[]", of_source)]
 }
 
-/// The answer for every medium.
-pub fn sheet<'a>(answer: &'a Answer<'_>) -> Sheet<'a> {
+/// The answer for every medium, with the first form of the setting or `all_forms`.
+pub fn sheet<'a>(answer: &'a Answer<'_>, all_forms: bool) -> Sheet<'a> {
     let question = &answer.advice.question;
     let mut sheet = Sheet {
         title: format!("Idle states for {question}"),
@@ -93,7 +93,7 @@ pub fn sheet<'a>(answer: &'a Answer<'_>) -> Sheet<'a> {
         Section::new("states", "Idle states").table(table),
         Section::text,
     ));
-    sheet.section(setting::forms(answer));
+    sheet.section(setting::forms(answer, all_forms));
     sheet
 }
 
@@ -119,7 +119,7 @@ fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
         false => answer.advice.sources.join(", "),
     };
     let probe = by_probe(answer.description);
-    sheet.fact("Measured", format!("{probe}; woken by: {sources}"));
+    sheet.detail("Measured", format!("{probe}; woken by: {sources}"));
     if let Some(early) = answer.description.ended.early() {
         sheet.fact("Ended", early);
     }

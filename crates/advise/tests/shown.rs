@@ -42,14 +42,14 @@ fn a_state_has_a_row_per_source_and_a_single_source_has_no_column() {
         let target = sklep0();
         let answer = Answer::of(loaded, &target, question(50, "99.9")).unwrap();
         let mut out = Vec::new();
-        text::write(&show::sheet(&answer), Detail::Short, &mut out).unwrap();
+        text::write(&show::sheet(&answer, true), Detail::Short, &mut out).unwrap();
         reveille_show::terminal::plain(out)
     };
     let one = shown(&measured());
     assert!(!one.contains("source"), "{one}");
     assert!(
         one.ends_with(
-            "Allow C1 and C1E; keep out of C6. The 95% confidence is that of all of it\ntogether.\n"
+            "Allow C1 and C1E; keep out of C6: a latency bound of 10 µs. The 95% confidence\nis that of all of it together.\n"
         ),
         "{one}"
     );
@@ -63,4 +63,30 @@ fn a_state_has_a_row_per_source_and_a_single_source_has_no_column() {
         rows[0].contains("remote") && rows[1].contains("timer"),
         "{two}"
     );
+}
+
+#[test]
+fn one_form_is_recommended_and_all_are_shown_on_request() {
+    let (loaded, target) = (measured(), sklep0());
+    let answer = Answer::of(&loaded, &target, question(50, "99.9")).unwrap();
+    let written = |all_forms| {
+        let mut out = Vec::new();
+        text::write(&show::sheet(&answer, all_forms), Detail::Short, &mut out).unwrap();
+        reveille_show::terminal::plain(out)
+    };
+    let (one, all) = (written(false), written(true));
+    assert!(one.contains("reveille hold --latency 10us"), "{one}");
+    for other in [
+        "\nlimit: ",
+        "\nkernel: ",
+        "\ntuned: ",
+        "\nsystemd: ",
+        "\nudev: ",
+    ] {
+        assert!(
+            !one.contains(other) && all.contains(other),
+            "{other}: {one}"
+        );
+    }
+    assert!(one.lines().count() <= 24, "{one}");
 }

@@ -65,8 +65,8 @@ pub struct Args {
     /// The latency to compare with the budget
     #[arg(long, value_name = "WHICH", default_value = "wake")]
     latency: LatencyChoice,
-    /// Print the setting in one form alone, ready for a file
-    #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown", "all"])]
+    /// Print the setting in one form alone, ready for a file; `all` shows each, with the advice
+    #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown"])]
     form: Option<FormChoice>,
     /// How --table sets target residencies
     #[arg(
@@ -115,18 +115,22 @@ enum FormChoice {
     Systemd,
     /// A udev rule
     Udev,
+    /// The advice with every form
+    All,
 }
 
-impl From<FormChoice> for form::Name {
-    fn from(choice: FormChoice) -> Self {
-        match choice {
-            FormChoice::Hold => Self::Hold,
-            FormChoice::Limit => Self::Limit,
-            FormChoice::Kernel => Self::Kernel,
-            FormChoice::Tuned => Self::Tuned,
-            FormChoice::Systemd => Self::Systemd,
-            FormChoice::Udev => Self::Udev,
-        }
+impl FormChoice {
+    /// `None` for all.
+    fn name(self) -> Option<form::Name> {
+        Some(match self {
+            Self::Hold => form::Name::Hold,
+            Self::Limit => form::Name::Limit,
+            Self::Kernel => form::Name::Kernel,
+            Self::Tuned => form::Name::Tuned,
+            Self::Systemd => form::Name::Systemd,
+            Self::Udev => form::Name::Udev,
+            Self::All => return None,
+        })
     }
 }
 
@@ -169,12 +173,11 @@ fn advise(args: &Args, loaded: &Loaded, target: &Target, budget_us: u32) -> anyh
     };
     let failed = |error| failure(args, error);
     let answer = Answer::of(loaded, target, question).map_err(failed)?;
-    let Some(form) = args.form else {
-        return Ok(args
-            .printed
-            .print(&answer, &show::sheet(&answer), To::Output)?);
+    let Some(form) = args.form.and_then(FormChoice::name) else {
+        let sheet = show::sheet(&answer, args.form.is_some());
+        return Ok(args.printed.print(&answer, &sheet, To::Output)?);
     };
-    let text = answer.form(form.into()).map_err(failed)?;
+    let text = answer.form(form).map_err(failed)?;
     if let Some(words) = answer.beside_a_form() {
         exit::say(words);
     }
@@ -191,7 +194,7 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
     let table = Table::of(loaded, target, percentile, confidence, latency, residency)
         .map_err(|error| failure(args, error))?;
     match args.form {
-        None => {
+        None | Some(FormChoice::All) => {
             let sheet = show::table_sheet(&table, &loaded.description);
             args.printed.print(&table, &sheet, To::Output)?;
         }

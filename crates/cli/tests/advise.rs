@@ -39,7 +39,7 @@ fn the_answer_has_the_evidence_the_bound_the_cost_and_every_form() {
     let folder = tempfile::tempdir().unwrap();
     let text = printed(&result(folder.path()), &["--budget", "50us"]);
     for words in [
-        "Allow C1 and C1E; keep out of C6.",
+        "Allow C1 and C1E; keep out of C6: a latency bound of",
         "10 µs, in the driver's figures; any up to 132 µs leaves the same",
         "75.0%",
         "reveille hold --latency 10us",

@@ -114,7 +114,7 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
     };
     for (place, part) in section.parts.iter().filter(shown).enumerate() {
         // A command belongs to the words before it.
-        if !matches!(part, Part::Command(_)) {
+        if place == 0 || !matches!(part, Part::Command(_)) {
             writeln!(out)?;
         }
         if place == 0 && section.titled {

@@ -23,18 +23,29 @@ pub fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
     if let Some(words) = alone(advice) {
         sheet.fact("Besides", words);
     }
-    for words in costs(answer) {
-        sheet.fact("Cost", words);
+    let mut costs = costs(answer).into_iter();
+    if let Some(residency) = costs.next() {
+        sheet.fact("Cost", residency);
     }
+    costs.for_each(|words| sheet.detail("Cost", words));
     sheet.fact("Covers", covers(answer));
 }
 
-/// The forms that set it.
-pub fn forms(answer: &Answer<'_>) -> Section<'static> {
-    let section = Section::new("forms", "One of these sets it; --form NAME prints it alone");
-    match answer.setting.is_to_be_set() {
-        true => answer.forms.iter().fold(section.titled(), with_form),
-        false => section,
+/// The forms that set it: all, or the first that this machine and setting have.
+pub fn forms(answer: &Answer<'_>, all: bool) -> Section<'static> {
+    let heading = match all {
+        true => "One of these sets it; --form NAME prints it alone",
+        false => "This sets it; --form all explains it and shows the other forms",
+    };
+    let section = Section::new("forms", heading).titled();
+    let mut forms = answer.forms.iter();
+    match (answer.setting.is_to_be_set(), all) {
+        (false, _) => section,
+        (true, true) => forms.fold(section, with_form),
+        (true, false) => {
+            let text = forms.find_map(|form| form.text.as_ref());
+            text.into_iter().fold(section, Section::command)
+        }
     }
 }
 
@@ -76,8 +87,12 @@ pub fn in_words(answer: &Answer<'_>) -> String {
             format!("Every state may stay, {allowed}: nothing has to be set.{sure}")
         }
         Leaves::UpTo { .. } => format!(
-            "Allow {allowed}; keep out of {}.{sure}",
-            listed(&setting.forbidden)
+            "Allow {allowed}; keep out of {}{}.{sure}",
+            listed(&setting.forbidden),
+            setting.bound.map_or(String::new(), |bound| format!(
+                ": a latency bound of {} µs",
+                bound.us
+            ))
         ),
         Leaves::NoSleep if advice.question.budget_us == 0 => {
             "No idle state at all: that is what a budget of 0 asks for.".to_owned()
