@@ -72,16 +72,47 @@ impl fmt::Display for Failure {
 impl std::error::Error for Failure {}
 
 /// Prints help and version as clap renders them, and a usage error as one line with its tips.
-pub fn usage_error(error: &clap::Error) -> ExitCode {
+///
+/// `command` is the program's, with its subcommands.
+pub fn usage_error(error: &clap::Error, command: &clap::Command) -> ExitCode {
     use clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand;
     if !error.use_stderr() || error.kind() == DisplayHelpOnMissingArgumentOrSubcommand {
         if let Err(error) = error.print() {
             return report(&error.into());
         }
     } else {
-        say(in_one_line(&error.to_string()));
+        let line = in_one_line(&error.to_string());
+        match before_dashes(error, command, std::env::args().skip(1)) {
+            Some(tip) => say(format_args!("{line}; {tip}")),
+            None => say(line),
+        }
     }
     ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
+}
+
+/// What to do about a command to run that stands before its `--`.
+fn before_dashes(
+    error: &clap::Error,
+    command: &clap::Command,
+    words: impl Iterator<Item = String>,
+) -> Option<String> {
+    use clap::error::{ContextKind, ContextValue, ErrorKind};
+    let found = error.get(ContextKind::InvalidArg);
+    let (ErrorKind::UnknownArgument, Some(ContextValue::String(found))) = (error.kind(), found)
+    else {
+        return None;
+    };
+    // `cost ls`, `anticipate bench ls`
+    let (mut command, mut path) = (command, "reveille".to_owned());
+    for word in words {
+        let Some(below) = command.find_subcommand(&word) else {
+            break;
+        };
+        (command, path) = (below, format!("{path} {word}"));
+    }
+    let takes_command = command.get_arguments().any(clap::Arg::is_last_set);
+    (takes_command && !found.starts_with('-'))
+        .then(|| format!("a command to run follows --: `{path} ... -- {found}`"))
 }
 
 /// clap's error without its usage, which `--help` prints.
@@ -92,7 +123,10 @@ fn in_one_line(rendered: &str) -> String {
         .filter(|line| !line.is_empty());
     let kept = lines.take_while(|line| !line.starts_with("Usage:"));
     let kept = kept.map(|line| line.strip_prefix("error: ").unwrap_or(line));
-    let kept = kept.filter(|line| !line.starts_with("For more information"));
+    // A flag that is unknown is hardly ever meant as a value.
+    let omitted =
+        |line: &&str| line.starts_with("For more information") || line.starts_with("tip: to pass ");
+    let kept = kept.filter(|line| !omitted(line));
     kept.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
@@ -196,6 +230,13 @@ mod tests {
                         information, try '--help'.\n";
         let line = "unexpected argument '--sate' found; tip: a similar argument exists: '--state'";
         assert_eq!(in_one_line(rendered), line);
+    }
+
+    #[test]
+    fn an_unknown_flag_is_not_offered_as_a_value() {
+        let rendered = "error: unexpected argument '-p' found\n\n  tip: to pass '-p' as a value, use \
+                        '-- -p'\n\nUsage: reveille cost\n";
+        assert_eq!(in_one_line(rendered), "unexpected argument '-p' found");
     }
 
     #[test]

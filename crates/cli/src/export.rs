@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use reveille_results::output::{Existing, Naming, OutputFile};
-use reveille_results::{StreamError, export_result};
-
+use reveille_results::{Filter, StreamError, export_result};
 use reveille_show::terminal;
+
+use crate::exit::Failure;
+use crate::report;
 
 /// Write a result's datapoints as CSV.
 ///
@@ -19,6 +21,7 @@ use reveille_show::terminal;
 Examples:
   reveille export RESULT --csv                      to the terminal or a pipe
   reveille export RESULT --csv -o datapoints.csv    to a file
+  reveille export RESULT --csv --filter 'wake_latency_ns > 100us'
   reveille export wult-result --csv | head          a result of wult, in our columns and units")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
@@ -28,6 +31,10 @@ pub struct Args {
     #[arg(long, required = true)]
     csv: bool,
 
+    /// Only datapoints for which EXPR is true
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+
     /// Write to FILE, a new one or a device or FIFO, instead of standard output
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
@@ -35,24 +42,42 @@ pub struct Args {
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     debug_assert!(args.csv, "clap requires --csv");
+    let filter = report::parsed(args.filter.as_deref())?;
+    let filter = filter.as_ref();
     let path = args.out.as_deref().unwrap_or(Path::new("-"));
     let output = OutputFile::find(path, Existing::Stays, Naming::ByUser)?;
     match output.is_standard_output() {
-        true => export(&args.result, &mut terminal::data(), "standard output")?,
+        true => export(
+            &args.result,
+            filter,
+            &mut terminal::data(),
+            "standard output",
+        )?,
         false => output.write(|file| {
             let name = path.display().to_string();
             let mut file = BufWriter::new(file);
-            export(&args.result, &mut file, &name)?;
+            export(&args.result, filter, &mut file, &name)?;
             file.flush().context(name)
         })?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn export(result: &Path, target: &mut dyn Write, name: &str) -> anyhow::Result<()> {
-    match export_result(result, target) {
+fn export(
+    result: &Path,
+    filter: Option<&Filter>,
+    target: &mut dyn Write,
+    name: &str,
+) -> anyhow::Result<()> {
+    let place = || result.display().to_string();
+    match export_result(result, filter, target) {
+        Ok(0) if filter.is_some() => Err(anyhow::anyhow!(
+            "{}: no datapoint passes the filter",
+            place()
+        )),
         Ok(_) => Ok(()),
         Err(StreamError::Read(error)) => Err(error.into()),
+        Err(StreamError::Filter(wrong)) => Err(Failure::filter(&wrong, &format!("{}: ", place()))),
         // A reader that went away is no failure, and is known by its error.
         Err(StreamError::Sink(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Err(error.into())

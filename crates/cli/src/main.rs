@@ -15,6 +15,7 @@ mod export;
 mod flags;
 mod held;
 mod hold;
+mod kept;
 mod limit;
 mod manual;
 mod measure;
@@ -24,6 +25,7 @@ mod path;
 mod report;
 mod restore;
 mod resume;
+mod show;
 mod signals;
 mod states;
 mod top;
@@ -48,6 +50,7 @@ Examples:
   sudo reveille measure                     measure this machine for 30 seconds
   sudo reveille measure --each-state        every idle state in turn
   reveille states                           the driver's table, and how each state was used
+  reveille show RESULT                      what a command kept, printed again
   reveille report RESULT                    a page that opens in a browser
   sudo reveille top                         live: what sleeps, what wakes it, what holds it
   sudo reveille cost -- ./server            what a workload loses waiting for CPUs to wake
@@ -68,6 +71,7 @@ struct Cli {
 enum Command {
     Measure(measure::Args),
     Report(report::Args),
+    Show(show::Args),
     States(states::Args),
     Top(top::Args),
     Cost(cost::Args),
@@ -104,7 +108,7 @@ fn main() -> ExitCode {
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => return exit::usage_error(&error),
+        Err(error) => return exit::usage_error(&error, &Cli::command()),
     };
     // What a killed run left behind is undone by the next start of any command.
     if !matches!(cli.command, Command::Restore(_)) {
@@ -113,6 +117,7 @@ fn main() -> ExitCode {
     let ended = match cli.command {
         Command::Measure(args) => measure::run(args),
         Command::Report(args) => report::run(args),
+        Command::Show(args) => show::run(args),
         Command::States(args) => states::run(args),
         Command::Top(args) => top::run(args),
         Command::Cost(args) => cost::run(args),

@@ -1,8 +1,6 @@
 //! `reveille report`: results as one page that opens in a browser.
 
-use std::collections::BTreeMap;
-use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,12 +9,14 @@ use reveille_results::output::{Existing, Naming, OutputFile};
 use reveille_results::show::{self, Error, Input, Options, Views};
 use reveille_results::{Filter, Loaded, ResultFolder};
 use reveille_show::page::is_page;
+use reveille_show::quantity::{self, counted};
 use reveille_show::sheet::Sheet;
 use reveille_show::web;
-use serde::de::IgnoredAny;
+use reveille_show::{markdown, terminal};
+use serde::Serialize;
 
 use crate::exit::{self, Failure};
-use reveille_show::terminal;
+use crate::kept::{self, Kept, Visit};
 
 /// Make a page with charts and tables from one result, or from several side by side.
 ///
@@ -28,6 +28,7 @@ use reveille_show::terminal;
 Examples:
   reveille report RESULT                        writes RESULT/report.html
   reveille report before after -o change.html   two results side by side
+  reveille report before after --markdown       what differs, to paste into an issue
   reveille report RESULT --filter 'requested_state == \"C6\" && silent_time_ns > 250us'
   reveille report wult-result -o - | gzip       a result of wult, to a pipe
   reveille report pings                         what `path --out pings`, `cost`, `trial` or
@@ -39,8 +40,8 @@ pub struct Args {
     #[arg(required = true, value_name = "RESULT")]
     results: Vec<PathBuf>,
 
-    /// Write to FILE, or to standard output for `-` [default: report.html, in the result's folder
-    /// if there is one result, else in the present folder]
+    /// Write to FILE, or to standard output for `-` [default: report.html, with --filter
+    /// report-filtered.html, in the result's folder if there is one result, else in the current folder]
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -51,201 +52,159 @@ pub struct Args {
     /// The page's title [default: the results' names]
     #[arg(long)]
     title: Option<String>,
+
+    /// Print Markdown, to paste into an issue, in place of a page
+    #[arg(long)]
+    markdown: bool,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let filter = match &args.filter {
-        Some(text) => Some(Filter::parse(text).map_err(|wrong| Failure::filter(&wrong, ""))?),
-        None => None,
-    };
+    let filter = parsed(args.filter.as_deref())?;
     let output = match &args.out {
+        Some(output) if args.markdown => OutputFile::find(output, Existing::Stays, Naming::ByUser)?,
         Some(output) => page_file(output, Naming::ByUser)?,
-        None => page_file(&default_output(&args.results), Naming::ByDefault)?,
+        None => page_file(&default_output(&args), Naming::ByDefault)?,
     };
-    if let Some((file, page)) = kept(&args.results) {
+    for result in &args.results {
+        let (file, kind) = match kept::find(result)? {
+            Kept::Measured => continue,
+            Kept::Captured => return Err(captured(result)),
+            Kept::File(file, kind) => (file, kind),
+        };
         if args.results.len() > 1 || filter.is_some() {
             let file = file.display();
             return Err(Failure::usage(format!(
                 "{file}: makes a page of its own, without other results and without --filter"
             )));
         }
-        let text = fs::read(&file).map_err(reveille_kernel::Error::at(&file))?;
-        let html = page(&text, args.title.as_deref())
-            .map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
-        write(&output, &html)?;
-        return Ok(ExitCode::SUCCESS);
+        let page = kind.read(&file, Render(&args))?;
+        return write(&output, &page);
     }
-    let inputs = args
-        .results
-        .iter()
-        .map(|path| input(reveille_results::open(path)?, path, filter.as_ref()))
-        .collect::<anyhow::Result<Vec<_>>>()?;
-    let html = page_of(
-        &inputs,
-        &Options {
-            title: args.title,
-            filter: args.filter,
-        },
-    )?;
-    write(&output, &html)?;
-    Ok(ExitCode::SUCCESS)
+    let inputs = inputs(&args.results, filter.as_ref())?;
+    let options = Options {
+        title: args.title.clone(),
+        filter: args.filter.clone(),
+    };
+    let views = Views::of(&inputs)?;
+    let page = args.render(&show::sheet(&views, &options));
+    write(&output, &page)
 }
 
-/// Makes the page of another command's file, with that title; the error is one line.
-type MakePage = fn(&[u8], Option<&str>) -> Result<String, String>;
-
-/// A file that another command keeps in its folder, or prints with `--json`.
-struct Kept {
-    name: &'static str,
-    /// A key that no other of these files has.
-    key: &'static str,
-    page: MakePage,
+/// The filter of a command line.
+pub fn parsed(filter: Option<&str>) -> anyhow::Result<Option<Filter>> {
+    let parse = |text| Filter::parse(text).map_err(|wrong| Failure::filter(&wrong, ""));
+    filter.map(parse).transpose()
 }
 
-fn cost(text: &[u8], title: Option<&str>) -> Result<String, String> {
-    let cost = reveille_watch::cost::read(text)?;
-    Ok(titled(reveille_watch::cost::show::sheet(&cost), title))
+impl Args {
+    /// A page where it is by default.
+    pub fn new(results: Vec<PathBuf>, filter: Option<String>) -> Self {
+        Self {
+            results,
+            filter,
+            out: None,
+            title: None,
+            markdown: false,
+        }
+    }
+
+    fn render(&self, sheet: &Sheet<'_>) -> String {
+        match self.markdown {
+            true => markdown::markdown(sheet),
+            false => web::page(sheet),
+        }
+    }
 }
 
-fn resume(text: &[u8], title: Option<&str>) -> Result<String, String> {
-    let analysis = reveille_resume::analysis::read(text)?;
-    Ok(titled(reveille_resume::show::sheet(&analysis, None), title))
+/// A sheet as what was asked for.
+struct Render<'a>(&'a Args);
+
+impl Visit for Render<'_> {
+    type Out = String;
+    fn visit(self, _: &impl Serialize, mut sheet: Sheet<'_>) -> String {
+        if let Some(title) = &self.0.title {
+            sheet.title.clone_from(title);
+        }
+        self.0.render(&sheet)
+    }
 }
 
-fn path(text: &[u8], title: Option<&str>) -> Result<String, String> {
-    let path = reveille_watch::path::read(text)?;
-    Ok(titled(reveille_watch::path::show::sheet(&path), title))
-}
-
-fn bench(text: &[u8], title: Option<&str>) -> Result<String, String> {
-    let bench = reveille_anticipate::bench::result::parse(text)?;
-    Ok(titled(
-        reveille_anticipate::bench::show::sheet(&bench),
-        title,
+/// A capture is logs.
+fn captured(folder: &Path) -> anyhow::Error {
+    let folder = quantity::quoted(&folder.display().to_string());
+    Failure::usage(format!(
+        "{folder}: holds the logs of a capture; `reveille resume analyze {folder} --out FILE.html` \
+         makes a page of them"
     ))
-}
-
-fn trial(text: &[u8], title: Option<&str>) -> Result<String, String> {
-    let trial = reveille_trial::result::parse(text)?;
-    Ok(titled(reveille_trial::show::sheet(&trial), title))
-}
-
-fn titled(mut sheet: Sheet<'_>, title: Option<&str>) -> String {
-    if let Some(title) = title {
-        sheet.title = title.to_owned();
-    }
-    web::page(&sheet)
-}
-
-const KEPT: [Kept; 5] = [
-    Kept {
-        name: reveille_watch::cost::FILE,
-        key: "forbidding",
-        page: cost,
-    },
-    Kept {
-        name: reveille_watch::path::FILE,
-        key: "delays",
-        page: path,
-    },
-    Kept {
-        name: reveille_trial::result::FILE,
-        key: "verdict",
-        page: trial,
-    },
-    Kept {
-        name: reveille_anticipate::bench::result::FILE,
-        key: "policies",
-        page: bench,
-    },
-    Kept {
-        name: reveille_resume::analysis::FILE,
-        key: "machines",
-        page: resume,
-    },
-];
-
-/// The first of these that is such a file, by whatever name, or a folder with one.
-fn kept(results: &[PathBuf]) -> Option<(PathBuf, MakePage)> {
-    results.iter().find_map(|result| {
-        let found = match result.is_dir() {
-            true => KEPT.iter().find(|kept| result.join(kept.name).is_file()),
-            false => kept_by_name(result).or_else(|| kept_by_keys(result)),
-        }?;
-        let file = match result.is_dir() {
-            true => result.join(found.name),
-            false => result.clone(),
-        };
-        Some((file, found.page))
-    })
-}
-
-fn kept_by_name(file: &Path) -> Option<&'static Kept> {
-    let name = file.file_name().filter(|_| file.is_file())?;
-    KEPT.iter().find(|kept| name == kept.name)
-}
-
-/// One that was given another name, or that `--json` printed.
-fn kept_by_keys(path: &Path) -> Option<&'static Kept> {
-    if !path.is_file() {
-        return None;
-    }
-    let mut file = BufReader::new(fs::File::open(path).ok()?);
-    // A table of datapoints may be long, and is none.
-    if file.fill_buf().ok()?.trim_ascii_start().first() != Some(&b'{') {
-        return None;
-    }
-    let keys: BTreeMap<String, IgnoredAny> = serde_json::from_reader(file).ok()?;
-    let is_ours = |kept: &&Kept| keys.contains_key("tool") && keys.contains_key(kept.key);
-    KEPT.iter().find(is_ours)
 }
 
 /// The page's name where none is given.
 pub const PAGE: &str = "report.html";
 
-fn page_of(inputs: &[Input], options: &Options) -> anyhow::Result<String> {
-    let views = Views::of(inputs)?;
-    Ok(web::page(&show::sheet(&views, options)))
-}
+/// The same with `--filter`.
+const FILTERED: &str = "report-filtered.html";
 
 /// The page of the result that has just been measured, in its folder.
 pub fn beside(result: &ResultFolder) -> anyhow::Result<PathBuf> {
     let input = input(result.read_back(None)?, result.path(), None)?;
-    let html = page_of(&[input], &Options::default())?;
+    let inputs = [input];
+    let views = Views::of(&inputs)?;
+    let html = web::page(&show::sheet(&views, &Options::default()));
     let folder = result.folder();
     Ok(folder.write(PAGE, Existing::Stays, html.as_bytes())?)
 }
 
-fn default_output(results: &[PathBuf]) -> PathBuf {
-    match results {
-        [one] if one.is_dir() => one.join(PAGE),
-        _ => PathBuf::from(PAGE),
+/// A page of some of the datapoints is not to replace that of all.
+fn default_output(args: &Args) -> PathBuf {
+    let name = match args.filter {
+        Some(_) => FILTERED,
+        None => PAGE,
+    };
+    match args.results.as_slice() {
+        _ if args.markdown => "-".into(),
+        [one] if one.is_dir() => one.join(name),
+        _ => name.into(),
     }
 }
 
+/// The results with those datapoints that pass the filter.
+///
+/// # Errors
+/// A result cannot be read, or there is a filter and nothing passes it.
+pub fn inputs(results: &[PathBuf], filter: Option<&Filter>) -> anyhow::Result<Vec<Input>> {
+    let (mut inputs, mut empty) = (Vec::new(), Vec::new());
+    for path in results {
+        let loaded = reveille_results::open(path)?;
+        let all = loaded.columns.rows;
+        let input = input(loaded, path, filter)?;
+        if input.datapoints() == 0 {
+            let why = match all {
+                0 => "holds no datapoint".to_owned(),
+                all => format!(
+                    "none of its {} passes the filter",
+                    counted(all as u64, "datapoint")
+                ),
+            };
+            empty.push(format!("{}: {why}", path.display()));
+        }
+        inputs.push(input);
+    }
+    if filter.is_some() && empty.len() == inputs.len() {
+        anyhow::bail!("{}; nothing is shown", empty.join("; "));
+    }
+    empty.iter().for_each(exit::say);
+    Ok(inputs)
+}
+
 fn input(loaded: Loaded, path: &Path, filter: Option<&Filter>) -> anyhow::Result<Input> {
-    let datapoints = loaded.columns.rows;
     let input = match filter {
         Some(filter) => Input::filtered(loaded, filter),
         None => Input::new(loaded),
     };
-    let input = match input {
-        Err(Error::Filter(wrong)) => {
-            return Err(Failure::filter(&wrong, &format!("{}: ", path.display())));
-        }
-        other => other.with_context(|| path.display().to_string())?,
-    };
-    if input.datapoints() == 0 {
-        let why = match datapoints {
-            0 => "holds no datapoint".to_owned(),
-            all => format!("none of its {all} datapoints passes the filter"),
-        };
-        exit::say(format_args!(
-            "{}: {why}; the page shows none",
-            path.display()
-        ));
+    match input {
+        Err(Error::Filter(wrong)) => Err(Failure::filter(&wrong, &format!("{}: ", path.display()))),
+        other => other.with_context(|| path.display().to_string()),
     }
-    Ok(input)
 }
 
 /// Where a page goes. An older page is replaced; anything else is somebody's file.
@@ -267,12 +226,12 @@ pub fn page_file(path: &Path, naming: Naming) -> anyhow::Result<OutputFile> {
     )))
 }
 
-fn write(output: &OutputFile, html: &str) -> anyhow::Result<()> {
-    write_page(output, html)?;
+fn write(output: &OutputFile, page: &str) -> anyhow::Result<ExitCode> {
+    write_page(output, page)?;
     if !output.is_standard_output() {
         writeln!(terminal::data(), "{}", output.path().display())?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Adds the fact where a page is that was written beside what is printed.

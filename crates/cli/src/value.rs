@@ -83,6 +83,28 @@ where
     }
 }
 
+/// A TCP or UDP port: its number or its service's name.
+pub fn port(text: &str) -> Result<u16, String> {
+    let is_name = text.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    if !is_name {
+        return count(1..=u16::MAX)(text);
+    }
+    let services = std::fs::read_to_string("/etc/services").unwrap_or_default();
+    service(&services, text)
+        .ok_or_else(|| "not a service in /etc/services; write the port's number".to_owned())
+}
+
+/// The port of a service or its alias: services(5).
+fn service(services: &str, name: &str) -> Option<u16> {
+    services.lines().find_map(|line| {
+        let mut words = line.split('#').next()?.split_whitespace();
+        let (service, port) = (words.next()?, words.next()?);
+        let is_it = service == name || words.any(|alias| alias == name);
+        let (port, _) = port.split_once('/').filter(|_| is_it)?;
+        port.parse().ok()
+    })
+}
+
 /// A share of time, from 0 to 1: `5%`.
 pub fn share(text: &str) -> Result<f64, String> {
     parse::share(text, false)
@@ -107,6 +129,16 @@ mod tests {
         assert_eq!(bound("100").unwrap_err(), "no unit; write 100us");
         assert!(bound("-1us").unwrap_err().contains("tightest"));
         assert!(bound("500ns").unwrap_err().contains("fraction"));
+    }
+
+    #[test]
+    fn a_port_is_a_number_or_a_service() {
+        assert_eq!(port("53"), Ok(53));
+        assert!(port("0").unwrap_err().contains("1 to 65535"));
+        let services = "# name port\ndomain 53/tcp # DNS\nhttp\t80/tcp www\n";
+        assert_eq!(service(services, "http"), Some(80));
+        assert_eq!(service(services, "www"), Some(80));
+        assert_eq!(service(services, "DNS"), None);
     }
 
     #[test]

@@ -97,14 +97,24 @@ impl Error {
     /// Exit code where this machine, kernel or user cannot do it.
     pub const CANNOT: u8 = 3;
 
-    /// The exit code: 2 for a usage error, 3 if the machine cannot do it, 1 for other failures. A missing
-    /// file is a usage error, unless it is the kernel's own.
+    /// The exit code: 2 for a usage error, 3 if the machine cannot do it, 1 for other failures. A file that
+    /// is missing, is no file or may not be opened is a usage error, unless it is the kernel's own.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Refused { .. } => Self::USAGE,
             Self::Cannot(_) => Self::CANNOT,
             _ if self.withheld().is_some() => Self::CANNOT,
-            Self::Io { source, .. } if source.kind() == ErrorKind::NotFound => Self::USAGE,
+            Self::Io { path, source } => match (is_kernels(path), source.kind()) {
+                (true, ErrorKind::PermissionDenied) => Self::CANNOT,
+                (
+                    _,
+                    ErrorKind::NotFound
+                    | ErrorKind::PermissionDenied
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::NotADirectory,
+                ) => Self::USAGE,
+                _ => 1,
+            },
             _ => 1,
         }
     }
@@ -159,6 +169,12 @@ impl Error {
     }
 }
 
+/// Of a file system that the kernel makes.
+fn is_kernels(path: &Path) -> bool {
+    let folders = ["/sys", "/proc", "/dev"];
+    folders.into_iter().any(|folder| path.starts_with(folder))
+}
+
 fn permission_hint(source: &io::Error) -> &'static str {
     match source.kind() {
         ErrorKind::PermissionDenied => {
@@ -182,6 +198,16 @@ mod tests {
             3
         );
         assert_eq!(code("/sys/x", ErrorKind::Other), 1);
+        for kind in [
+            ErrorKind::PermissionDenied,
+            ErrorKind::IsADirectory,
+            ErrorKind::NotADirectory,
+        ] {
+            assert_eq!(code("result/result.json", kind), 2, "{kind}");
+        }
+        for path in ["/sys/x", "/proc/1/x", "/dev/cpu_dma_latency"] {
+            assert_eq!(code(path, ErrorKind::PermissionDenied), 3, "{path}");
+        }
         assert_eq!(code("result/result.json", ErrorKind::StorageFull), 1);
     }
 

@@ -7,6 +7,8 @@
 
 mod plan;
 
+use std::fs::OpenOptions;
+
 use serde::Serialize;
 
 use crate::{Cpu, Error, Idle, IdleState, Journal, Result, Root};
@@ -154,8 +156,24 @@ pub fn apply(journal: &mut Journal, settings: &[Setting]) -> Result<()> {
         .iter()
         .map(|setting| (file_of(setting), value(setting.disable).into()));
     let set = journal.set_all(&changes.collect::<Vec<_>>());
-    set.map_err(|error| error.by_root("idle states can only be limited"))
+    set.map_err(|error| error.by_root(LIMITED))
 }
+
+/// Whether this user may limit the CPU's idle states; changes nothing.
+///
+/// # Errors
+/// As [`apply`].
+pub fn may_limit(root: &Root, cpu: u32, states: &[IdleState]) -> Result<()> {
+    let Some(state) = states.first() else {
+        return Ok(());
+    };
+    let path = root.path(&file_of(&setting(cpu, state, true)));
+    let opened = OpenOptions::new().write(true).open(&path);
+    let may = opened.map(drop).map_err(Error::at_setting(&path));
+    may.map_err(|error| error.by_root(LIMITED))
+}
+
+const LIMITED: &str = "idle states can only be limited";
 
 fn file_of(setting: &Setting) -> String {
     let Setting { cpu, index, .. } = setting;

@@ -93,6 +93,9 @@ impl Subject {
     }
 }
 
+/// Where systemd mounts cgroups.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
 /// A cgroup's number, how far below the root it is, and its folder.
 ///
 /// # Errors
@@ -106,7 +109,8 @@ pub fn cgroup(root: &Root, name: &Path) -> Result<(u64, i32, PathBuf)> {
                 .to_owned(),
         )
     })?;
-    let folder = match name.starts_with(&mount) {
+    // A whole path, whether or not cgroup2 is mounted there.
+    let folder = match name.starts_with(&mount) || name.starts_with(CGROUPS) {
         true => name.to_owned(),
         false => mount.join(name.strip_prefix("/").unwrap_or(name)),
     };
@@ -177,6 +181,8 @@ mod tests {
         let mounts = format!("cgroup2 {} cgroup2 rw 0 0\n", mount.display());
         std::fs::write(folder.path().join("proc/self/mounts"), mounts).unwrap();
         assert!(of("nosuch").to_string().contains("there is no"));
+        let whole = of("/sys/fs/cgroup/nosuch.slice").to_string();
+        assert_eq!(whole, "--cgroup: there is no /sys/fs/cgroup/nosuch.slice");
         // The folder is on another file system.
         let web = of("/web");
         assert!(

@@ -5,27 +5,54 @@ use std::path::Path;
 
 use crate::columns::{Columns, NULL, Values};
 use crate::csv_text;
+use crate::filter::{Filter, FilterError};
 use crate::stream::{self, StreamError};
 
 /// Text that is handed on at once.
 const BUFFER_BYTES: usize = 1 << 16;
 
-/// Writes all columns of all datapoints as CSV, with a line of names first; unknown values are empty.
-/// [`crate::open`] reads such a file. Some thousand datapoints are in memory at a time. Returns their
-/// number.
-pub fn export_result(result: impl AsRef<Path>, target: &mut dyn Write) -> Result<u64, StreamError> {
+/// Writes all columns of all datapoints as CSV, or of those that `filter` keeps, with a line of names first;
+/// unknown values are empty. [`crate::open`] reads such a file. Some thousand datapoints are in memory at a
+/// time. Returns their number. Errors as [`stream::in_parts`], and [`StreamError::Filter`] if the result
+/// lacks a column of the filter.
+pub fn export_result(
+    result: impl AsRef<Path>,
+    filter: Option<&Filter>,
+    target: &mut dyn Write,
+) -> Result<u64, StreamError> {
     let mut rows = 0;
     let mut has_header = false;
-    stream::in_parts(result, |part| {
+    let mut wrong = None;
+    let streamed = stream::in_parts(result, |part| {
+        let kept = match filter.map(|filter| kept(part, filter)).transpose() {
+            Ok(kept) => kept,
+            Err(error) => {
+                wrong = Some(error);
+                // Only ends the reading.
+                return Err(std::io::ErrorKind::InvalidInput.into());
+            }
+        };
+        let part = kept.as_ref().unwrap_or(part);
         if !has_header {
             write_header(part, target)?;
             has_header = true;
         }
         rows += part.rows as u64;
         write_rows(part, target)
-    })?;
+    });
+    match wrong {
+        Some(wrong) => return Err(StreamError::Filter(wrong)),
+        None => streamed?,
+    }
     target.flush()?;
     Ok(rows)
+}
+
+fn kept(part: &Columns, filter: &Filter) -> Result<Columns, FilterError> {
+    let flags = filter.apply(part)?;
+    let mut kept = part.clone();
+    kept.retain(&flags);
+    Ok(kept)
 }
 
 fn write_header(columns: &Columns, target: &mut dyn Write) -> std::io::Result<()> {

@@ -106,6 +106,20 @@ pub fn open_description(path: impl AsRef<Path>) -> Result<Description> {
     Ok(load(path.as_ref(), Some(&[]))?.description)
 }
 
+/// Whether the folder has a file of a result, ours or wult's. [`open`] may still find it damaged.
+pub fn is_result(folder: &Path) -> bool {
+    is_own(folder) || is_wults(folder)
+}
+
+fn is_own(folder: &Path) -> bool {
+    let names = [DESCRIPTION, PARQUET, PARTIAL];
+    names.into_iter().any(|name| is_there(folder, name))
+}
+
+fn is_wults(folder: &Path) -> bool {
+    is_there(folder, WULT_INFO) || is_there(folder, WULT_DATAPOINTS)
+}
+
 fn load(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
     let metadata = std::fs::metadata(path).map_err(Error::at(path))?;
     let mut loaded = if metadata.is_file() {
@@ -115,9 +129,9 @@ fn load(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
             "is neither a folder nor a regular file; expected the folder of a result",
         )
         .at(path));
-    } else if is_there(path, DESCRIPTION) || is_there(path, PARQUET) || is_there(path, PARTIAL) {
+    } else if is_own(path) {
         load_own(path, wanted)?
-    } else if is_there(path, WULT_INFO) || is_there(path, WULT_DATAPOINTS) {
+    } else if is_wults(path) {
         load_wult(path, wanted)?
     } else {
         return Err(nothing_there(
@@ -153,6 +167,7 @@ pub(crate) fn datapoints_file(path: &Path) -> Result<PathBuf> {
         .find(|name| is_there(path, name));
     match found {
         Some(name) => Ok(path.join(name)),
+        None if is_result(path) => Err(without_datapoints(path)),
         None => Err(nothing_there(
             path,
             &format!("holds no datapoints; expected {PARQUET} or {WULT_DATAPOINTS}"),
@@ -217,10 +232,7 @@ fn load_own(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         });
         table.columns
     } else {
-        return Err(Malformed::new(format!(
-            "holds {DESCRIPTION} and no datapoints; the run gathered none, or {PARQUET} was removed"
-        ))
-        .at(folder));
+        return Err(without_datapoints(folder));
     };
     let mut description = described.unwrap_or_else(|| undescribed(&columns));
     description.notes.extend(notes);
@@ -228,6 +240,18 @@ fn load_own(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         description,
         columns,
     })
+}
+
+/// A result without its datapoints is damaged.
+fn without_datapoints(folder: &Path) -> Error {
+    let (description, datapoints) = match is_there(folder, DESCRIPTION) {
+        true => (DESCRIPTION, PARQUET),
+        false => (WULT_INFO, WULT_DATAPOINTS),
+    };
+    Malformed::new(format!(
+        "holds {description} and no datapoints; the run gathered none, or {datapoints} was removed"
+    ))
+    .at(folder)
 }
 
 /// What the datapoints alone reveal.
@@ -255,6 +279,9 @@ fn load_wult(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
              it alone"
         ))
         .at(folder));
+    }
+    if !is_there(folder, WULT_DATAPOINTS) {
+        return Err(without_datapoints(folder));
     }
     let info = read_info(&folder.join(WULT_INFO))?;
     wult::read_csv(open_regular(&path)?, Some(&info), wanted).map_err(|wrong| wrong.at(&path))

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
+use crate::FilterError;
 use crate::csv::{Csv, LastLine};
 use crate::folder;
 use crate::writer::PARTIAL;
@@ -18,6 +19,9 @@ pub enum StreamError {
     /// The consumer of the parts failed.
     #[error(transparent)]
     Sink(#[from] std::io::Error),
+    /// The result lacks a column of the filter.
+    #[error(transparent)]
+    Filter(FilterError),
 }
 
 /// Gives `sink` all columns of the datapoints in order, some thousand datapoints at a time. Codes of names

@@ -386,7 +386,7 @@ fn folder_with(names: &[&str], rows: i64) -> tempfile::TempDir {
             "datapoints.csv" => b"WakeLatency,IntrOff\n1.5,1\n".to_vec(),
             "datapoints.partial.csv" => {
                 let mut text = Vec::new();
-                export_result(&finished, &mut text).unwrap();
+                export_result(&finished, None, &mut text).unwrap();
                 text
             }
             name => fs::read(finished.join(name)).unwrap(),

@@ -30,8 +30,8 @@ pub struct Args {
     /// Follow packets that come in at this interface and wake a reader, until its first instruction
     #[arg(long, value_name = "IF")]
     pub nic: Option<String>,
-    /// Only packets to this TCP or UDP port
-    #[arg(long, value_name = "N", conflicts_with = "ping", value_parser = value::count(1..=u16::MAX))]
+    /// Only packets to this TCP or UDP port, or to the port of a service such as domain
+    #[arg(long, value_name = "PORT", conflicts_with = "ping", value_parser = value::port)]
     pub port: Option<u16>,
     /// End after this time
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = value::duration)]

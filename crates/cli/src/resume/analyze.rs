@@ -9,9 +9,10 @@ use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_resume::power::Meter;
 use reveille_resume::show;
 use reveille_resume::what_if::Change;
-use reveille_show::web;
+use reveille_show::{quantity, web};
 
 use crate::exit::Failure;
+use crate::kept::{self, Kept};
 use crate::output_format::{Printed, To};
 use crate::report;
 use crate::value;
@@ -95,6 +96,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     let question = question(args)?;
+    refuse_results(&args.logs)?;
     let analysis = analyse(inputs(&args.logs, &args.name)?, &question)?;
     let mut sheet = show::sheet(&analysis, args.top.map(|top| top as usize));
     if let Some(title) = &args.title {
@@ -109,6 +111,18 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     report::name_page(page.as_ref(), &mut sheet);
     args.printed.print(&analysis, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What an analysis was kept as is no log.
+fn refuse_results(logs: &[PathBuf]) -> anyhow::Result<()> {
+    let is_result = |log: &&PathBuf| matches!(kept::find(log), Ok(Kept::File(..)));
+    let Some(log) = logs.iter().find(is_result) else {
+        return Ok(());
+    };
+    let name = quantity::quoted(&log.display().to_string());
+    Err(Failure::usage(format!(
+        "{name}: is a result, not a log; `reveille show {name}` prints it"
+    )))
 }
 
 fn question(args: &Args) -> anyhow::Result<Question> {

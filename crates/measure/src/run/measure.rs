@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use reveille_kernel::Root;
+use reveille_kernel::{Root, limits};
 use reveille_results::description::Probe;
 
 use super::by_bpf::try_bpf;
@@ -25,6 +25,10 @@ pub fn measure(
 
 impl Run<'_> {
     fn whole(mut self) -> Result<Outcome> {
+        // Before any other message: without it nothing is measured.
+        if self.deepest.iter().any(Option::is_some) {
+            limits::may_limit(self.root, self.options.cpu, &self.states)?;
+        }
         if self.options.probe.is_none()
             && let Err(why) = try_bpf(self.options.cpu)
         {

@@ -1,6 +1,6 @@
 //! What is shown: results, all their datapoints or those that a filter keeps.
 
-use crate::{Columns, Filter, FilterError, Loaded};
+use crate::{Columns, Description, Filter, FilterError, Loaded};
 
 /// One result.
 #[derive(Debug, Clone, PartialEq)]
@@ -43,6 +43,11 @@ impl Input {
     /// How many datapoints are shown.
     pub fn datapoints(&self) -> usize {
         self.loaded.columns.rows
+    }
+
+    /// What is known of the result, with the statistics of its datapoints.
+    pub fn description(&self) -> &Description {
+        &self.loaded.description
     }
 
     fn compute_statistics(&mut self) {

@@ -417,17 +417,13 @@ pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Resu
 /// Reads the files of one machine's log.
 ///
 /// # Errors
-/// [`Error::Unreadable`] where a file cannot be read, or where all of them together have no suspend.
+/// [`Error::Io`] where a file cannot be read, [`Error::Unreadable`] where all of them together have no
+/// suspend.
 pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
     let mut reader = Reader::default();
     for path in paths {
-        let unreadable = |error: io::Error| Error::Unreadable {
-            path: path.clone(),
-            why: error.to_string(),
-        };
-        reader
-            .source(File::open(path).map_err(unreadable)?)
-            .map_err(unreadable)?;
+        let file = File::open(path).map_err(Error::at(path))?;
+        reader.source(file).map_err(Error::at(path))?;
     }
     let path = paths
         .first()

@@ -1,0 +1,159 @@
+//! What commands kept, found by its content: for `report` and `show`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+
+use reveille_results::is_result;
+use reveille_show::sheet::Sheet;
+use serde::Serialize;
+use serde::de::IgnoredAny;
+
+use crate::exit::Failure;
+
+/// A result on disk.
+pub enum Kept {
+    /// Datapoints of `measure` or of another tool.
+    Measured,
+    /// The folder of a `resume capture`: logs.
+    Captured,
+    /// The file of another command.
+    File(PathBuf, Kind),
+}
+
+/// A file that another command keeps in its folder, or prints with `--json`.
+#[derive(Clone, Copy)]
+pub enum Kind {
+    Cost,
+    Path,
+    Trial,
+    Bench,
+    Resume,
+}
+
+/// Gets a result that was read, and what is shown of it.
+pub trait Visit {
+    type Out;
+    fn visit(self, result: &impl Serialize, sheet: Sheet<'_>) -> Self::Out;
+}
+
+impl Kind {
+    const ALL: [Self; 5] = [
+        Self::Cost,
+        Self::Path,
+        Self::Trial,
+        Self::Bench,
+        Self::Resume,
+    ];
+
+    /// The file's name, and a key that no other of these files has.
+    fn signs(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Cost => (reveille_watch::cost::FILE, "forbidding"),
+            Self::Path => (reveille_watch::path::FILE, "delays"),
+            Self::Trial => (reveille_trial::result::FILE, "verdict"),
+            Self::Bench => (reveille_anticipate::bench::result::FILE, "policies"),
+            Self::Resume => (reveille_resume::analysis::FILE, "machines"),
+        }
+    }
+
+    /// Reads such a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none, was cut short, or has another schema.
+    pub fn read<V: Visit>(self, file: &Path, visit: V) -> anyhow::Result<V::Out> {
+        let text = fs::read(file).map_err(reveille_kernel::Error::at(file))?;
+        let text = text.as_slice();
+        let wrong = |why: String| anyhow::anyhow!("{}: {why}", file.display());
+        Ok(match self {
+            Self::Cost => {
+                let cost = reveille_watch::cost::read(text).map_err(wrong)?;
+                visit.visit(&cost, reveille_watch::cost::show::sheet(&cost))
+            }
+            Self::Path => {
+                let path = reveille_watch::path::read(text).map_err(wrong)?;
+                visit.visit(&path, reveille_watch::path::show::sheet(&path))
+            }
+            Self::Trial => {
+                let trial = reveille_trial::result::parse(text).map_err(wrong)?;
+                visit.visit(&trial, reveille_trial::show::sheet(&trial))
+            }
+            Self::Bench => {
+                let bench = reveille_anticipate::bench::result::parse(text).map_err(wrong)?;
+                visit.visit(&bench, reveille_anticipate::bench::show::sheet(&bench))
+            }
+            Self::Resume => {
+                let analysis = reveille_resume::analysis::read(text).map_err(wrong)?;
+                visit.visit(&analysis, reveille_resume::show::sheet(&analysis, None))
+            }
+        })
+    }
+}
+
+/// What is at `path`.
+///
+/// # Errors
+/// It is missing, or is a folder or JSON without a result.
+pub fn find(path: &Path) -> anyhow::Result<Kept> {
+    let metadata = fs::metadata(path).map_err(reveille_kernel::Error::at(path))?;
+    if metadata.is_dir() {
+        return in_folder(path);
+    }
+    let name = path.file_name();
+    let by_name = |kind: &Kind| name.is_some_and(|name| name == kind.signs().0);
+    if let Some(kind) = Kind::ALL.into_iter().find(by_name) {
+        return Ok(Kept::File(path.to_owned(), kind));
+    }
+    // Opening a FIFO would wait; the reader of datapoints refuses it.
+    match metadata.is_file().then(|| keys(path)).flatten() {
+        // Datapoints are a table.
+        None => Ok(Kept::Measured),
+        Some(keys) => by_keys(path, &keys),
+    }
+}
+
+fn in_folder(path: &Path) -> anyhow::Result<Kept> {
+    if is_result(path) {
+        return Ok(Kept::Measured);
+    }
+    let files = Kind::ALL
+        .into_iter()
+        .map(|kind| (path.join(kind.signs().0), kind));
+    if let Some((file, kind)) = files.into_iter().find(|(file, _)| file.is_file()) {
+        return Ok(Kept::File(file, kind));
+    }
+    match path.join(reveille_resume::capture::RECORD).is_file() {
+        true => Ok(Kept::Captured),
+        false => Err(Failure::usage(format!(
+            "{}: holds no result; give a folder that a command of reveille or wult wrote",
+            path.display()
+        ))),
+    }
+}
+
+fn by_keys(path: &Path, keys: &BTreeMap<String, IgnoredAny>) -> anyhow::Result<Kept> {
+    let is_ours = |kind: &Kind| keys.contains_key("tool") && keys.contains_key(kind.signs().1);
+    let kind = Kind::ALL.into_iter().find(is_ours);
+    if let Some(kind) = kind {
+        return Ok(Kept::File(path.to_owned(), kind));
+    }
+    let advice = match keys.contains_key("characterisation") {
+        true => "describes a result; give the folder that it is in",
+        false => {
+            "is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or \
+                  `resume analyze --json`"
+        }
+    };
+    Err(Failure::usage(format!("{}: {advice}", path.display())))
+}
+
+/// The keys of a JSON object; `None` for any other file. A table of datapoints may be long, and is not read.
+fn keys(path: &Path) -> Option<BTreeMap<String, IgnoredAny>> {
+    let mut file = BufReader::new(fs::File::open(path).ok()?);
+    if file.fill_buf().ok()?.trim_ascii_start().first() != Some(&b'{') {
+        return None;
+    }
+    // Of a damaged object no key is known.
+    Some(serde_json::from_reader(file).unwrap_or_default())
+}

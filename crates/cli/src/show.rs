@@ -1,0 +1,95 @@
+//! `reveille show`: a result as the command that made it printed it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use reveille_results::show::{self as results, Options, Views};
+use reveille_resume::analysis::{Question, analyse, inputs};
+use reveille_show::sheet::Sheet;
+use serde::Serialize;
+
+use crate::exit::Failure;
+use crate::kept::{self, Kept, Visit};
+use crate::output_format::{Printed, To};
+use crate::report;
+
+/// Print a result again, as the command that made it printed it.
+///
+/// Takes what any command kept or printed with --json: the kind is found by the content. Several results
+/// of `measure` are compared. Changes nothing; needs no root.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille show RESULT                  of measure, cost, path, trial, anticipate bench, resume capture
+  reveille show resume.json             what `resume analyze --json` printed
+  reveille show before after            two results of measure: what differs
+  reveille show RESULT --json | jq .statistics
+  reveille show RESULT --page           as `reveille report RESULT`")]
+pub struct Args {
+    /// A folder that a command kept, or its file; several of `measure`
+    #[arg(required = true, value_name = "RESULT")]
+    results: Vec<PathBuf>,
+    /// Take only datapoints for which EXPR is true; statistics are then theirs
+    #[arg(long, value_name = "EXPR")]
+    filter: Option<String>,
+    /// Write a page that opens in a browser, as `reveille report` does
+    #[arg(long, conflicts_with_all = ["json", "markdown", "all"])]
+    page: bool,
+    #[command(flatten)]
+    printed: Printed,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.page {
+        return report::run(report::Args::new(args.results, args.filter));
+    }
+    let filter = report::parsed(args.filter.as_deref())?;
+    for result in &args.results {
+        let found = kept::find(result)?;
+        let is_measured = matches!(found, Kept::Measured);
+        if !is_measured && (args.results.len() > 1 || filter.is_some()) {
+            return Err(Failure::usage(format!(
+                "{}: is shown alone and without --filter; both are for results of `measure`",
+                result.display()
+            )));
+        }
+        match found {
+            Kept::Measured => continue,
+            Kept::Captured => {
+                let analysis = analyse(inputs(&args.results, &[])?, &Question::default())?;
+                let sheet = reveille_resume::show::sheet(&analysis, None);
+                args.printed.print(&analysis, &sheet, To::Output)?;
+            }
+            Kept::File(file, kind) => kind.read(&file, Print(&args.printed))??,
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    measured(&args, report::inputs(&args.results, filter.as_ref())?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+struct Print<'a>(&'a Printed);
+
+impl Visit for Print<'_> {
+    type Out = std::io::Result<()>;
+    fn visit(self, result: &impl Serialize, sheet: Sheet<'_>) -> Self::Out {
+        self.0.print(result, &sheet, To::Output)
+    }
+}
+
+/// One result as `measure` printed it, or several compared.
+fn measured(args: &Args, inputs: Vec<results::Input>) -> anyhow::Result<()> {
+    if let [one] = inputs.as_slice() {
+        let description = one.description();
+        let sheet = results::summary(description);
+        return Ok(args.printed.print(description, &sheet, To::Output)?);
+    }
+    let options = Options {
+        title: None,
+        filter: args.filter.clone(),
+    };
+    let views = Views::of(&inputs)?;
+    let descriptions: Vec<_> = inputs.iter().map(results::Input::description).collect();
+    let sheet = results::sheet(&views, &options);
+    Ok(args.printed.print(&descriptions, &sheet, To::Output)?)
+}
