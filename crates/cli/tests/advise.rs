@@ -37,7 +37,8 @@ fn printed(result: &Path, flags: &[&str]) -> String {
 #[test]
 fn the_answer_has_the_evidence_the_bound_the_cost_and_every_form() {
     let folder = tempfile::tempdir().unwrap();
-    let text = printed(&result(folder.path()), &["--budget", "50us"]);
+    let flags = ["--budget", "50us", "--form", "all", "--all"];
+    let text = printed(&result(folder.path()), &flags);
     for words in [
         "Allow C1 and C1E; keep out of C6: a latency bound of",
         "10 µs, in the driver's figures; any up to 132 µs leaves the same",
@@ -213,7 +214,7 @@ fn the_sufficient_run_is_named_whatever_the_poll_state_shows() {
     ];
     let result = result_of(folder.path(), &wakes);
     let text = printed(&result, &["--budget", "50us"]);
-    assert!(text.contains("\nMore      "), "{text}");
+    assert!(text.contains("\nMore  "), "{text}");
 }
 
 #[test]
@@ -237,8 +238,8 @@ fn another_tools_result_is_judged_with_a_machines_table() {
         }
     }
     std::fs::write(&csv, text).unwrap();
-    let without = printed(&csv, &["--budget", "50us"]);
-    assert!(without.contains("Allow C1; keep out of C6"), "{without}");
+    let without = printed(&csv, &["--budget", "50us", "--all"]);
+    assert!(without.contains("Allow C1; keep out of C6."), "{without}");
     assert!(without.contains("--root"), "{without}");
     assert!(
         without.contains("reveille limit --deepest C1\n"),

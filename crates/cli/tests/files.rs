@@ -548,7 +548,7 @@ fn an_unwritable_folder_is_refused_before_the_work() {
         .args(["measure", "--probe", "user", "--duration", "10min", "--out"])
         .arg(&full);
     let (code, stderr) = ended(&mut command).unwrap();
-    assert_eq!((code, stderr.lines().count()), (1, 1), "{stderr}");
+    assert_eq!((code, stderr.lines().count()), (2, 1), "{stderr}");
     assert!(stderr.contains("Permission denied"), "{stderr}");
     are_there(&full);
 }

@@ -53,8 +53,69 @@ fn json_output_makes_a_page_whatever_its_name() {
     assert!(reveille_show::page::is_page(&String::from_utf8_lossy(
         &by_name.stdout
     )));
-    // Other JSON makes no page.
-    std::fs::write(&file, "{\"machines\": []}").unwrap();
-    let other = reveille(&["report", "-o", "-", file.to_str().unwrap()]);
-    assert_eq!(other.status.code(), Some(1));
+    // Other JSON is no result.
+    for text in ["{\"machines\": []}", "{\"machines\": "] {
+        std::fs::write(&file, text).unwrap();
+        for command in [&["report", "-o", "-"][..], &["show"]] {
+            let other = reveille(&[command, &[file.to_str().unwrap()]].concat());
+            let said = String::from_utf8(other.stderr).unwrap();
+            assert_eq!(other.status.code(), Some(2), "{said}");
+            assert!(said.contains("is JSON of no result"), "{said}");
+        }
+    }
+}
+
+#[test]
+fn a_filtered_page_stands_beside_the_whole_one_and_an_empty_one_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = folder.path().join("result");
+    std::fs::create_dir(&result).unwrap();
+    let csv = "time_ns,cpu,source,wake_latency_ns\n1,0,timer,5000\n2,0,timer,9000\n";
+    std::fs::write(result.join("datapoints.partial.csv"), csv).unwrap();
+    let result = result.to_str().unwrap();
+    let pages = || {
+        let names = std::fs::read_dir(result).unwrap();
+        let mut names: Vec<_> = names.map(|one| one.unwrap().file_name()).collect();
+        names.sort();
+        names
+            .into_iter()
+            .filter(|name| name != "datapoints.partial.csv")
+            .collect::<Vec<_>>()
+    };
+    let none = reveille(&["report", result, "--filter", "wake_latency_ns > 1s"]);
+    let said = String::from_utf8(none.stderr).unwrap();
+    assert_eq!(
+        (none.status.code(), said.lines().count()),
+        (Some(1), 1),
+        "{said}"
+    );
+    assert!(
+        said.contains("none of its 2 datapoints passes the filter"),
+        "{said}"
+    );
+    assert!(pages().is_empty());
+    assert!(reveille(&["report", result]).status.success());
+    let some = reveille(&["report", result, "--filter", "wake_latency_ns > 6us"]);
+    assert!(some.status.success());
+    assert_eq!(pages(), ["report-filtered.html", "report.html"]);
+    let exported = reveille(&[
+        "export",
+        "--csv",
+        result,
+        "--filter",
+        "wake_latency_ns > 6us",
+    ]);
+    let exported = String::from_utf8(exported.stdout).unwrap();
+    assert_eq!(exported.lines().count(), 2, "{exported}");
+    assert!(exported.ends_with("9000\n"), "{exported}");
+    let none = [
+        "export",
+        "--csv",
+        result,
+        "--filter",
+        "wake_latency_ns > 1s",
+    ];
+    assert_eq!(reveille(&none).status.code(), Some(1));
+    let missing = ["export", "--csv", result, "--filter", "nosuch > 1s"];
+    assert_eq!(reveille(&missing).status.code(), Some(2));
 }

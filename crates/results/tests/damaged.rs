@@ -114,7 +114,7 @@ fn a_folder_without_a_result_is_refused() {
     assert!(refused(empty.path()).contains("holds no result"));
     fs::write(empty.path().join("result.json"), "{}").unwrap();
     refused(empty.path());
-    assert!(export_result(empty.path(), &mut Vec::new()).is_err());
+    assert!(export_result(empty.path(), None, &mut Vec::new()).is_err());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn an_export_reads_like_the_result() {
     let (_parent, path) = result(5000);
     let whole = open(&path).unwrap().columns;
     let mut streamed = Vec::new();
-    assert_eq!(export_result(&path, &mut streamed).unwrap(), 5000);
+    assert_eq!(export_result(&path, None, &mut streamed).unwrap(), 5000);
     let again = read::read_csv(streamed.as_slice()).unwrap();
     assert_eq!(again.rows, whole.rows);
     for column in &whole.columns {
@@ -150,7 +150,7 @@ fn an_export_is_written_in_blocks() {
     }
     let (_parent, path) = result(5000);
     let mut pieces = Pieces::default();
-    export_result(&path, &mut pieces).unwrap();
+    export_result(&path, None, &mut pieces).unwrap();
     // The header, then 64 KiB and at most one more line at a time, then the rest.
     let sizes = &pieces.0[1..];
     let (last, full) = sizes.split_last().unwrap();
@@ -165,7 +165,7 @@ fn an_export_is_written_in_blocks() {
 fn a_result_without_datapoints_exports_its_header() {
     let (_parent, path) = result(0);
     let mut text = Vec::new();
-    assert_eq!(export_result(&path, &mut text).unwrap(), 0);
+    assert_eq!(export_result(&path, None, &mut text).unwrap(), 0);
     let text = String::from_utf8(text).unwrap();
     assert_eq!(text.lines().count(), 1);
     assert!(text.starts_with("time_ns,cpu,source,"), "{text}");

@@ -443,12 +443,13 @@ fn a_folders_files_determine_its_format() {
 #[test]
 fn a_folder_that_lacks_a_file_is_refused_with_its_name() {
     let datapoints = "holds no datapoints; expected datapoints.parquet or datapoints.csv";
+    let lost = "holds result.json and no datapoints; the run gathered none, or datapoints.parquet was \
+                removed";
     for (names, opened, streamed) in [
         (
             &["result.json"][..],
-            "holds result.json and no datapoints; the run gathered none, or datapoints.parquet was \
-             removed",
-            Some(datapoints),
+            lost,
+            Some(lost),
         ),
         (
             &["datapoints.csv"],
@@ -514,15 +515,18 @@ fn a_file_alone_is_a_result_without_a_description() {
             [&[unknown], notes].concat(),
             "{short}"
         );
-        let streamed = export_result(folder.path().join(&name), &mut Vec::new()).unwrap();
+        let streamed = export_result(folder.path().join(&name), None, &mut Vec::new()).unwrap();
         assert_eq!(streamed, rows as u64);
     }
     // The partial file of a run is never complete without its newline.
     fs::write(&partial, &text[..text.len() - 1]).unwrap();
     fs::remove_file(folder.path().join("datapoints.parquet")).unwrap();
     assert_eq!(open(folder.path()).unwrap().columns.rows, 2);
-    assert_eq!(export_result(folder.path(), &mut Vec::new()).unwrap(), 2);
-    assert_eq!(export_result(&partial, &mut Vec::new()).unwrap(), 2);
+    assert_eq!(
+        export_result(folder.path(), None, &mut Vec::new()).unwrap(),
+        2
+    );
+    assert_eq!(export_result(&partial, None, &mut Vec::new()).unwrap(), 2);
 }
 
 #[test]
