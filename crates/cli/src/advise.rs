@@ -39,10 +39,7 @@ Columns:
   seen       the percentile as it was measured (a dash unless ten datapoints lie beyond it)
   at most    its upper bound, with the confidence asked for
   over       datapoints over the budget
-  share ≤    upper bound of the share of wakes over the budget, with that confidence
-
-Exit codes: 0 for any answer, even that no state is allowed; 3 where the setting cannot be written in
-the form that was asked for.")]
+  share ≤    upper bound of the share of wakes over the budget, with that confidence")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
     result: PathBuf,

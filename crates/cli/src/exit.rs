@@ -179,7 +179,7 @@ fn place(error: &anyhow::Error) -> &'static str {
     match error.downcast_ref::<std::io::Error>() {
         Some(io)
             if matches!(io.kind(), ErrorKind::StorageFull | ErrorKind::FileTooLarge)
-                && one_line(error) == io.to_string() =>
+                && one_line(error) == without_number(&io.to_string()) =>
         {
             "standard output: "
         }
@@ -200,7 +200,7 @@ pub fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error
         .chain()
-        .map(ToString::to_string)
+        .map(|cause| without_number(&cause.to_string()))
         .filter(|cause| !cause.is_empty())
     {
         if line.is_empty() {
@@ -210,6 +210,17 @@ pub fn one_line(error: &anyhow::Error) -> String {
         }
     }
     line
+}
+
+/// The system's words for an error, without its number.
+fn without_number(words: &str) -> String {
+    match words.split_once(" (os error ") {
+        Some((before, after)) => match after.split_once(')') {
+            Some((_, rest)) => format!("{before}{rest}"),
+            None => words.to_owned(),
+        },
+        None => words.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -253,6 +264,9 @@ mod tests {
         let error = anyhow::Error::new(cause)
             .context(words.clone())
             .context("reading");
-        assert_eq!(one_line(&error), format!("reading: {words}"));
+        assert_eq!(
+            one_line(&error),
+            "reading: /sys/x: No such file or directory"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use reveille_kernel::{Identity, Idle, Root, cpulist};
+use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::output::{Folder, Naming};
 
 use crate::exit::Failure;
@@ -48,12 +48,7 @@ pub fn cpus(idle: &Idle, list: Option<&CpuList>) -> anyhow::Result<Vec<u32>> {
     };
     match cpus.iter().find(|cpu| !there.contains(cpu)) {
         None => Ok(cpus.clone()),
-        Some(missing) => {
-            let there = cpulist::format(&there);
-            Err(Failure::usage(format!(
-                "--cpu: there is no CPU {missing}; this machine has {there}"
-            )))
-        }
+        Some(missing) => Err(idle.no_cpu(*missing).into()),
     }
 }
 

@@ -37,10 +37,7 @@ Examples:
   sudo reveille hold --latency 20us -- ./server --port 80
   sudo reveille hold --latency 0 --cpu 2,3 -- ./loop      CPUs 2 and 3 never sleep
   sudo reveille hold --latency 50us --result RESULT       by measured latencies
-  reveille hold --latency 50us --dry-run                  what it would leave; changes nothing
-
-The exit code is the command's, or 128 and the number of the signal that ended it. Without a
-command, ending it (Ctrl-C, SIGTERM) is success.")]
+  reveille hold --latency 50us --dry-run                  what it would leave; changes nothing")]
 pub struct Args {
     /// The longest wake latency: 100us, 1.5ms, or 0 for no sleep at all
     #[arg(

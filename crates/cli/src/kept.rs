@@ -145,7 +145,7 @@ fn by_keys(path: &Path, keys: &BTreeMap<String, IgnoredAny>) -> anyhow::Result<K
                   `resume analyze --json`"
         }
     };
-    Err(Failure::usage(format!("{}: {advice}", path.display())))
+    Err(anyhow::anyhow!("{}: {advice}", path.display()))
 }
 
 /// The keys of a JSON object; `None` for any other file. A table of datapoints may be long, and is not read.

@@ -31,10 +31,7 @@ Examples:
   sudo reveille limit --disable C6,C8 --cpu 0-3         until Ctrl-C
   sudo reveille limit --deepest C1 --keep               until `reveille restore`, or the next boot
   reveille limit --deepest C1 --dry-run                 what it would set; changes nothing
-  reveille states                                       the names, and what is off now
-
-The exit code is the command's, or 128 and the number of the signal that ended it. Without a
-command, ending it (Ctrl-C, SIGTERM) is success.")]
+  reveille states                                       the names, and what is off now")]
 pub struct Args {
     /// The deepest state that is allowed
     #[arg(long, value_name = "NAME", group = "what")]

@@ -5,6 +5,7 @@
 
 mod advise;
 mod anticipate;
+mod codes;
 mod columns;
 mod command;
 mod comparison;
@@ -34,7 +35,7 @@ mod value;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Measure how long CPUs take to wake from idle states, and manage those states.
 #[derive(Parser)]
@@ -106,9 +107,11 @@ fn main() -> ExitCode {
     if let Err(error) = signals::survive_file_size_limit() {
         return exit::report(&error);
     }
-    let cli = match Cli::try_parse() {
+    let mut command = codes::in_help(Cli::command());
+    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return exit::usage_error(&error, &Cli::command()),
+        Err(error) => return exit::usage_error(&error, &command),
     };
     // What a killed run left behind is undone by the next start of any command.
     if !matches!(cli.command, Command::Restore(_)) {
@@ -132,7 +135,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(args),
         Command::Resume(args) => resume::run(args),
         Command::Restore(args) => restore::run(args),
-        Command::Manual(args) => manual::run(args, Cli::command()),
+        Command::Manual(args) => manual::run(args, command),
     };
     ended.unwrap_or_else(|error| exit::report(&error))
 }

@@ -38,7 +38,7 @@ Examples:
 Durations and distances: 100us, 1.5ms, 30s, 5min. Ctrl-C ends the run and keeps what was gathered.")]
 pub struct Args {
     /// The CPU to measure [default: the one that serves the fewest interrupts]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::cpu)]
     cpu: Option<u32>,
     /// How wake-ups are recorded [default: bpf if available]
     #[arg(long, value_name = "PROBE")]
@@ -74,7 +74,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     sweep_datapoints: Option<u64>,
     /// Each distance of a sweep is this many times the one before [default: 1.1]
-    #[arg(long, value_name = "FACTOR")]
+    #[arg(long, value_name = "FACTOR", value_parser = value::real)]
     sweep_factor: Option<f64>,
     /// Take the other CPUs offline while measuring, all but the one that reads the events
     #[arg(long)]
@@ -86,7 +86,7 @@ pub struct Args {
     #[arg(long, value_name = "TEXT")]
     name: Option<String>,
     /// Seed of the launch distances, to repeat a run with the same ones
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]
     seed: u64,
     #[command(flatten)]
     printed: Printed,

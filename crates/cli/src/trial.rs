@@ -103,10 +103,10 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = value::time("200ms"))]
     settle: Duration,
     /// CPU that sends requests and waits for replies [default: the scheduler's choice]
-    #[arg(long, value_name = "N", conflicts_with = "command")]
+    #[arg(long, value_name = "N", conflicts_with = "command", value_parser = value::cpu)]
     cpu: Option<u32>,
     /// Seed of the order and the pauses
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]
     seed: u64,
 
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! The values of flags, for clap's `value_parser`: one form and one wording for every command.
 
 use std::ops::RangeInclusive;
+use std::str::FromStr;
 use std::time::Duration;
 
 use humantime::format_duration;
@@ -81,6 +82,34 @@ where
                 false => format!("must be from {least} to {most}"),
             })
     }
+}
+
+/// A CPU's number.
+pub fn cpu(text: &str) -> Result<u32, String> {
+    number("a CPU's number such as 3")(text)
+}
+
+/// The seed of a sequence of random numbers.
+pub fn seed(text: &str) -> Result<u64, String> {
+    number("a whole number from 0 on")(text)
+}
+
+/// A process's number.
+pub fn process(text: &str) -> Result<u32, String> {
+    number("a process's number; `ps -e` lists them")(text)
+}
+
+/// A number as it is; `what` names it after "not".
+pub fn number<T>(what: &'static str) -> impl Parser<T>
+where
+    T: FromStr + Send + Sync + 'static,
+{
+    move |text| text.parse().map_err(|_| format!("not {what}"))
+}
+
+/// A number, which the command checks.
+pub fn real(text: &str) -> Result<f64, String> {
+    number("a number such as 0.3")(text)
 }
 
 /// A TCP or UDP port: its number or its service's name.

@@ -176,8 +176,11 @@ fn bad_input_gets_one_line() {
             "cannot be used with",
         ),
         (&["--deepest", "C9"], "no idle state of these CPUs"),
-        (&["--disable", "C6,C9"], "\"C9\" is no idle state"),
-        (&["--disable", ""], "\"\" is no idle state"),
+        (
+            &["--disable", "C6,C9"],
+            "state \"C9\": no such idle state; these CPUs have",
+        ),
+        (&["--disable", ""], "state \"\": no such idle state"),
         (&["--deepest", "C1", "--cpu", "7"], "no CPU 7"),
         (&["--deepest", "C1", "--cpu", "a"], "not a list of CPUs"),
         (&["--deepest", "C1", "--keep"], "cannot be used with"),

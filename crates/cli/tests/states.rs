@@ -214,7 +214,7 @@ fn only_the_requested_cpus_are_shown() {
     );
     is_refused(
         &states(folder.path(), &["--cpu", "2,9"]),
-        "there is no CPU 9; this machine has 0-7",
+        "CPU 9: no such CPU; this machine has 0-7",
     );
     for list in ["", "a", "3-1", "1-"] {
         is_refused(

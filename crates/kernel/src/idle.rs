@@ -83,6 +83,13 @@ pub struct Idle {
 }
 
 impl Idle {
+    /// The error for a CPU that this machine lacks.
+    pub fn no_cpu(&self, cpu: u32) -> Error {
+        let numbers: Vec<u32> = self.cpus.iter().map(|cpu| cpu.number).collect();
+        let has = cpulist::format(&numbers);
+        Error::Usage(format!("CPU {cpu}: no such CPU; this machine has {has}"))
+    }
+
     /// Reads cpuidle below `root`. A machine without cpuidle is not an error: it has no driver.
     ///
     /// # Errors

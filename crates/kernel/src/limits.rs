@@ -50,7 +50,7 @@ pub fn settings(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>
     let mut chosen = Vec::new();
     for &cpu in cpus {
         let there = idle.cpu(cpu);
-        chosen.push(there.ok_or_else(|| Error::Usage(format!("there is no CPU {cpu}")))?);
+        chosen.push(there.ok_or_else(|| idle.no_cpu(cpu))?);
     }
     chosen.retain(|cpu| cpu.online);
     if chosen.iter().all(|cpu| cpu.states.is_empty()) {
@@ -91,7 +91,7 @@ fn a_cpu_has(cpus: &[&Cpu], name: &str) -> Result<()> {
         }
     }
     Err(Error::Usage(format!(
-        "{name:?} is no idle state of these CPUs; they have {}",
+        "state {name:?}: no such idle state; these CPUs have {}",
         names.join(", ")
     )))
 }
@@ -217,7 +217,7 @@ pub fn by_name<'a>(states: &'a [IdleState], cpu: u32, name: &str) -> Result<&'a 
                  measure without --state"
             ),
             false => format!(
-                "state {name:?}: CPU {cpu} has no such idle state; it has {}",
+                "state {name:?}: no such idle state; CPU {cpu} has {}",
                 names.join(", ")
             ),
         })

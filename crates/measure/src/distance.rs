@@ -2,6 +2,8 @@
 
 use std::ops::RangeInclusive;
 
+use reveille_show::quantity::nanoseconds;
+
 use crate::{Error, Result};
 
 /// Valid launch distances, ns. Below, arming takes longer than waiting; above, a run would gather
@@ -34,8 +36,9 @@ impl Distances {
         }
         if min_ns > max_ns {
             return Err(Error::Usage(format!(
-                "invalid launch distance: the minimum ({min_ns} ns) is above the maximum \
-                 ({max_ns} ns)"
+                "invalid launch distance: the minimum, {}, is above the maximum, {}",
+                nanoseconds(min_ns as i64),
+                nanoseconds(max_ns as i64)
             )));
         }
         Ok(Self { min_ns, max_ns })

@@ -592,11 +592,7 @@ fn rest(time: Duration, interrupted: &AtomicBool) {
 fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     let number = options.cpu;
     let Some(cpu) = idle.cpu(number) else {
-        let numbers: Vec<u32> = idle.cpus.iter().map(|cpu| cpu.number).collect();
-        return Err(Error::Usage(format!(
-            "CPU {number}: this machine has no such CPU; it has {}",
-            reveille_kernel::cpulist::format(&numbers)
-        )));
+        return Err(idle.no_cpu(number));
     };
     if !cpu.online {
         return Err(Error::Usage(format!(

@@ -119,6 +119,11 @@ impl<R: Read> Csv<R> {
                 "is empty; expected a line with the names of columns",
             ));
         }
+        if line.trim_ascii_start().starts_with(b"{") {
+            return Err(Malformed::new(
+                "is JSON, not datapoints; `reveille show` prints the results of other commands",
+            ));
+        }
         let text = std::str::from_utf8(&line)
             .map_err(|_| Malformed::new("line 1: is not text; expected the names of columns"))?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);

@@ -137,7 +137,7 @@ fn load(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         return Err(nothing_there(
             path,
             &format!(
-                "holds no result; expected a folder with {DESCRIPTION} (reveille) or {WULT_INFO} (wult)"
+                "holds no result of `measure`; expected a folder with {DESCRIPTION} (reveille) or {WULT_INFO} (wult)"
             ),
         ));
     };
@@ -170,7 +170,10 @@ pub(crate) fn datapoints_file(path: &Path) -> Result<PathBuf> {
         None if is_result(path) => Err(without_datapoints(path)),
         None => Err(nothing_there(
             path,
-            &format!("holds no datapoints; expected {PARQUET} or {WULT_DATAPOINTS}"),
+            &format!(
+                "holds no result of `measure`; expected a folder with {PARQUET} (reveille) or \
+                 {WULT_DATAPOINTS} (wult)"
+            ),
         )),
     }
 }

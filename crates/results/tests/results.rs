@@ -442,15 +442,12 @@ fn a_folders_files_determine_its_format() {
 
 #[test]
 fn a_folder_that_lacks_a_file_is_refused_with_its_name() {
-    let datapoints = "holds no datapoints; expected datapoints.parquet or datapoints.csv";
+    let datapoints = "holds no result of `measure`; expected a folder with datapoints.parquet (reveille) or \
+                      datapoints.csv (wult)";
     let lost = "holds result.json and no datapoints; the run gathered none, or datapoints.parquet was \
                 removed";
     for (names, opened, streamed) in [
-        (
-            &["result.json"][..],
-            lost,
-            Some(lost),
-        ),
+        (&["result.json"][..], lost, Some(lost)),
         (
             &["datapoints.csv"],
             "holds datapoints.csv without info.yml; give the path of the CSV itself to read it \
@@ -459,7 +456,8 @@ fn a_folder_that_lacks_a_file_is_refused_with_its_name() {
         ),
         (
             &[],
-            "holds no result; expected a folder with result.json (reveille) or info.yml (wult)",
+            "holds no result of `measure`; expected a folder with result.json (reveille) or info.yml \
+             (wult)",
             Some(datapoints),
         ),
     ] {
@@ -475,7 +473,7 @@ fn a_folder_that_lacks_a_file_is_refused_with_its_name() {
     }
     let folder = folder_with(&["info.yml"], 0);
     let why = open(folder.path()).unwrap_err().to_string();
-    assert!(why.contains("datapoints.csv: No such file"), "{why}");
+    assert!(why.contains("holds info.yml and no datapoints"), "{why}");
 }
 
 #[test]

@@ -403,7 +403,7 @@ fn honoured(idle: &Idle, name: &str) -> Result<()> {
 fn refuse_absent(idle: &Idle, cpus: &[u32]) -> Result<()> {
     let absent = cpus.iter().find(|cpu| idle.cpu(**cpu).is_none());
     match absent {
-        Some(cpu) => Err(Error::Usage(format!("there is no CPU {cpu}"))),
+        Some(cpu) => Err(idle.no_cpu(*cpu)),
         None => Ok(()),
     }
 }

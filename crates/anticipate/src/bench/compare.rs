@@ -50,7 +50,7 @@ pub fn cpu(root: &Root, given: Option<u32>) -> Result<u32> {
     match given.or_else(|| interrupts::quiet_cpu(root, &allowed)) {
         Some(cpu) if allowed.contains(&cpu) => Ok(cpu),
         Some(cpu) => Err(Error::Usage(format!(
-            "--cpu {cpu}: there is no such CPU, it is offline, or this process may not use it"
+            "CPU {cpu}: no such CPU, it is offline, or this process may not use it"
         ))),
         None => Err(Error::Cannot("the CPUs of this process are unknown".into())),
     }

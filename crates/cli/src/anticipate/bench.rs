@@ -93,10 +93,10 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = value::share)]
     budget: f64,
     /// CPU on which the workload waits [default: one that serves few interrupts]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::cpu)]
     cpu: Option<u32>,
     /// Seed of the order and the offsets
-    #[arg(long, value_name = "N", default_value_t = 1)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]
     seed: u64,
 
     #[command(flatten)]

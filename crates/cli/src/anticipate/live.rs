@@ -27,7 +27,7 @@ pub struct Args {
     )]
     op: Vec<Operation>,
     /// Only requests of this process, with its threads
-    #[arg(long, value_name = "PID", conflicts_with = "cgroup")]
+    #[arg(long, value_name = "PID", conflicts_with = "cgroup", value_parser = value::process)]
     pid: Option<u32>,
     /// Only requests of this cgroup (version 2) and those below it
     #[arg(long, value_name = "CGROUP")]

@@ -26,12 +26,11 @@ Examples:
   sudo reveille cost --all-tasks --out costs; reveille report costs
   sudo reveille cost --pid 4711 --out costs --stacks; flamegraph.pl costs/stacks.folded
 
-With a command the exit code is the command's, and --json goes to standard output after the
-command's own: with --out it is kept in a file. Otherwise Ctrl-C ends the run and prints the
-figures so far (exit code 130). Without a command, no wake-up at all is exit code 1.")]
+With a command --json goes to standard output after the command's own: with --out it is kept in a
+file. Ctrl-C ends the run and prints the figures so far.")]
 pub struct Args {
     /// Follow this process: its threads, and what it starts from now on
-    #[arg(long, value_name = "P", conflicts_with = "user")]
+    #[arg(long, value_name = "P", conflicts_with = "user", value_parser = value::process)]
     pub pid: Option<u32>,
     /// Follow the tasks of this cgroup and of those below it: its folder, or its path in cgroup2
     #[arg(long, value_name = "G", conflicts_with = "user")]

@@ -19,9 +19,7 @@ Examples:
   reveille model run --rate 12 --params server.toml
   reveille model run --utilisation 0.2 --simulate             percentiles, too
   reveille model run --params server.toml --states RESULT     exit latencies as measured
-  reveille model run --servers 1000 --price 0.2               what a farm would save in a year
-
-Exit codes: 2 where the load is 1 or above: no queue is stable there.")]
+  reveille model run --servers 1000 --price 0.2               what a farm would save in a year")]
 pub struct Args {
     #[command(flatten)]
     source: source::SourceArgs,

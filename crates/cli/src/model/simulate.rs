@@ -30,9 +30,7 @@ Examples:
   reveille model simulate --utilisation 0.2
   reveille model simulate --servers 10 --dispatcher packing:4 --params server.toml
   reveille model simulate --servers 1000 --horizon 1h --replications 1
-  reveille model simulate --trace requests.csv         a line is ARRIVAL,SERVICE in seconds
-
-Exit codes: 2 where the load is 1 or above for every policy; 130 when interrupted.")]
+  reveille model simulate --trace requests.csv         a line is ARRIVAL,SERVICE in seconds")]
 pub struct Args {
     /// Service times, powers, policies, load and [simulation]: a TOML file; docs/example/model.toml
     /// shows every key [default: the paper's]
@@ -43,11 +41,12 @@ pub struct Args {
         long,
         value_name = "LOAD",
         conflicts_with = "rate",
+        value_parser = value::real,
         allow_hyphen_values = true
     )]
     utilisation: Option<f64>,
     /// Requests a second for each server
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = value::real, allow_hyphen_values = true)]
     rate: Option<f64>,
     /// Exit latencies of idle states, as measured: a result of `measure`
     #[arg(long, value_name = "RESULT")]
@@ -72,7 +71,7 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = value::count(1..=u32::MAX))]
     replications: Option<u32>,
     /// The same seed gives the same requests [default: 1]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value::seed, allow_hyphen_values = true)]
     seed: Option<u64>,
     #[command(flatten)]
     printed: Printed,

@@ -22,11 +22,12 @@ pub struct SourceArgs {
         long,
         value_name = "LOAD",
         conflicts_with = "rate",
+        value_parser = value::real,
         allow_hyphen_values = true
     )]
     pub utilisation: Option<f64>,
     /// Requests a second that come to one server
-    #[arg(long, value_name = "N", allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", value_parser = value::real, allow_hyphen_values = true)]
     pub rate: Option<f64>,
     /// Exit latencies of idle states, as measured: a result of `measure`; the policies' states are
     /// found by their names
@@ -36,7 +37,7 @@ pub struct SourceArgs {
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     pub servers: Option<u64>,
     /// Money for a kWh, in any currency, with --servers
-    #[arg(long, value_name = "MONEY", allow_hyphen_values = true)]
+    #[arg(long, value_name = "MONEY", value_parser = value::real, allow_hyphen_values = true)]
     pub price: Option<f64>,
 }
 

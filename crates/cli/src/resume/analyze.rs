@@ -120,9 +120,9 @@ fn refuse_results(logs: &[PathBuf]) -> anyhow::Result<()> {
         return Ok(());
     };
     let name = quantity::quoted(&log.display().to_string());
-    Err(Failure::usage(format!(
+    Err(anyhow::anyhow!(
         "{name}: is a result, not a log; `reveille show {name}` prints it"
-    )))
+    ))
 }
 
 fn question(args: &Args) -> anyhow::Result<Question> {

@@ -1,0 +1,177 @@
+//! The exit codes of each command, as its help lists them.
+
+use clap::Command;
+
+/// What 0 to 3 and 130 mean unless a command defines them otherwise.
+const DONE: (&str, &str) = ("0", "done");
+const FAILED: (&str, &str) = ("1", "failed");
+const USAGE: (&str, &str) = ("2", "wrong use, or a file is missing");
+const CANNOT: (&str, &str) = ("3", "not possible on this machine, or for this user");
+const INTERRUPTED: (&str, &str) = ("130", "interrupted; what was gathered is kept");
+const OWN: (&str, &str) = (
+    "N",
+    "that of the command that it ran; 128 and the signal's number if one ended it",
+);
+
+type Codes = &'static [(&'static str, &'static str)];
+
+/// Of each command without commands below it, by its words.
+const CODES: &[(&str, Codes)] = &[
+    (
+        "measure",
+        &[
+            DONE,
+            ("1", "failed, ended early or without a datapoint"),
+            USAGE,
+            CANNOT,
+            INTERRUPTED,
+        ],
+    ),
+    ("report", READS),
+    ("show", READS),
+    ("export", READS),
+    ("states", &[DONE, USAGE, CANNOT]),
+    ("top", &[DONE, FAILED, USAGE, CANNOT]),
+    (
+        "cost",
+        &[
+            DONE,
+            ("1", "failed, or nothing was woken"),
+            USAGE,
+            CANNOT,
+            INTERRUPTED,
+            OWN,
+        ],
+    ),
+    (
+        "path",
+        &[
+            DONE,
+            ("1", "failed, or no packet was followed"),
+            USAGE,
+            CANNOT,
+            INTERRUPTED,
+        ],
+    ),
+    ("hold", HOLDS),
+    ("limit", HOLDS),
+    (
+        "advise",
+        &[
+            ("0", "any answer, even that no state is allowed"),
+            ("1", "a damaged result"),
+            USAGE,
+            ("3", "the setting cannot be written in this form"),
+        ],
+    ),
+    ("trial", &[DONE, FAILED, USAGE, CANNOT, INTERRUPTED]),
+    ("anticipate", &[DONE, FAILED, USAGE, CANNOT]),
+    (
+        "anticipate bench",
+        &[DONE, FAILED, USAGE, CANNOT, INTERRUPTED],
+    ),
+    ("model run", MODELS),
+    ("model sweep", MODELS),
+    ("model from", MODELS),
+    (
+        "model simulate",
+        &[
+            DONE,
+            ("2", "wrong use, or no policy is stable at this load"),
+            INTERRUPTED,
+        ],
+    ),
+    ("doctor", &[DONE, USAGE]),
+    ("resume analyze", READS),
+    (
+        "resume capture",
+        &[
+            DONE,
+            ("1", "failed, or the machine never slept"),
+            USAGE,
+            CANNOT,
+            INTERRUPTED,
+        ],
+    ),
+    (
+        "restore",
+        &[DONE, ("1", "a setting could not be put back"), USAGE],
+    ),
+    ("manual", &[DONE, FAILED, USAGE]),
+];
+
+const READS: Codes = &[
+    DONE,
+    (
+        "1",
+        "a damaged file, a full disk, or nothing passes the filter",
+    ),
+    USAGE,
+];
+const HOLDS: Codes = &[
+    ("0", "done, or ended by Ctrl-C or another signal"),
+    ("1", "failed"),
+    USAGE,
+    ("3", "not possible here, or without effect"),
+    OWN,
+];
+const MODELS: Codes = &[DONE, ("2", "wrong use, or no queue is stable at this load")];
+
+/// The program's command, with exit codes in the help of each command below it.
+pub fn in_help(command: Command) -> Command {
+    below(command, "")
+}
+
+fn below(mut command: Command, path: &str) -> Command {
+    let names: Vec<String> = command
+        .get_subcommands()
+        .map(|below| below.get_name().to_owned())
+        .collect();
+    for name in names {
+        let path = format!("{path} {name}").trim_start().to_owned();
+        command = command.mut_subcommand(&name, |one| below(with_codes(one, &path), &path));
+    }
+    command
+}
+
+fn with_codes(command: Command, path: &str) -> Command {
+    let Some((_, codes)) = CODES.iter().find(|(of, _)| *of == path) else {
+        return command;
+    };
+    let help = command.get_after_help().map(ToString::to_string);
+    let lines = codes
+        .iter()
+        .map(|(code, meaning)| format!("\n  {code:<4} {meaning}"));
+    let codes: String = lines.collect();
+    let help = help.map_or(String::new(), |help| help + "\n\n");
+    command.after_help(format!("{help}Exit codes:{codes}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn paths(command: &Command, path: &str, found: &mut Vec<String>) {
+        for below in command.get_subcommands() {
+            let path = format!("{path} {}", below.get_name())
+                .trim_start()
+                .to_owned();
+            if below.get_subcommands().next().is_none() || below.get_name() == "anticipate" {
+                found.push(path.clone());
+            }
+            paths(below, &path, found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_its_exit_codes() {
+        let mut found = Vec::new();
+        paths(&crate::Cli::command(), "", &mut found);
+        found.sort_unstable();
+        let mut listed: Vec<&str> = CODES.iter().map(|(of, _)| *of).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, found);
+    }
+}
