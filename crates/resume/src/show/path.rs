@@ -101,7 +101,8 @@ fn silence(path: &[LinkResult]) -> String {
     })
 }
 
-fn total(path: &[LinkResult]) -> Us {
+/// The length of a path.
+pub(super) fn total(path: &[LinkResult]) -> Us {
     path.iter().map(|link| link.duration_us).sum()
 }
 
