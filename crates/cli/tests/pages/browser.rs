@@ -32,7 +32,12 @@ impl Browser {
         // The protocol is on descriptors 3 and 4; a shell puts the pipes there.
         let mut child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<&0 4>&1 </dev/null >&2", name])
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+            ])
             .args(["--no-first-run", "--remote-debugging-pipe"])
             .arg(format!("--user-data-dir={}", profile.display()))
             .stdin(Stdio::piped())
@@ -85,13 +90,23 @@ impl Browser {
     }
 
     /// Shows this file in a window of this size until it is loaded. `media`: `screen` or `print`.
-    pub fn open(&mut self, file: &Path, size: (u32, u32), media: &str, dark: bool) -> Result<(), String> {
+    pub fn open(
+        &mut self,
+        file: &Path,
+        size: (u32, u32),
+        media: &str,
+        dark: bool,
+    ) -> Result<(), String> {
         let (width, height) = size;
-        let window = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
+        let window =
+            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.ask("Emulation.setDeviceMetricsOverride", window)?;
         let scheme = if dark { "dark" } else { "light" };
         let features = json!([{"name": "prefers-color-scheme", "value": scheme}]);
-        self.ask("Emulation.setEmulatedMedia", json!({"media": media, "features": features}))?;
+        self.ask(
+            "Emulation.setEmulatedMedia",
+            json!({"media": media, "features": features}),
+        )?;
         let url = format!("file://{}", file.display());
         self.ask("Page.navigate", json!({ "url": url }))?;
         let loaded = |message: &Value| message["method"] == "Page.loadEventFired";

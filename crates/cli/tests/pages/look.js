@@ -16,7 +16,11 @@
     const label = svg.getAttribute("aria-label") || (svg.querySelector(":scope > title") || {}).textContent;
     if (svg.getAttribute("role") !== "img" || !label) say(name(svg) + ": no text alternative");
     const frame = svg.getBoundingClientRect(), scale = svg.getScreenCTM().a;
-    if (frame.width < 1 || frame.height < 1) { say(name(svg) + ": is not shown"); continue; }
+    if (frame.width === 0) {
+      // One of two shapes; the other is shown.
+      if (![...svg.parentElement.children].some((other) => other.clientWidth > 0)) say(name(svg) + ": is not shown");
+      continue;
+    }
     if (paper) {
       // A chart that nothing may break and that fits on a page is not cut.
       let block = svg;
@@ -29,7 +33,8 @@
       const box = text.getBoundingClientRect(), style = getComputedStyle(text);
       if (box.width === 0 || style.visibility === "hidden") continue;
       const words = "\"" + text.textContent + "\"", size = parseFloat(style.fontSize) * scale;
-      if (size < 9) say(name(svg) + ": " + words + " is " + size.toFixed(1) + " px high");
+      // 7 px on paper are 5 points.
+      if (size < (paper ? 7 : 9)) say(name(svg) + ": " + words + " is " + size.toFixed(1) + " px high");
       if (box.left < frame.left - 1 || box.right > frame.right + 1 || box.top < frame.top - 2 || box.bottom > frame.bottom + 2) {
         say(name(svg) + ": " + words + " leaves the chart");
       }

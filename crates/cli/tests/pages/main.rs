@@ -38,7 +38,11 @@ impl Pages<'_> {
 
     fn reveille(&self, arguments: &[&str]) -> Vec<u8> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
-        let ended = command.args(arguments).current_dir(self.0).output().unwrap();
+        let ended = command
+            .args(arguments)
+            .current_dir(self.0)
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
         assert!(ended.status.success(), "{arguments:?}: {said}");
         ended.stdout
@@ -61,7 +65,11 @@ impl Pages<'_> {
 
     fn all(&self) {
         self.results("result", [sample::server("rack7-node2", 10_000, 1, 1.0)]);
-        let machines = [("before", 1.0), ("after the firmware", 0.92), ("a third machine", 1.3)];
+        let machines = [
+            ("before", 1.0),
+            ("after the firmware", 0.92),
+            ("a third machine", 1.3),
+        ];
         let machines = machines.map(|(name, slow)| sample::server(name, 10_000, 2, slow));
         self.results("results", machines);
         let single = self.file("single");
@@ -73,14 +81,24 @@ impl Pages<'_> {
         self.kept("bench", BENCH);
         self.kept("bench-of-one-gap", one_gap().to_string());
         fs::write(self.file("laptop.txt"), suspended::dmesg(3)).unwrap();
-        let real = concat!(env!("CARGO_MANIFEST_DIR"), "/../resume/tests/logs/6.12-dmesg.txt");
+        let real = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../resume/tests/logs/6.12-dmesg.txt"
+        );
         let machine = self.reveille(&["resume", "analyze", "--json", "laptop.txt"]);
         self.kept("resume", machine);
         let machines = self.reveille(&["resume", "analyze", "--json", "laptop.txt", real]);
         self.kept("resume-of-two", machines);
         self.reveille(&["model", "sweep", "--out", "sweep.html"]);
         let parameters = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/example/model.toml");
-        self.reveille(&["model", "sweep", "--params", parameters, "--out", "sweep-of-file.html"]);
+        self.reveille(&[
+            "model",
+            "sweep",
+            "--params",
+            parameters,
+            "--out",
+            "sweep-of-file.html",
+        ]);
         self.reveille(&["model", "from", "resume.json", "--out", "from.html"]);
     }
 }
@@ -107,14 +125,23 @@ fn wrong(browser: &mut Browser, file: &Path) -> Result<Vec<String>, String> {
     for size in SIZES {
         for (dark, scheme) in [(false, "light"), (true, "dark")] {
             browser.open(file, size, "screen", dark)?;
-            add(browser.evaluate(&format!("({LOOK})(false)"))?, format!("{} px, {scheme}", size.0));
+            add(
+                browser.evaluate(&format!("({LOOK})(false)"))?,
+                format!("{} px, {scheme}", size.0),
+            );
         }
     }
     add(browser.evaluate(&format!("({KEYS})()"))?, "keyboard".into());
     browser.open(file, PAPER, "print", false)?;
-    add(browser.evaluate(&format!("({LOOK})(true)"))?, "paper".into());
+    add(
+        browser.evaluate(&format!("({LOOK})(true)"))?,
+        "paper".into(),
+    );
     let pdf = browser.ask("Page.printToPDF", json!({"preferCSSPageSize": true}))?;
-    if !pdf["data"].as_str().is_some_and(|data| data.starts_with("JVBERi0")) {
+    if !pdf["data"]
+        .as_str()
+        .is_some_and(|data| data.starts_with("JVBERi0"))
+    {
         wrong.push("printing makes no PDF".into());
     }
     Ok(wrong)
@@ -131,13 +158,19 @@ fn pages_fit_their_window_and_paper_and_their_labels_are_legible() {
     let mut browser = match Browser::start(profile.path()) {
         Ok(browser) => browser,
         Err(why) => {
-            println!("skipped: pages_fit_their_window_and_paper_and_their_labels_are_legible: {why}");
+            println!(
+                "skipped: pages_fit_their_window_and_paper_and_their_labels_are_legible: {why}"
+            );
             return;
         }
     };
     let mut all = Vec::new();
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<PathBuf> = files.filter(|file| file.extension().is_some_and(|end| end == "html")).collect();
+    let files = fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = files
+        .filter(|file| file.extension().is_some_and(|end| end == "html"))
+        .collect();
     files.sort();
     assert_eq!(files.len(), 13);
     for file in files {
