@@ -44,10 +44,10 @@ const ROWS: &[Column<Row>] = &columns!(|row|
             None => "unstable".into(),
         },
         "Mean response time, from arrival to departure";
-    estimated(Of("")) "relative_response", "× time", row.figures.map(|(_, response, _)| response),
+    estimated(Of("")) "relative_response", "×time", row.figures.map(|(_, response, _)| response),
         "Mean response time, by that of always-on";
     estimated(Of("W")) "power_mean_w", "power", row.figure(|of| of.power_mean), "Mean power";
-    estimated(Of("")) "relative_power", "× power", row.figures.map(|(.., power)| power),
+    estimated(Of("")) "relative_power", "×power", row.figures.map(|(.., power)| power),
         "Mean power, by that of always-on";
     estimated(Of("")) "frequency", "f", row.figure(|of| of.frequency),
         "Relative frequency at which the server serves";
