@@ -77,9 +77,15 @@ pub fn devices(machines: &[Machine]) -> String {
 
 fn drawn(machines: &[Machine], chosen: &[&DeviceSpread], axis: Axis, shape: &Shape) -> String {
     let x = |us: Us| shape.left + shape.width * axis.fraction(us as f64 * 1e3);
-    let bars = LINE * machines.len() as f64 + 7.0;
-    let row = bars + shape.head;
-    let high = row * chosen.len() as f64;
+    // A line for each machine that has the device.
+    let lines = |device: &DeviceSpread| {
+        let machines = machines.iter().enumerate();
+        let of = machines.filter_map(|(number, one)| Some((number, one, own(one, device)?)));
+        of.collect::<Vec<_>>()
+    };
+    let bars = |device: &DeviceSpread| LINE * lines(device).len() as f64 + 7.0;
+    let row = |device: &DeviceSpread| shape.head + bars(device);
+    let high = chosen.iter().map(|device| row(device)).sum::<f64>();
     let mut svg = format!(
         "<svg class=\"{}\" viewBox=\"0 0 {} {:.0}\" role=\"img\" aria-label=\"Times of the slowest \
          devices in the resume, with their spread\">{}",
@@ -88,19 +94,18 @@ fn drawn(machines: &[Machine], chosen: &[&DeviceSpread], axis: Axis, shape: &Sha
         high + BOTTOM,
         axis.below_rows(shape.left, shape.width, high, quantity::duration)
     );
-    for (place, device) in chosen.iter().enumerate() {
-        let top = row * place as f64;
-        svg += &shape.name(&device.device, top, bars);
-        for (number, machine) in machines.iter().enumerate() {
-            let Some(spread) = own(machine, device) else {
-                continue;
-            };
-            let y = top + shape.head + 3.5 + LINE * (number as f64 + 0.5);
+    let mut top = 0.0;
+    for device in chosen {
+        svg += &shape.name(&device.device, top, bars(device));
+        for (line, (number, machine, spread)) in lines(device).into_iter().enumerate() {
+            let y = top + shape.head + 3.5 + LINE * (line as f64 + 0.5);
             let _ = write!(
                 svg,
-                "<g class=\"spread {}\"><path d=\"M{:.1} {y:.1}H{:.1}\"/><path class=\"median\" \
-                 d=\"M{:.1} {:.1}v8\"/><title>{}</title></g>",
+                "<g class=\"spread {}\"><path class=\"stem\" d=\"M{} {y:.1}H{:.1}\"/>\
+                 <path d=\"M{:.1} {y:.1}H{:.1}\"/><path class=\"median\" d=\"M{:.1} {:.1}v8\"/><title>{}</title></g>",
                 colour(number + 4),
+                shape.left,
+                x(spread.min),
                 x(spread.min),
                 x(spread.max),
                 x(spread.median),
@@ -115,6 +120,7 @@ fn drawn(machines: &[Machine], chosen: &[&DeviceSpread], axis: Axis, shape: &Sha
                 ))
             );
         }
+        top += row(device);
     }
     svg + "</svg>"
 }
