@@ -1,7 +1,6 @@
 //! The result of `reveille path` for readers.
 
 use reveille_show::page::is_page;
-use reveille_show::quantity::duration;
 use reveille_show::{sheet, web};
 use reveille_watch::path::{
     Cause, Counts, Estimate, Follow, Gathered, Met, Packet, Path, SCHEMA_VERSION, Sleep, Stage,
@@ -105,24 +104,6 @@ fn every_stage_is_in_the_chart_and_in_the_tables() {
         );
     }
     assert!(html.contains("<dd>1 unanswered</dd>"));
-}
-
-#[test]
-fn the_answer_has_the_whole_and_its_longest_stage_as_means() {
-    // The median of the whole may be shorter than the mean of a stage.
-    let mut path = path();
-    path.groups[0].whole.median_ns = 1;
-    let answer = show::sheet(&path).answer;
-    assert!(!answer.contains("median"), "{answer}");
-    let of = |group: usize| duration(path.groups[group].whole.mean_ns);
-    assert!(
-        answer.contains(&format!(": {} on average; the longest stage is ", of(0))),
-        "{answer}"
-    );
-    assert!(
-        answer.contains(&format!(": {} on average; the longest stage is ", of(1))),
-        "{answer}"
-    );
 }
 
 #[test]
