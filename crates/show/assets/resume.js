@@ -111,6 +111,7 @@
       if (chosen >= 0) bars[chosen].classList.remove("chosen");
       chosen = chosen < 0 && step < 0 ? bars.length - 1 : (chosen + step + bars.length) % bars.length;
       bars[chosen].classList.add("chosen");
+      bars[chosen].scrollIntoView({ block: "nearest", inline: "nearest" });
       const box = bars[chosen].getBoundingClientRect();
       show(bars[chosen].dataset.title, { clientX: Math.max(0, Math.min(box.left, innerWidth)), clientY: box.bottom });
     };
