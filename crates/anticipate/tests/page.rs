@@ -194,6 +194,25 @@ fn the_page_has_latency_above_and_cost_below_over_the_same_idle_times() {
 }
 
 #[test]
+fn with_one_idle_time_the_policies_stand_side_by_side() {
+    let mut bench = bench(None);
+    bench.points = vec![Point::idle(IDLE_NS[2])];
+    bench.rows.retain(|row| row.point == 2);
+    bench.rows.iter_mut().for_each(|row| row.point = 0);
+    bench.gains.clear();
+    bench.turns.clear();
+    let html = page_of(&bench);
+    let mut places: Vec<&str> = html.split("<circle cx=\"").skip(1).collect();
+    places
+        .iter_mut()
+        .for_each(|rest| *rest = rest.split('"').next().unwrap());
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), POLICIES.len(), "{places:?}");
+    assert!(html.contains(">idle time after each</text>"), "{html}");
+}
+
+#[test]
 fn power_has_its_own_panel_if_known() {
     let panels = |html: &str| html.matches("class=\"panel\"").count();
     assert_eq!(

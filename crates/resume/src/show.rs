@@ -124,12 +124,28 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
         };
         sheet.fact("Cycle", of + nearest);
     }
-    for (word, us, all) in [
-        ("Suspend", cycle.suspend_us, machine.suspend_us),
-        ("Asleep", cycle.asleep_us, machine.asleep_us),
-        ("Resume", cycle.resume_us, machine.resume_us),
+    for (word, us, all, half) in [
+        (
+            "Suspend",
+            cycle.suspend_us,
+            machine.suspend_us,
+            Some(Half::Suspend),
+        ),
+        ("Asleep", cycle.asleep_us, machine.asleep_us, None),
+        (
+            "Resume",
+            cycle.resume_us,
+            machine.resume_us,
+            Some(Half::Resume),
+        ),
     ] {
-        let us = us.map_or("unknown".to_owned(), time);
+        // The path of a half that the log has a part of.
+        let known = half.map_or(0, |half| path::total(cycle.path_of(half)));
+        let us = match us {
+            Some(us) => time(us),
+            None if known > 0 => format!("unknown; the log has {} of it", time(known)),
+            None => "unknown".to_owned(),
+        };
         let all = all.filter(|all| all.count > 1);
         let all = all.map_or(String::new(), |all| format!("; {}", range(all)));
         sheet.fact(word, us + &all);

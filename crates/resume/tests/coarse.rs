@@ -245,6 +245,10 @@ fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
     assert_eq!(seen, 100_000);
     assert_eq!(extent(cycle, Half::Resume), " until the log ends");
     assert_eq!(extent(cycle, Half::Suspend), "");
+    let analysis = analysed(&cut);
+    let facts = reveille_resume::show::sheet(&analysis, None).facts;
+    let resume = facts.iter().find(|(word, _)| *word == "Resume").unwrap();
+    assert_eq!(resume.1, "unknown; the log has 100 ms of it");
     assert_eq!(
         no_length(cycle, Half::Resume).unwrap(),
         "The log ends before the resume does"

@@ -153,7 +153,7 @@
   }
   document.addEventListener("click", () => { reading.hidden = true; });
   // The pointer is over something else now; the keyboard's choice stays.
-  addEventListener("scroll", () => { if (!byKeyboard) reading.hidden = true; }, { passive: true });
+  addEventListener("scroll", () => { if (!byKeyboard && !document.querySelector(".chosen")) reading.hidden = true; }, { passive: true });
 
   const button = document.getElementById("theme");
   const themes = ["automatic", "light", "dark"];

@@ -18,6 +18,7 @@
     for (const key in attributes) made.setAttribute(key, attributes[key]);
     return made;
   };
+  // `event`: where the pointer is, or a bar's corner.
   const show = (text, event) => {
     const box = reading(), lines = text.split("\n");
     const head = document.createElement("b"), list = document.createElement("dl");
@@ -57,7 +58,7 @@
       axis.replaceChildren();
       for (let at = Math.ceil(from / step) * step; at <= to * (1 + 1e-12); at += step) {
         const x = left + (width * (at - from)) / (to - from);
-        const name = element("text", { "text-anchor": "middle", x: x.toFixed(1), y: top + height + 15 });
+        const name = element("text", { "text-anchor": x > left + width - 20 ? "end" : "middle", x: x.toFixed(1), y: top + height + 15 });
         name.textContent = time(at);
         axis.append(element("path", { class: "grid", d: "M" + x.toFixed(1) + " " + top + "v" + height }), name);
       }
@@ -103,14 +104,33 @@
       if (title) { show(title, event); event.stopPropagation(); }
     });
     svg.addEventListener("dblclick", () => zoom(0, total));
+    const bars = [...rows.querySelectorAll("rect")].filter((bar) => bar.dataset.title);
+    let chosen = -1;
+    const choose = (step) => {
+      if (bars.length === 0) return;
+      if (chosen >= 0) bars[chosen].classList.remove("chosen");
+      chosen = chosen < 0 && step < 0 ? bars.length - 1 : (chosen + step + bars.length) % bars.length;
+      bars[chosen].classList.add("chosen");
+      bars[chosen].scrollIntoView({ block: "nearest", inline: "nearest" });
+      const box = bars[chosen].getBoundingClientRect();
+      show(bars[chosen].dataset.title, { clientX: Math.max(0, Math.min(box.left, innerWidth)), clientY: box.bottom });
+    };
+    const leave = () => {
+      if (chosen >= 0) bars[chosen].classList.remove("chosen");
+      chosen = -1;
+      reading().hidden = true;
+    };
+    svg.addEventListener("blur", leave);
     svg.addEventListener("keydown", (event) => {
       const span = to - from, middle = (from + to) / 2;
       const moves = {
+        ArrowDown: () => choose(1),
+        ArrowUp: () => choose(-1),
         "+": () => zoom(middle - span / 4, middle + span / 4),
         "-": () => zoom(middle - span, middle + span),
         ArrowLeft: () => { const by = Math.min(from, span / 4); zoom(from - by, to - by); },
         ArrowRight: () => { const by = Math.min(total - to, span / 4); zoom(from + by, to + by); },
-        Escape: () => zoom(0, total),
+        Escape: () => { leave(); zoom(0, total); },
       };
       if (moves[event.key]) { event.preventDefault(); moves[event.key](); }
     });

@@ -44,11 +44,11 @@ impl Axis {
             1.0
         };
         let max = if max.is_finite() { max.max(min) } else { min };
-        let min = step_below(min);
-        let mut max = step_above(max);
-        if max <= min {
-            max = step_above(min * 1.5);
-        }
+        // A single value is not at the edge.
+        let (min, max) = match min == max {
+            true => (step_below(min / 1.5), step_above(max * 1.5)),
+            false => (step_below(min), step_above(max)),
+        };
         Self {
             scale: Scale::Logarithmic,
             min,
@@ -141,13 +141,7 @@ impl Axis {
             let x = left + width * self.fraction(tick.value);
             // Writing to a String cannot fail.
             let _ = write!(grid, "M{x:.1} 0v{high:.0}");
-            let _ = write!(
-                ticks,
-                "<text{} text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
-                if tick.major { "" } else { " class=\"minor\"" },
-                high + 17.0,
-                text(tick.value)
-            );
+            ticks += &tick_text(x, left + width, high + 17.0, tick, &text(tick.value));
         }
         format!(
             "<path class=\"grid\" d=\"{grid}\"/><path class=\"axis\" \
@@ -195,6 +189,19 @@ impl Axis {
             })
             .collect()
     }
+}
+
+/// The name of a tick of a horizontal axis, which ends at `right`. That of the axis' end is not beyond the
+/// drawing.
+pub(crate) fn tick_text(x: f64, right: f64, y: f64, tick: Tick, words: &str) -> String {
+    /// The least room of a drawing after the axis.
+    const ROOM: f64 = 22.0;
+    let (anchor, x) = match x > right - ROOM {
+        true => ("end", x + ROOM),
+        false => ("middle", x),
+    };
+    let class = if tick.major { "" } else { " class=\"minor\"" };
+    format!("<text{class} text-anchor=\"{anchor}\" x=\"{x:.1}\" y=\"{y:.1}\">{words}</text>")
 }
 
 /// The greatest 1, 2 or 5 of a decade that is not above `value`.

@@ -4,6 +4,8 @@ pub mod bars;
 pub mod curves;
 pub mod frame;
 pub mod heat;
+pub mod labels;
+pub mod rows;
 
 pub use bars::Bars;
 pub use frame::{Frame, Mark, Quantity};

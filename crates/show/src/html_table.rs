@@ -49,13 +49,18 @@ impl Table {
     pub fn row(&mut self, cells: &[String]) {
         self.html.push_str("<tr>");
         for (place, cell) in cells.iter().take(self.columns).enumerate() {
-            let text = if cell.is_empty() {
-                "–".to_owned()
-            } else {
-                escape(cell)
+            let text = match cell.split_once(" [") {
+                _ if cell.is_empty() => "–".to_owned(),
+                // A line may break before an interval, and not within it.
+                Some((figure, interval)) if place >= self.text_columns => {
+                    let interval = interval.replace(' ', "\u{a0}");
+                    format!("{} [{}", escape(figure), escape(&interval))
+                }
+                _ => escape(cell),
             };
             let class = match cell.chars().count() > LONG && place < self.text_columns {
                 true => " class=\"word long\"",
+                false if cell.contains(" [") && place >= self.text_columns => " class=\"interval\"",
                 false => word(place, self.text_columns),
             };
             let _ = match place {
@@ -84,6 +89,18 @@ fn word(place: usize, text_columns: usize) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_line_may_break_before_an_interval_only() {
+        let mut table = Table::new("", 1, &[("state [95%]", None), ("median", None)]);
+        table.row(&["C1 [x y]".into(), "+10 [+9, +11] µs".into()]);
+        let html = table.html();
+        assert!(
+            html.contains("<td class=\"interval\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"),
+            "{html}"
+        );
+        assert!(html.contains("C1 [x y]</th>"), "{html}");
+    }
 
     #[test]
     fn only_long_words_have_a_minimum_width() {

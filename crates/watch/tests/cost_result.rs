@@ -164,7 +164,7 @@ fn the_page_has_the_sentence_the_tables_and_the_charts() {
         "80 ms of 1 s were waits for CPUs in C6",
         "id=\"states\"",
         "id=\"distributions\"",
-        "class=\"bars\"",
+        "class=\"bars wide\"",
         "id=\"cpus\"",
         "id=\"forbidding\"",
         "the loss does not include them. Estimate: 800 µs, by the mean",

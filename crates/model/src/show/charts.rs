@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use crate::policy::Outcome;
 use crate::question::{Crossings, Figure};
-use crate::sweep::{Compared, Pair, Point, Sweep};
+use crate::sweep::{Compared, Point, Sweep};
 
 use reveille_show::axis::Axis;
+use reveille_show::chart::labels::Labels;
 use reveille_show::chart::{self, COLOURS, Frame, Quantity, colour};
 use reveille_show::quantity::digits;
 
@@ -110,9 +111,7 @@ fn draw<'a>(chart: &Chart<'_>, sweep: &'a Sweep) -> String {
             let own = points().map(|point| Some((point, of(point)?)));
             line(&frame, &class(place), own, svg);
         }
-        for pair in &sweep.pairs {
-            rings(chart, &frame, sweep, pair, svg);
-        }
+        rings(chart, &frame, sweep, svg);
     });
     chart::figure(chart.title, &svg, chart.explained)
 }
@@ -156,29 +155,34 @@ fn line<'a>(
     let _ = write!(svg, "<path class=\"curve {class}\" d=\"{path}\"/>");
 }
 
-/// The crossings of a pair, with their load.
-fn rings(chart: &Chart<'_>, frame: &Frame<'_>, sweep: &Sweep, pair: &Pair, svg: &mut String) {
-    let crossings: &Crossings = match chart.figure {
-        Figure::Power => &pair.power,
-        Figure::Response => &pair.response,
-    };
-    let policies = &sweep.parameters.policies;
-    let Some(place) = policies.iter().position(|named| named.name == pair.first) else {
-        return;
-    };
-    for crossing in &crossings.crossings {
-        let load = crossing.utilisation;
-        let Some(value) = at(chart, sweep, place, load) else {
+/// The crossings of all pairs, with their load.
+fn rings(chart: &Chart<'_>, frame: &Frame<'_>, sweep: &Sweep, svg: &mut String) {
+    let mut rings = Vec::new();
+    for pair in &sweep.pairs {
+        let crossings: &Crossings = match chart.figure {
+            Figure::Power => &pair.power,
+            Figure::Response => &pair.response,
+        };
+        let mut policies = sweep.parameters.policies.iter();
+        let Some(place) = policies.position(|named| named.name == pair.first) else {
             continue;
         };
-        let (x, y) = (frame.x(load * 100.0), frame.y(value));
+        for crossing in &crossings.crossings {
+            let load = crossing.utilisation;
+            if let Some(value) = at(chart, sweep, place, load) {
+                let point = (frame.x(load * 100.0), frame.y(value));
+                rings.push((class(place), point, load));
+            }
+        }
+    }
+    let mut labels = Labels::among(rings.iter().map(|(_, point, _)| *point), 5.0);
+    for (class, point, load) in rings {
+        let load = labels.write(point, &format!("{}%", digits(load * 100.0)));
+        let (x, y) = point;
+        // Writing to a String cannot fail.
         let _ = write!(
             svg,
-            "<g class=\"crossing {}\"><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>\
-             <text text-anchor=\"middle\" x=\"{x:.1}\" y=\"{:.1}\">{}%</text></g>",
-            class(place),
-            y - 9.0,
-            digits(load * 100.0)
+            "<g class=\"crossing {class}\">{load}<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/></g>"
         );
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use reveille_show::columns;
-use reveille_show::quantity::{digits, time};
+use reveille_show::quantity::{digits, three_digits, time};
 use reveille_show::sheet::{Column, Heading, Origin, Section, Sheet, Table, Unit, Value};
 
 use super::{charts, simulated, words};
@@ -44,10 +44,10 @@ const ROWS: &[Column<Row>] = &columns!(|row|
             None => "unstable".into(),
         },
         "Mean response time, from arrival to departure";
-    estimated(Of("")) "relative_response", "×", row.figures.map(|(_, response, _)| response),
+    estimated(Of("")) "relative_response", "×time", row.figures.map(|(_, response, _)| response),
         "Mean response time, by that of always-on";
     estimated(Of("W")) "power_mean_w", "power", row.figure(|of| of.power_mean), "Mean power";
-    estimated(Of("")) "relative_power", "×", row.figures.map(|(.., power)| power),
+    estimated(Of("")) "relative_power", "×power", row.figures.map(|(.., power)| power),
         "Mean power, by that of always-on";
     estimated(Of("")) "frequency", "f", row.figure(|of| of.frequency),
         "Relative frequency at which the server serves";
@@ -121,7 +121,7 @@ pub fn run<'a>(run: &Run<'_>) -> Sheet<'a> {
         format!(
             "{}%: {} requests a second to one server",
             digits(point.utilisation * 100.0),
-            digits(point.rate_per_s)
+            three_digits(point.rate_per_s)
         ),
     );
     assumptions(parameters, &mut sheet);

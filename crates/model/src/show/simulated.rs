@@ -1,7 +1,7 @@
 //! Simulated policies: percentiles, power, and differences from always-on.
 
 use reveille_show::columns;
-use reveille_show::quantity::{counted, digits, time};
+use reveille_show::quantity::{counted, digits, three_digits, time};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 use super::words;
@@ -197,7 +197,7 @@ fn arrivals(simulation: &Simulation, rate: f64) -> String {
             time(stays_s[1])
         ),
     };
-    format!("{arrivals}, {} a second in all", digits(rate))
+    format!("{arrivals}, {} a second in all", three_digits(rate))
 }
 
 fn runs(one: &Simulated) -> String {

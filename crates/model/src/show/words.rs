@@ -117,7 +117,7 @@ pub fn described(policy: &Policy) -> String {
                 Rule::Fixed(frequency) => format!("always {}", digits(frequency)),
                 Rule::BusyShare(share) => format!("load / {}", digits(share)),
                 Rule::Slowdown(limit) => format!("response at most {} times", digits(limit)),
-                Rule::Linear => "floor + (1 − floor) · load".to_owned(),
+                Rule::Linear => "floor + (1 - floor) · load".to_owned(),
             };
             let law = match dvfs.law {
                 Law::Cubic => "f³",
@@ -381,7 +381,7 @@ mod tests {
             (
                 Rule::Linear,
                 Law::Cubic,
-                "floor + (1 − floor) · load, floor 0.4; of active power 33% follow f³",
+                "floor + (1 - floor) · load, floor 0.4; of active power 33% follow f³",
             ),
         ] {
             let dvfs = Policy::Dvfs(Dvfs {

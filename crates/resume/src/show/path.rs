@@ -196,7 +196,8 @@ fn silence(path: &[LinkResult], letters: usize) -> String {
     })
 }
 
-fn total(path: &[LinkResult]) -> Us {
+/// The length of a path.
+pub(super) fn total(path: &[LinkResult]) -> Us {
     path.iter().map(|link| link.duration_us).sum()
 }
 

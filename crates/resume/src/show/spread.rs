@@ -3,12 +3,13 @@
 use std::fmt::Write as _;
 
 use reveille_show::axis::Axis;
+use reveille_show::chart::rows::{self, Shape};
 use reveille_show::chart::{Frame, Quantity, colour, figure, legend};
 use reveille_show::markup::escape;
 use reveille_show::quantity;
 
 use super::tables::{own, slowest};
-use crate::analysis::{CycleResult, Machine};
+use crate::analysis::{CycleResult, DeviceSpread, Machine};
 use crate::cycle::{Us, time};
 
 /// Suspend and resume of each cycle.
@@ -46,10 +47,7 @@ pub fn cycles(machine: &Machine) -> String {
 /// Rows that a reader compares at a glance.
 const MOST_ROWS: usize = 25;
 
-/// The drawing of devices, in its own units.
-const LEFT: f64 = 230.0;
-const WIDTH: f64 = 660.0;
-const FULL_WIDTH: f64 = 1000.0;
+/// In units of the drawing.
 const LINE: f64 = 11.0;
 const BOTTOM: f64 = 40.0;
 
@@ -65,34 +63,49 @@ pub fn devices(machines: &[Machine]) -> String {
     let spreads = spreads.flat_map(|one| machines.iter().filter_map(|machine| own(machine, one)));
     let longest = spreads.map(|spread| spread.max).max().unwrap_or(1);
     let axis = Axis::from_zero(longest as f64 * 1e3);
-    let x = |us: Us| LEFT + WIDTH * axis.fraction(us as f64 * 1e3);
-    let row = LINE * machines.len() as f64 + 7.0;
-    let high = row * chosen.len() as f64;
+    let names = chosen.iter().map(|one| &*one.device);
+    let drawing = rows::drawn(names, |shape| drawn(machines, &chosen, axis, shape));
+    let keys = machines.iter().enumerate();
+    let keys = keys.map(|(number, machine)| (colour(number + 4), &machine.name));
+    let keys = match machines.len() {
+        0 | 1 => String::new(),
+        _ => legend(keys),
+    };
+    let title = "The slowest devices in the resume: median, shortest and longest";
+    figure(title, &(keys + &drawing), "")
+}
+
+fn drawn(machines: &[Machine], chosen: &[&DeviceSpread], axis: Axis, shape: &Shape) -> String {
+    let x = |us: Us| shape.left + shape.width * axis.fraction(us as f64 * 1e3);
+    // A line for each machine that has the device.
+    let lines = |device: &DeviceSpread| {
+        let machines = machines.iter().enumerate();
+        let of = machines.filter_map(|(number, one)| Some((number, one, own(one, device)?)));
+        of.collect::<Vec<_>>()
+    };
+    let bars = |device: &DeviceSpread| LINE * lines(device).len() as f64 + 7.0;
+    let row = |device: &DeviceSpread| shape.head + bars(device);
+    let high = chosen.iter().map(|device| row(device)).sum::<f64>();
     let mut svg = format!(
-        "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"Times of \
-         the slowest devices in the resume, with their spread\">{}",
+        "<svg class=\"{}\" viewBox=\"0 0 {} {:.0}\" role=\"img\" aria-label=\"Times of the slowest \
+         devices in the resume, with their spread\">{}",
+        shape.class,
+        shape.full,
         high + BOTTOM,
-        axis.below_rows(LEFT, WIDTH, high, quantity::duration)
+        axis.below_rows(shape.left, shape.width, high, quantity::duration)
     );
-    for (place, device) in chosen.iter().enumerate() {
-        let top = row * place as f64;
-        let _ = write!(
-            svg,
-            "<text text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            LEFT - 8.0,
-            top + row / 2.0 + 4.0,
-            escape(&device.device.chars().take(32).collect::<String>())
-        );
-        for (number, machine) in machines.iter().enumerate() {
-            let Some(spread) = own(machine, device) else {
-                continue;
-            };
-            let y = top + 3.5 + LINE * (number as f64 + 0.5);
+    let mut top = 0.0;
+    for device in chosen {
+        svg += &shape.name(&device.device, top, bars(device));
+        for (line, (number, machine, spread)) in lines(device).into_iter().enumerate() {
+            let y = top + shape.head + 3.5 + LINE * (line as f64 + 0.5);
             let _ = write!(
                 svg,
-                "<g class=\"spread {}\"><path d=\"M{:.1} {y:.1}H{:.1}\"/><path class=\"median\" \
-                 d=\"M{:.1} {:.1}v8\"/><title>{}</title></g>",
+                "<g class=\"spread {}\"><path class=\"stem\" d=\"M{} {y:.1}H{:.1}\"/>\
+                 <path d=\"M{:.1} {y:.1}H{:.1}\"/><path class=\"median\" d=\"M{:.1} {:.1}v8\"/><title>{}</title></g>",
                 colour(number + 4),
+                shape.left,
+                x(spread.min),
                 x(spread.min),
                 x(spread.max),
                 x(spread.median),
@@ -107,14 +120,7 @@ pub fn devices(machines: &[Machine]) -> String {
                 ))
             );
         }
+        top += row(device);
     }
-    svg.push_str("</svg>");
-    let keys = machines.iter().enumerate();
-    let keys = keys.map(|(number, machine)| (colour(number + 4), &machine.name));
-    let keys = match machines.len() {
-        0 | 1 => String::new(),
-        _ => legend(keys),
-    };
-    let title = "The slowest devices in the resume: median, shortest and longest";
-    figure(title, &(keys + &svg), "")
+    svg + "</svg>"
 }

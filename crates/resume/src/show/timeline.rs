@@ -159,8 +159,9 @@ impl<'a> Drawing<'a> {
         format!(
             "<p>{devices}A dark line is the critical path; bars on it are opaque, others pale.</p>{}<div \
              class=\"tools\" hidden><label>Search <input type=\"search\" placeholder=\"device or \
-             driver\"></label> <span>Drag over a span to enlarge it; double-click shows \
-             all.</span></div><figure>{}</figure>",
+             driver\"></label> <span>Drag over a span to enlarge it; double-click shows all. Keys: ↓ ↑ \
+             the next bar, + - enlarge, ← → move, Esc all.</span></div><figure \
+             class=\"scroll\">{}</figure>",
             legend(self.cycle, self.half),
             self.svg()
         )
@@ -199,8 +200,13 @@ impl<'a> Drawing<'a> {
             let x = LEFT + WIDTH * axis.fraction(tick.value);
             let _ = write!(
                 svg,
-                "<path class=\"grid\" d=\"M{x:.1} {TOP}v{high}\"/><text text-anchor=\"middle\" \
-                 x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                "<path class=\"grid\" d=\"M{x:.1} {TOP}v{high}\"/><text text-anchor=\"{}\" x=\"{x:.1}\" \
+                 y=\"{:.1}\">{}</text>",
+                if x > LEFT + WIDTH - 20.0 {
+                    "end"
+                } else {
+                    "middle"
+                },
                 TOP + high + 15.0,
                 duration(tick.value)
             );

@@ -3,24 +3,17 @@
 use std::fmt::Write as _;
 use std::io;
 
+use super::rows::{self, Shape};
 use super::{COLOURS, colour};
 use crate::axis::Axis;
 use crate::markup::escape;
 use crate::quantity::duration;
 use crate::wrap;
 
-/// The size of the drawing, in its units.
-const NARROW_LEFT: f64 = 140.0;
-const WIDE_LEFT: f64 = 300.0;
-const RIGHT: f64 = 880.0;
-const FULL_WIDTH: f64 = 980.0;
+/// In units of the drawing.
 const ROW: f64 = 34.0;
 const BAR: f64 = 22.0;
 const BOTTOM: f64 = 44.0;
-/// The maximum length of a row's name on a page.
-const NAME: usize = 40;
-/// The maximum length of a name beside wide bars.
-const SHORT: usize = 16;
 /// Letters in a terminal's longest bar.
 const LETTERS: f64 = 56.0;
 
@@ -84,47 +77,42 @@ impl Bars {
         if longest <= 0.0 {
             return String::new();
         }
-        let names = self.rows.iter().map(|row| row.name.chars().count());
-        let left = match names.max() {
-            Some(letters) if letters > SHORT => WIDE_LEFT,
-            _ => NARROW_LEFT,
-        };
         let axis = Axis::from_zero(longest);
-        let x = |ns: f64| left + (RIGHT - left) * axis.fraction(ns);
-        let height = ROW * self.rows.len() as f64;
+        let names = self.rows.iter().map(|row| row.name.as_str());
+        let drawing = rows::drawn(names, |shape| self.svg(axis, shape));
+        format!("{}<figure>{drawing}</figure>", self.legend())
+    }
+
+    fn svg(&self, axis: Axis, shape: &Shape) -> String {
+        let row = ROW + shape.head;
+        let height = row * self.rows.len() as f64;
         let mut svg = format!(
-            "<svg class=\"bars\" viewBox=\"0 0 {FULL_WIDTH} {:.0}\" role=\"img\" aria-label=\"{}\">{}",
+            "<svg class=\"{}\" viewBox=\"0 0 {} {:.0}\" role=\"img\" aria-label=\"{}\">{}",
+            shape.class,
+            shape.full,
             height + BOTTOM,
             escape(&self.label),
-            axis.below_rows(left, RIGHT - left, height, duration)
+            axis.below_rows(shape.left, shape.width, height, duration)
         );
-        for (place, row) in self.rows.iter().enumerate() {
-            self.row(row, ROW * place as f64, &x, &mut svg);
+        for (place, one) in self.rows.iter().enumerate() {
+            self.row(one, row * place as f64, axis, shape, &mut svg);
         }
         // Writing to a String cannot fail.
         let _ = write!(
             svg,
-            "<text class=\"name\" text-anchor=\"end\" x=\"{RIGHT}\" y=\"{:.1}\">{}</text></svg>",
+            "<text class=\"name\" text-anchor=\"end\" x=\"{}\" y=\"{:.1}\">{}</text></svg>",
+            shape.left + shape.width,
             height + BOTTOM - 6.0,
             self.axis
         );
-        format!("{}<figure>{svg}</figure>", self.legend())
+        svg
     }
 
-    fn row(&self, row: &Row, top: f64, x: &impl Fn(f64) -> f64, svg: &mut String) {
-        let middle = top + ROW / 2.0;
+    fn row(&self, row: &Row, top: f64, axis: Axis, shape: &Shape, svg: &mut String) {
+        let x = |ns: f64| shape.left + shape.width * axis.fraction(ns);
+        let middle = top + shape.head + ROW / 2.0;
         let bar = middle - BAR / 2.0;
-        let name = match row.name.chars().count() > NAME {
-            true => row.name.chars().take(NAME - 1).chain(['…']).collect(),
-            false => row.name.clone(),
-        };
-        let _ = write!(
-            svg,
-            "<text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-            x(0.0) - 8.0,
-            middle + 4.0,
-            escape(&name)
-        );
+        *svg += &shape.name(&row.name, top, ROW);
         let mut from = 0.0;
         for (place, ns) in row.lengths.iter().filter(|(_, ns)| *ns > 0.0) {
             let part = &self.parts[*place];
@@ -264,8 +252,8 @@ mod tests {
     #[test]
     fn a_drawing_has_a_rectangle_and_a_name_for_each_part() {
         let html = bars().html();
-        assert_eq!(html.matches("<rect class=\"stage\"").count(), 2);
-        assert_eq!(html.matches("<rect class=\"unseen\"").count(), 1);
+        assert_eq!(html.matches("<rect class=\"stage\"").count(), 2 * 2);
+        assert_eq!(html.matches("<rect class=\"unseen\"").count(), 2);
         assert!(html.contains("<title>&lt;softirq&gt;: 30 µs</title>"));
         assert!(html.contains("dashed: not seen") && !html.contains("unused"));
         assert!(

@@ -113,14 +113,41 @@ pub fn exceedance(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mar
     };
     frame.svg(label, "", |svg| {
         for curve in curves {
+            if let [only] = curve.latencies {
+                *svg += &single(&frame, &curve.class, *only as f64);
+                continue;
+            }
             let path = survival(&frame, curve.latencies);
             let _ = write!(svg, "<path class=\"curve {}\" d=\"{path}\"/>", curve.class);
             if let Some(tail) = curve.tail {
                 estimate(&frame, curve, tail, svg);
             }
         }
+        estimate_label(&frame, curves, svg);
         frame.marks_down(marks, End::Bottom, svg);
     })
+}
+
+/// One value is no distribution: a dot at it, and no curve.
+pub fn single(frame: &Frame<'_>, class: &str, value: f64) -> String {
+    let (x, y) = (frame.x(value), frame.y(1.0));
+    format!("<circle class=\"single {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>")
+}
+
+/// Names the estimates once, before the first: they are at about the same height.
+fn estimate_label(frame: &Frame<'_>, curves: &[Curve<'_>], svg: &mut String) {
+    let tails = curves.iter().filter_map(|curve| Some((curve, curve.tail?)));
+    let Some((curve, tail)) = tails.min_by_key(|(_, tail)| tail.quantile_low_ns) else {
+        return;
+    };
+    let far = 1.0 / tail.exceeded_by_one_in.max(1) as f64;
+    let _ = write!(
+        svg,
+        "<g class=\"estimate {}\"><text text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">estimate</text></g>",
+        curve.class,
+        frame.x(tail.quantile_low_ns as f64) - 5.0,
+        frame.y(far) - 4.0
+    );
 }
 
 /// The staircase through the sample: at a datapoint, the share of datapoints not below it.
@@ -172,12 +199,9 @@ fn estimate(frame: &Frame<'_>, curve: &Curve<'_>, tail: &Estimate, svg: &mut Str
         svg,
         "<g class=\"estimate {}\"><path class=\"beyond\" d=\"{path}\"/>\
          <path d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {:.1}v8M{high:.1} {:.1}v8\"/>\
-         <circle cx=\"{middle:.1}\" cy=\"{y:.1}\" r=\"3\"/>\
-         <text text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">estimate</text></g>",
+         <circle cx=\"{middle:.1}\" cy=\"{y:.1}\" r=\"3\"/></g>",
         curve.class,
         y - 4.0,
-        y - 4.0,
-        low - 5.0,
         y - 4.0
     );
 }
@@ -200,6 +224,15 @@ mod tests {
         let counts = bins(Axis::logarithmic(100.0, 10_000.0), &curve(&latencies));
         assert_eq!(counts.iter().sum::<u32>(), 6);
         assert_eq!((counts[0], counts[BINS - 1]), (3, 1));
+    }
+
+    #[test]
+    fn a_single_datapoint_is_a_dot_and_no_curve() {
+        let axis = Axis::logarithmic(10.0, 1000.0);
+        let drawn = |latencies| exceedance(axis, "", &[curve(latencies)], &[]);
+        assert!(drawn(&[100]).contains("class=\"single c1\""));
+        assert!(!drawn(&[100]).contains("class=\"curve"));
+        assert!(drawn(&[100, 200]).contains("class=\"curve c1\""));
     }
 
     #[test]

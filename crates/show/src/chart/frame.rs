@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use crate::axis::{Axis, Scale};
+use crate::axis::{Axis, Scale, tick_text};
 use crate::markup::escape;
 use crate::quantity;
 
 /// The position of the plot, in units of the drawing.
-pub const LEFT: f64 = 80.0;
+pub const LEFT: f64 = 88.0;
 /// From the top of the drawing to the plane.
 pub const TOP: f64 = 30.0;
 /// Of the plane.
-pub const WIDTH: f64 = 480.0;
+pub const WIDTH: f64 = 472.0;
 /// Of the plane.
 pub const HEIGHT: f64 = 280.0;
 /// The whole drawing.
@@ -157,14 +157,8 @@ impl Frame<'_> {
             "<path class=\"axis\" d=\"M{LEFT} {TOP}v{HEIGHT}h{WIDTH}\"/><g class=\"ticks\">"
         );
         for tick in self.x.ticks() {
-            let _ = write!(
-                svg,
-                "<text{} text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                minor(tick.major),
-                self.x(tick.value),
-                TOP + HEIGHT + 17.0,
-                self.x_quantity.text(tick.value)
-            );
+            let (x, words) = (self.x(tick.value), self.x_quantity.text(tick.value));
+            *svg += &tick_text(x, LEFT + WIDTH, TOP + HEIGHT + 17.0, tick, &words);
         }
         for tick in self.y.ticks() {
             let _ = write!(

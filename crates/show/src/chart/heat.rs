@@ -9,6 +9,8 @@ use crate::quantity;
 
 /// The number of shades.
 pub const SHADES: usize = 8;
+/// Up to so many datapoints, cells are drawn larger and in the darker shades: single ones are seen.
+const FEW: u64 = 1000;
 
 /// Datapoints drawn individually, in one colour.
 #[derive(Debug, Clone)]
@@ -43,10 +45,12 @@ fn cells(density: &Density, svg: &mut String) {
     let size = WIDTH / density.width as f64;
     let listed: Vec<String> = levels.iter().map(u32::to_string).collect();
     // Writing to a String cannot fail.
+    let few = is_few(density);
     let _ = write!(
         svg,
-        "<g class=\"cells\" transform=\"translate({LEFT} {TOP})scale({size})\" data-levels=\"{}\" \
+        "<g class=\"cells{}\" transform=\"translate({LEFT} {TOP})scale({size})\" data-levels=\"{}\" \
          data-size=\"{} {}\">",
+        if few { " few" } else { "" },
         listed.join(" "),
         density.width,
         density.height
@@ -55,7 +59,7 @@ fn cells(density: &Density, svg: &mut String) {
         let _ = write!(
             svg,
             "<path class=\"d{}\" d=\"{path}\"/>",
-            shade(place, levels.len())
+            shade(place, levels.len(), few)
         );
     }
     svg.push_str("</g>");
@@ -63,11 +67,16 @@ fn cells(density: &Density, svg: &mut String) {
 }
 
 /// The shade of a level: levels are spread over all shades, so that the fullest cells are the darkest.
-fn shade(place: usize, levels: usize) -> usize {
+fn shade(place: usize, levels: usize, few: bool) -> usize {
+    let first = if few { SHADES / 2 } else { 1 };
     match levels {
         0 | 1 => SHADES / 2,
-        _ => 1 + place * (SHADES - 1) / (levels - 1),
+        _ => first + place * (SHADES - first) / (levels - 1),
     }
+}
+
+fn is_few(density: &Density) -> bool {
+    density.total() <= FEW
 }
 
 fn legend(density: &Density, levels: &[u32], svg: &mut String) {
@@ -89,7 +98,7 @@ fn legend(density: &Density, levels: &[u32], svg: &mut String) {
         let _ = write!(
             svg,
             "<rect class=\"d{}\" x=\"{:.1}\" y=\"5\" width=\"{SWATCH}\" height=\"11\"/>",
-            shade(place, levels.len()),
+            shade(place, levels.len(), is_few(density)),
             first + SWATCH * place as f64
         );
     }
@@ -113,4 +122,26 @@ fn singly(frame: &Frame<'_>, dots: &Dots, svg: &mut String) {
         "<path class=\"dots {}\" data-outliers=\"{rows}\" d=\"{path}\"/>",
         dots.class
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_datapoints_have_the_darker_shades_only() {
+        let shades = |few| (0..8).map(|place| shade(place, 8, few)).collect::<Vec<_>>();
+        assert_eq!(shades(false), [1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(shades(true), [4, 4, 5, 5, 6, 6, 7, 8]);
+        let mut density = Density::new(4, 4);
+        (0..FEW).for_each(|_| density.add(1, 1));
+        let drawn = |density: &Density| {
+            let mut svg = String::new();
+            cells(density, &mut svg);
+            svg
+        };
+        assert!(drawn(&density).contains("class=\"cells few\""));
+        density.add(1, 1);
+        assert!(drawn(&density).contains("class=\"cells\""));
+    }
 }

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 
 use reveille_figures::quantile::median;
 use reveille_show::axis::Axis;
-use reveille_show::chart::frame::{LEFT, WIDTH};
+use reveille_show::chart::labels::Labels;
 use reveille_show::chart::{self, Frame, Quantity, colour};
-use reveille_show::markup::escape;
 
 use super::figure;
 use crate::observe::Observed;
@@ -93,51 +92,20 @@ fn draw(trial: &Trial, frame: &Frame<'_>, points: &[Point], svg: &mut String) {
         }
         svg.push_str("</g>");
     }
-    let mut taken: Vec<(f64, f64)> = Vec::new();
+    let place = |point: &Point| (frame.x(point.cost), frame.y(point.figure));
+    let mut labels = Labels::among(points.iter().map(place), 6.0);
     for point in points {
-        let (x, y) = (frame.x(point.cost), frame.y(point.figure));
-        let right = x < LEFT + WIDTH * 0.7;
-        let name = escape(&trial.settings[point.setting].name);
-        let line = free(&taken, x, y + 4.0);
-        taken.push((x, line));
+        let (x, y) = place(point);
         let class = if point.dominated {
             "setting dominated"
         } else {
             "setting"
         };
+        let name = labels.write((x, y), &trial.settings[point.setting].name);
         let _ = write!(
             svg,
-            "<g class=\"{class} {}\"><circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\"/>\
-             <text text-anchor=\"{}\" x=\"{:.1}\" y=\"{line:.1}\">{name}</text></g>",
-            colour(point.setting),
-            if right { "start" } else { "end" },
-            if right { x + 10.0 } else { x - 10.0 },
+            "<g class=\"{class} {}\">{name}<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\"/></g>",
+            colour(point.setting)
         );
-    }
-}
-
-/// The nearest height to `y` where words have room beside those that have a place.
-fn free(taken: &[(f64, f64)], x: f64, y: f64) -> f64 {
-    /// About the width of a name, and the height of a line, in units of the drawing.
-    const NAME: f64 = 110.0;
-    const LINE: f64 = 14.0;
-    let is_free = |y: f64| {
-        let mut taken = taken.iter();
-        !taken.any(|other| (other.0 - x).abs() < NAME && (other.1 - y).abs() < LINE)
-    };
-    let steps = (0..20).flat_map(|step| [1.0, -1.0].map(|way| y + way * LINE * f64::from(step)));
-    steps.into_iter().find(|place| is_free(*place)).unwrap_or(y)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_do_not_overlap() {
-        assert_eq!(free(&[], 100.0, 50.0), 50.0);
-        assert_eq!(free(&[(100.0, 50.0)], 300.0, 50.0), 50.0);
-        assert_eq!(free(&[(100.0, 50.0)], 120.0, 52.0), 66.0);
-        assert_eq!(free(&[(100.0, 50.0), (100.0, 64.0)], 100.0, 50.0), 36.0);
     }
 }

@@ -104,31 +104,30 @@ fn title(path: &Path) -> String {
 }
 
 /// The stage that takes the most time on average: `the longest stage is wake (until: first code after
-/// idle), 61 µs of 94 µs on average`.
+/// idle), 61 µs of it`.
 fn longest(group: &Group) -> Option<String> {
     let by_mean = |one: &&StageFigures| one.share_of_mean_ns as i64;
     let longest = group.stages.iter().max_by_key(by_mean)?;
     Some(format!(
-        "the longest stage is {} (until: {}), {} of {} on average",
+        "the longest stage is {} (until: {}), {} of it",
         longest.stage.name(),
         longest.stage.until(),
-        duration(longest.share_of_mean_ns),
-        duration(group.whole.mean_ns)
+        duration(longest.share_of_mean_ns)
     ))
 }
 
-/// Each group's median and longest stage.
+/// Each group's mean and longest stage: only means of stages add up to that of the whole.
 fn answer(path: &Path) -> String {
     if path.groups.is_empty() {
         return "No packet was followed to its end.".to_owned();
     }
-    let median = |group: &Group| {
-        let median = nanoseconds(group.whole.median_ns);
+    let mean = |group: &Group| {
+        let mean = duration(group.whole.mean_ns);
         let longest = longest(group).map_or(String::new(), |longest| format!("; {longest}"));
-        format!("With {}: {median} at the median{longest}.", met(group))
+        format!("With {}: {mean} on average{longest}.", met(group))
     };
-    let medians: Vec<String> = path.groups.iter().map(median).collect();
-    medians.join(" ")
+    let means: Vec<String> = path.groups.iter().map(mean).collect();
+    means.join(" ")
 }
 
 fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
@@ -403,11 +402,14 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_names_the_medians_and_the_longest_stage() {
+    fn the_answer_has_the_whole_and_its_longest_stage_as_means() {
+        // A median of the whole may be less than the mean of a stage.
+        let mut path = path();
+        path.groups[0].whole.median_ns = 1;
         assert_eq!(
-            answer(&path()),
-            "With the CPU awake: 42 µs at the median; the longest stage is softirq (until: receiving \
-             softirq), 30 µs of 42 µs on average."
+            answer(&path),
+            "With the CPU awake: 42 µs on average; the longest stage is softirq (until: receiving \
+             softirq), 30 µs of it."
         );
     }
 

@@ -86,22 +86,22 @@ fn regained(bench: &Bench) -> String {
         min: if least(&all) < 0.0 { -50.0 } else { 0.0 },
         ..Axis::from_zero(if greatest(&all) > 100.0 { 150.0 } else { 100.0 })
     };
-    let panels = [
-        Panel {
-            name: "regained: median (discs) and 99th percentile (rings)".into(),
-            quantity: Quantity::Percent,
-            axis: shares,
-            height: 230.0,
-            lines: all,
-        },
-        Panel {
+    let mut panels = vec![Panel {
+        name: "regained: median (discs) and 99th percentile (rings)".into(),
+        quantity: Quantity::Percent,
+        axis: shares,
+        height: 230.0,
+        lines: all,
+    }];
+    if !is_empty(&awake) {
+        panels.push(Panel {
             name: "time awake beyond as is, as a share of that of no sleep".into(),
             quantity: Quantity::Percent,
             axis: Axis::from_zero(100.0),
             height: 120.0,
             lines: awake,
-        },
-    ];
+        });
+    }
     let explained = "The cost of sleep is the latency as is less that without sleep. If sleep is not \
                      shown to cost anything there is no share.";
     figure(TITLE, &draw(&bench.points, &panels, TITLE), explained)

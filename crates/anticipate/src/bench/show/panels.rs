@@ -49,9 +49,9 @@ impl Line {
     }
 }
 
-/// Are the points idle times, and not series side by side?
+/// Are the points idle times, and not series side by side? A single one is no scale.
 fn is_scale(points: &[Point]) -> bool {
-    points.iter().all(|point| point.idle_ns.is_some())
+    points.len() > 1 && points.iter().all(|point| point.idle_ns.is_some())
 }
 
 /// The panels as one drawing; `label` is the text alternative.
@@ -108,9 +108,10 @@ fn draw_panel(points: &[Point], panel: &Panel, places: &[f64], top: f64, svg: &m
     for line in &panel.lines {
         let place = colours.iter().position(|colour| *colour == line.colour());
         let from_middle = place.unwrap_or(0) as f64 - (colours.len() - 1) as f64 / 2.0;
-        let aside = match is_scale(points) {
-            true => 0.0,
-            false => BESIDE * from_middle,
+        let aside = match points.len() {
+            1 => WIDTH / colours.len() as f64 * from_middle,
+            _ if is_scale(points) => 0.0,
+            _ => BESIDE * from_middle,
         };
         let places: Vec<f64> = places.iter().map(|x| x + aside).collect();
         draw_line(points, panel, line, &places, &y, svg);
@@ -199,10 +200,9 @@ fn names(points: &[Point], places: &[f64], bottom: f64, svg: &mut String) {
         "<text class=\"name\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
         LEFT + WIDTH,
         bottom + 38.0,
-        if is_scale(points) {
-            "idle time after each"
-        } else {
-            "series"
+        match points.iter().any(|point| point.idle_ns.is_some()) {
+            true => "idle time after each",
+            false => "series",
         }
     );
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use reveille_show::axis::Axis;
+use reveille_show::chart::curves::single;
 use reveille_show::chart::{Frame, Quantity, colour, legend};
 
 use crate::cost::result::{Cost, StateCost};
@@ -39,9 +40,14 @@ impl<'a> Chart<'a> {
         let svg = frame.svg(label, "", |svg| {
             for (place, state) in self.0.iter().enumerate() {
                 let colour = colour(place);
-                let curve = curve(&frame, state);
-                // Writing to a String cannot fail.
-                let _ = write!(svg, "<path class=\"curve {colour}\" d=\"{curve}\"/>");
+                if state.distribution.count() == 1 {
+                    let from = state.distribution.bins[0].from_ns.max(1);
+                    *svg += &single(&frame, &colour, from as f64);
+                } else {
+                    let curve = curve(&frame, state);
+                    // Writing to a String cannot fail.
+                    let _ = write!(svg, "<path class=\"curve {colour}\" d=\"{curve}\"/>");
+                }
                 keys.push((colour, &state.state));
             }
         });
