@@ -112,8 +112,14 @@ impl Plan for Recording {
 fn a_c_program_with_the_shared_library_is_served_by_the_engine() {
     let folder = tempfile::tempdir().unwrap();
     let library = library("libreveille_expect.so");
-    let run_path = format!("-Wl,-rpath,{}", text(library.parent().unwrap()));
-    let Some(program) = compile(folder.path(), &[text(&library), &run_path]) else {
+    // The program asks for the soname, as make install makes it; the first two numbers, before 1.0.
+    let version = env!("CARGO_PKG_VERSION_MINOR");
+    let soname = format!("libreveille_expect.so.0.{version}");
+    std::os::unix::fs::symlink(&library, folder.path().join(soname)).unwrap();
+    let search = format!("-L{}", text(library.parent().unwrap()));
+    let run_path = format!("-Wl,-rpath,{}", text(folder.path()));
+    let link = [&search, "-lreveille_expect", &run_path];
+    let Some(program) = compile(folder.path(), &link) else {
         return;
     };
     let plan = std::sync::Arc::new(Recording::default());
