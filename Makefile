@@ -1,4 +1,4 @@
-# Each target installs the packages that it needs and that are missing (see make/install).
+# Each target installs the packages that it needs and that are missing (see make/packages).
 
 # Finds what rustup installed even if the shell's PATH does not have it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
@@ -16,36 +16,36 @@ help:
 	@echo 'make docs      build the book and check it'
 
 measure:
-	@make/install build
+	@make/packages build
 	@echo "building reveille (minutes the first time)" && cargo build --release --locked --package reveille $$(make/features)
 	@make/measure $(ARGS)
 
 test:
-	@make/install test
+	@make/packages test
 	@make/test
 
 lab:
-	@make/install test
+	@make/packages test
 	@cargo build --release --locked --package reveille
 	@lab/check --reveille "$${CARGO_TARGET_DIR:-target}/release/reveille" $(ARGS)
 
 bench:
-	@make/install build
+	@make/packages build
 	@cargo bench --quiet --locked --package reveille --bench figures
 
 fuzz:
-	@make/install build
+	@make/packages build
 	@fuzz/run $(RUNS)
 
 soak:
-	@make/install build
+	@make/packages build
 	@make/soak $(or $(SECONDS),600) $(or $(ROUNDS),1000)
 
 mutants:
-	@make/install build
+	@make/packages build
 	@make/mutants $(ARGS)
 
 docs:
-	@make/install build
+	@make/packages build
 	@cargo build --quiet --locked --package reveille $$(make/features)
 	@make/docs
