@@ -65,6 +65,8 @@ fn run(program: &Path, socket: &Path, served: &str) {
     let done = Command::new(program)
         .arg(socket)
         .arg(served)
+        // Cargo's, where it would find the library by any name.
+        .env_remove("LD_LIBRARY_PATH")
         .output()
         .unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
