@@ -3,10 +3,13 @@
 # Finds what rustup installed even if the shell's PATH does not have it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help measure test lab bench fuzz soak mutants docs
+.PHONY: help measure build install uninstall test lab bench fuzz soak mutants docs
 
 help:
 	@echo 'make measure   measure this machine for 20 seconds (ARGS="--cpu 1": more for reveille measure)'
+	@echo 'make build     build all that make install installs'
+	@echo 'make install   build and install the program, man pages, completions and the C library (PREFIX=/usr/local DESTDIR= LIBDIR=)'
+	@echo 'make uninstall remove what make install installed below PREFIX, and nothing else'
 	@echo 'make test      run every test'
 	@echo 'make bench     print the figures of docs/benchmarks.md, as ratios and counts (some minutes)'
 	@echo 'make fuzz      fuzz each file reader with a million inputs (RUNS=N: another number)'
@@ -19,6 +22,16 @@ measure:
 	@make/packages build
 	@echo "building reveille (minutes the first time)" && cargo build --release --locked --package reveille $$(make/features)
 	@make/measure $(ARGS)
+
+build:
+	@make/packages build
+	@make/build
+
+install:
+	@make/install
+
+uninstall:
+	@make/install --undo
 
 test:
 	@make/packages test

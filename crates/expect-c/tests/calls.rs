@@ -40,7 +40,7 @@ fn compile(folder: &Path, link: &[&str]) -> Option<PathBuf> {
             "-I",
         ])
         .arg(here().join("include"))
-        .arg(here().join("tests/c/calls.c"))
+        .arg(here().join("tests/calls.c"))
         .arg("-o")
         .arg(&program)
         .args(link)
