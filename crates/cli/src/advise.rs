@@ -13,6 +13,7 @@ use reveille_kernel::Root;
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
+use crate::completion;
 use crate::exit::{self, Failure};
 use crate::flags;
 use crate::output_format::{Printed, To};
@@ -45,6 +46,7 @@ Exit codes: 0 for any answer, even that no state is allowed; 3 where the setting
 the form that was asked for.")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
+    #[arg(add = completion::results())]
     result: PathBuf,
     /// The longest that a wake may take, such as 50us; 0 asks for no sleep at all
     #[arg(long, value_name = "TIME", value_parser = value::bound, allow_hyphen_values = true)]

@@ -10,6 +10,8 @@ use reveille_results::{StreamError, export_result};
 
 use reveille_show::terminal;
 
+use crate::completion;
+
 /// Write a result's datapoints as CSV.
 ///
 /// All datapoints with all columns, one line each and a line of names first; unknown values are
@@ -22,6 +24,7 @@ Examples:
   reveille export wult-result --csv | head          a result of wult, in our columns and units")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
+    #[arg(add = completion::results())]
     result: PathBuf,
 
     /// Write CSV (required; the only format so far)

@@ -15,6 +15,7 @@ use reveille_show::sheet::Sheet;
 use reveille_show::web;
 use serde::de::IgnoredAny;
 
+use crate::completion;
 use crate::exit::{self, Failure};
 use reveille_show::terminal;
 
@@ -36,7 +37,7 @@ Examples:
 pub struct Args {
     /// Results: their folders, folders of wult's, or CSV files of either; or a folder that `path`,
     /// `cost`, `trial` or `anticipate bench` kept, or that holds a resume.json of `resume analyze`
-    #[arg(required = true, value_name = "RESULT")]
+    #[arg(required = true, value_name = "RESULT", add = completion::kept(is_kept))]
     results: Vec<PathBuf>,
 
     /// Write to FILE, or to standard output for `-` [default: report.html, in the result's folder
@@ -178,6 +179,11 @@ fn kept(results: &[PathBuf]) -> Option<(PathBuf, MakePage)> {
         };
         Some((file, found.page))
     })
+}
+
+/// Whether a folder has such a file.
+fn is_kept(folder: &Path) -> bool {
+    KEPT.iter().any(|kept| folder.join(kept.name).is_file())
 }
 
 fn kept_by_name(file: &Path) -> Option<&'static Kept> {
