@@ -1,12 +1,15 @@
-# Each target installs the packages that it needs and that are missing (see make/install).
+# Each target installs the packages that it needs and that are missing (see make/packages).
 
 # Finds what rustup installed even if the shell's PATH does not have it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help measure test lab bench fuzz soak mutants docs
+.PHONY: help measure build install uninstall test lab bench fuzz soak mutants docs
 
 help:
 	@echo 'make measure   measure this machine for 20 seconds (ARGS="--cpu 1": more for reveille measure)'
+	@echo 'make build     build all that make install installs'
+	@echo 'make install   build and install the program, man pages, completions and the C library (PREFIX=/usr/local DESTDIR= LIBDIR=)'
+	@echo 'make uninstall remove what make install installed below PREFIX, and nothing else'
 	@echo 'make test      run every test'
 	@echo 'make bench     print the figures of docs/benchmarks.md, as ratios and counts (some minutes)'
 	@echo 'make fuzz      fuzz each file reader with a million inputs (RUNS=N: another number)'
@@ -16,36 +19,46 @@ help:
 	@echo 'make docs      build the book and check it'
 
 measure:
-	@make/install build
+	@make/packages build
 	@echo "building reveille (minutes the first time)" && cargo build --release --locked --package reveille $$(make/features)
 	@make/measure $(ARGS)
 
+build:
+	@make/packages build
+	@make/build
+
+install:
+	@make/install
+
+uninstall:
+	@make/install --undo
+
 test:
-	@make/install test
+	@make/packages test
 	@make/test
 
 lab:
-	@make/install test
+	@make/packages test
 	@cargo build --release --locked --package reveille
 	@lab/check --reveille "$${CARGO_TARGET_DIR:-target}/release/reveille" $(ARGS)
 
 bench:
-	@make/install build
+	@make/packages build
 	@cargo bench --quiet --locked --package reveille --bench figures
 
 fuzz:
-	@make/install build
+	@make/packages build
 	@fuzz/run $(RUNS)
 
 soak:
-	@make/install build
+	@make/packages build
 	@make/soak $(or $(SECONDS),600) $(or $(ROUNDS),1000)
 
 mutants:
-	@make/install build
+	@make/packages build
 	@make/mutants $(ARGS)
 
 docs:
-	@make/install build
+	@make/packages build
 	@cargo build --quiet --locked --package reveille $$(make/features)
 	@make/docs

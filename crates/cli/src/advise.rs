@@ -13,6 +13,7 @@ use reveille_kernel::Root;
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
+use crate::completion;
 use crate::exit::{self, Failure};
 use crate::flags;
 use crate::output_format::{Printed, To};
@@ -42,6 +43,7 @@ Columns:
   share ≤    upper bound of the share of wakes over the budget, with that confidence")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
+    #[arg(add = completion::results())]
     result: PathBuf,
     /// The longest that a wake may take, such as 50us; 0 asks for no sleep at all
     #[arg(long, value_name = "TIME", value_parser = value::bound, allow_hyphen_values = true)]

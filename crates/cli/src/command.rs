@@ -19,13 +19,14 @@ use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
 use signal_hook::low_level::siginfo::Cause;
 
+use crate::completion;
 use crate::signals::{ending, not_ignored};
 
 /// Whose rights a user's command gets.
 #[derive(clap::Args)]
 pub struct As {
     /// Run the command as this user [default: who called sudo; without sudo, who runs reveille]
-    #[arg(long, value_name = "NAME|UID", requires = "command")]
+    #[arg(long, value_name = "NAME|UID", requires = "command", add = completion::users())]
     user: Option<String>,
 }
 

@@ -11,6 +11,7 @@ use reveille_show::terminal;
 
 use crate::exit::Failure;
 use crate::report;
+use crate::completion;
 
 /// Write a result's datapoints as CSV.
 ///
@@ -25,6 +26,7 @@ Examples:
   reveille export wult-result --csv | head          a result of wult, in our columns and units")]
 pub struct Args {
     /// A result: its folder, a folder of wult's, or a CSV file of either
+    #[arg(add = completion::results())]
     result: PathBuf,
 
     /// Write CSV (required; the only format so far)

@@ -11,6 +11,7 @@ use reveille_kernel::{Idle, Journal, journal};
 use reveille_results::statistics::Percentile;
 
 use crate::command::As;
+use crate::completion;
 use crate::flags;
 use crate::held::Until;
 use crate::output_format::{Printed, To};
@@ -48,10 +49,10 @@ pub struct Args {
     )]
     latency: u32,
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
-    #[arg(long, value_name = "LIST", value_parser = value::cpus)]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
     cpu: Option<CpuList>,
     /// Judge states by the latencies measured in this result, not by the driver's table alone
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", add = completion::results())]
     result: Option<PathBuf>,
     /// The percentile of measured wake latencies to compare with the bound
     #[arg(
@@ -74,7 +75,7 @@ pub struct Args {
     #[command(flatten)]
     user: As,
     /// A command to run, after --
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["json", "markdown", "all"])]
+    #[arg(last = true, value_name = "COMMAND", add = completion::command(), conflicts_with_all = ["json", "markdown", "all"])]
     command: Vec<OsString>,
 }
 

@@ -132,6 +132,12 @@ fn in_folder(path: &Path) -> anyhow::Result<Kept> {
     }
 }
 
+/// Whether a folder has the file of another command than `measure`.
+pub fn is_kept(folder: &Path) -> bool {
+    let mut names = Kind::ALL.into_iter().map(|kind| kind.signs().0);
+    names.any(|name| folder.join(name).is_file())
+}
+
 fn by_keys(path: &Path, keys: &BTreeMap<String, IgnoredAny>) -> anyhow::Result<Kept> {
     let is_ours = |kind: &Kind| keys.contains_key("tool") && keys.contains_key(kind.signs().1);
     let kind = Kind::ALL.into_iter().find(is_ours);

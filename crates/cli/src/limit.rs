@@ -9,6 +9,7 @@ use reveille_kernel::limits::{self, Limit, Plan};
 use reveille_kernel::{Idle, Journal, journal};
 
 use crate::command::As;
+use crate::completion;
 use crate::exit::{self, Failure};
 use crate::flags;
 use crate::held::Until;
@@ -34,13 +35,13 @@ Examples:
   reveille states                                       the names, and what is off now")]
 pub struct Args {
     /// The deepest state that is allowed
-    #[arg(long, value_name = "NAME", group = "what")]
+    #[arg(long, value_name = "NAME", group = "what", add = completion::states())]
     deepest: Option<String>,
     /// States to disable, separated by commas
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', group = "what")]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', group = "what", add = completion::states())]
     disable: Vec<String>,
     /// Only these CPUs, as a list such as 0-3,8 [default: all]
-    #[arg(long, value_name = "LIST", value_parser = value::cpus)]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
     cpu: Option<CpuList>,
     /// Keep the limit until `reveille restore` or the next boot
     #[arg(long, conflicts_with_all = ["command", "dry_run"])]
@@ -56,7 +57,7 @@ pub struct Args {
     #[command(flatten)]
     user: As,
     /// A command to run, after --
-    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["json", "markdown", "all"])]
+    #[arg(last = true, value_name = "COMMAND", add = completion::command(), conflicts_with_all = ["json", "markdown", "all"])]
     command: Vec<OsString>,
 }
 

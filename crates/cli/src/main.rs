@@ -9,6 +9,7 @@ mod codes;
 mod columns;
 mod command;
 mod comparison;
+mod completion;
 mod cost;
 mod doctor;
 mod exit;
@@ -87,7 +88,6 @@ enum Command {
     Export(export::Args),
     Resume(resume::Args),
     Restore(restore::Args),
-    #[command(hide = true)]
     Manual(manual::Args),
 }
 
@@ -102,6 +102,9 @@ fn silence_caught_panics() {
 }
 
 fn main() -> ExitCode {
+    if let Some(answered) = completion::answer(Cli::command) {
+        return answered;
+    }
     command::record_inherited_descriptors();
     silence_caught_panics();
     if let Err(error) = signals::survive_file_size_limit() {

@@ -8,14 +8,19 @@ use clap::ValueEnum;
 use clap_complete::{Generator, Shell};
 use reveille_results::output::{Existing, Folder, Naming};
 
-use crate::columns;
+use crate::{columns, completion};
 
-/// Write the man pages, the shell completions and the reference of columns into a folder.
+/// Write man pages, shell completions and the reference of columns into a folder.
+///
+/// `make install` puts the same files where man and the shells look. The completions know this
+/// machine's idle states, CPUs, interfaces and disks, and find results: they run `reveille`, which
+/// must be in PATH.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  reveille manual ~/.local/share/man     man1/ for man, completions/ for your shell
-  reveille manual doc; man -l doc/man1/reveille-measure.1")]
+  reveille manual ~/.local/share/man             man1/ for man, completions/ for your shell
+  reveille manual doc; man -l doc/man1/reveille-measure.1
+  reveille manual doc; source doc/completions/reveille.bash")]
 pub struct Args {
     /// Gets man1/, completions/ and columns.md
     folder: PathBuf,
@@ -24,9 +29,9 @@ pub struct Args {
 pub fn run(args: Args, command: clap::Command) -> anyhow::Result<ExitCode> {
     let completions = Folder::make(&args.folder.join("completions"), Naming::ByUser)?;
     for shell in Shell::value_variants() {
-        let mut text = Vec::new();
-        clap_complete::generate(*shell, &mut command.clone(), "reveille", &mut text);
-        completions.write(shell.file_name("reveille"), Existing::IsReplaced, &text)?;
+        let text = completion::script(*shell)?;
+        let name = shell.file_name("reveille");
+        completions.write(name, Existing::IsReplaced, text.as_bytes())?;
     }
     let man = Folder::make(&args.folder.join("man1"), Naming::ByUser)?;
     // As clap_mangen's own writer of files: help has no pages.

@@ -13,6 +13,7 @@ use reveille_results::output::Folder;
 use reveille_results::{ResultFolder, show};
 use reveille_show::parse;
 
+use crate::completion;
 use crate::exit::{self, Failure};
 use crate::flags::{default_folder, naming};
 use crate::output_format::{Printed, To};
@@ -38,7 +39,7 @@ Examples:
 Durations and distances: 100us, 1.5ms, 30s, 5min. Ctrl-C ends the run and keeps what was gathered.")]
 pub struct Args {
     /// The CPU to measure [default: the one that serves the fewest interrupts]
-    #[arg(long, value_name = "N", value_parser = value::cpu)]
+    #[arg(long, value_name = "N", value_parser = value::cpu, add = completion::cpu())]
     cpu: Option<u32>,
     /// How wake-ups are recorded [default: bpf if available]
     #[arg(long, value_name = "PROBE")]
@@ -62,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "MIN..MAX", value_parser = parse_distances)]
     distance: Option<Distances>,
     /// The deepest idle state that the measured CPU may use; other CPUs are left alone
-    #[arg(long, value_name = "NAME", conflicts_with = "each_state")]
+    #[arg(long, value_name = "NAME", conflicts_with = "each_state", add = completion::states())]
     state: Option<String>,
     /// Measure every idle state in turn, each the deepest that the measured CPU may use
     #[arg(long)]

@@ -15,6 +15,7 @@ use reveille_show::web;
 use reveille_show::{markdown, terminal};
 use serde::Serialize;
 
+use crate::completion;
 use crate::exit::{self, Failure};
 use crate::kept::{self, Kept, Visit};
 
@@ -37,7 +38,7 @@ Examples:
 pub struct Args {
     /// Results: their folders, folders of wult's, or CSV files of either; or a folder that `path`,
     /// `cost`, `trial` or `anticipate bench` kept, or that holds a resume.json of `resume analyze`
-    #[arg(required = true, value_name = "RESULT")]
+    #[arg(required = true, value_name = "RESULT", add = completion::kept(kept::is_kept))]
     results: Vec<PathBuf>,
 
     /// Write to FILE, or to standard output for `-` [default: report.html, with --filter

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use reveille_kernel::Idle;
 use reveille_watch::states::{States, show};
 
+use crate::completion;
 use crate::flags;
 use crate::output_format::{Printed, To};
 use crate::value::{self, CpuList};
@@ -33,7 +34,7 @@ With --all also:
   rejected       requests that hardware or firmware rejected, per cent of all requests")]
 pub struct Args {
     /// Only these CPUs, as a list such as 0-3,8
-    #[arg(long, value_name = "LIST", value_parser = value::cpus)]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
     cpu: Option<CpuList>,
     /// Read a recorded machine: a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR")]

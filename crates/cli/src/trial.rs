@@ -19,6 +19,7 @@ use reveille_trial::workload::{
 
 use crate::command::As;
 use crate::comparison::{self, Kept};
+use crate::completion;
 use crate::exit::Failure;
 use crate::output_format::To;
 use crate::value;
@@ -47,7 +48,7 @@ Durations: 20us, 20ms, 1s. Ctrl-C ends the trial and keeps the figures so far. -
 prints no single turns; --out keeps them.")]
 pub struct Args {
     /// Workload: a command, run once per setting and round; its figure is its run time
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", add = completion::command())]
     command: Vec<OsString>,
     #[command(flatten)]
     user: As,
@@ -81,7 +82,7 @@ pub struct Args {
     #[arg(long, value_name = "LINE", value_parser = parse_line)]
     setting: Vec<Setting>,
     /// Of the default settings, only these: C1E,C6,no-sleep; `as-is` alone: only your own
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', add = completion::settings())]
     settings: Vec<String>,
 
     /// Rounds; each setting has a turn in each
@@ -103,7 +104,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = value::time("200ms"))]
     settle: Duration,
     /// CPU that sends requests and waits for replies [default: the scheduler's choice]
-    #[arg(long, value_name = "N", conflicts_with = "command", value_parser = value::cpu)]
+    #[arg(long, value_name = "N", conflicts_with = "command", value_parser = value::cpu, add = completion::cpu())]
     cpu: Option<u32>,
     /// Seed of the order and the pauses
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]

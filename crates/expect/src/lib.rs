@@ -29,10 +29,9 @@
 //! - [`protocol`]: the messages on the socket.
 //! - `server` (feature `server`): the engine's side of it.
 //!
-//! C programs have `include/reveille_expect.h`.
+//! C programs have the crate `reveille-expect-c`.
 
 mod budget;
-mod c;
 mod clock;
 pub mod history;
 pub mod limits;

@@ -27,6 +27,7 @@ mod account;
 mod client;
 mod listening;
 mod peer;
+mod rate;
 mod serving;
 mod socket_file;
 mod windows;

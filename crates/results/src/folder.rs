@@ -15,6 +15,8 @@ use crate::{Error, Malformed, Result, own_csv, parquet_file, wult};
 pub(crate) const DESCRIPTION: &str = "result.json";
 const WULT_INFO: &str = "info.yml";
 const WULT_DATAPOINTS: &str = "datapoints.csv";
+/// A folder with one of them holds a result.
+const FILES: [&str; 5] = [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS];
 
 /// A description is some kilobytes; a file beyond this is none.
 const DESCRIPTION_BYTES_MAX: u64 = 16 << 20;
@@ -36,7 +38,7 @@ impl ResultFolder {
 
     /// The folder, for a result; [`Error::Refused`] if it holds one, ours or wult's.
     pub fn of(folder: Folder) -> Result<Self> {
-        for name in [DESCRIPTION, PARQUET, PARTIAL, WULT_INFO, WULT_DATAPOINTS] {
+        for name in FILES {
             if folder.holds(name)? {
                 return Err(Error::Refused {
                     path: folder.path().to_owned(),
@@ -145,6 +147,12 @@ fn load(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         loaded.description.name = name_of(path);
     }
     Ok(loaded)
+}
+
+/// Whether [`open`] may find a result, by names alone.
+pub fn looks_like_result(path: &Path) -> bool {
+    let extension = path.extension().and_then(std::ffi::OsStr::to_str);
+    matches!(extension, Some("csv" | "parquet")) || is_result(path)
 }
 
 /// A folder without a result is as one that is not there: another one was meant.

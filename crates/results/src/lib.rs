@@ -37,7 +37,9 @@ pub use columns::{Column, Columns, NULL, Values};
 pub use description::{Description, Loaded};
 pub use export::export_result;
 pub use filter::{Filter, FilterError};
-pub use folder::{ResultFolder, is_result, open, open_columns, open_description};
+pub use folder::{
+    ResultFolder, is_result, looks_like_result, open, open_columns, open_description,
+};
 pub use parquet_file::panic_becomes_an_error;
 pub use schema::{Datapoint, First, Source, WokenBy};
 pub use stream::{StreamError, in_parts};

@@ -16,6 +16,7 @@ use reveille_show::parse;
 use reveille_trial::setting::Machine;
 
 use crate::comparison::{self, Kept};
+use crate::completion;
 use crate::value;
 use crate::{exit, signals};
 
@@ -44,7 +45,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "dir"])]
     file: Option<PathBuf>,
     /// Read this block device: vda, /dev/nvme0n1
-    #[arg(long, value_name = "DEVICE", conflicts_with = "dir")]
+    #[arg(long, value_name = "DEVICE", conflicts_with = "dir", add = completion::disks())]
     device: Option<PathBuf>,
     /// Folder for the file of its own, which is removed at the end
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
@@ -75,7 +76,7 @@ pub struct Args {
     accelerator: bool,
 
     /// Compare only these, and fail if one is unavailable: as-is,shallowest,no-sleep,poll,anticipate
-    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policy)]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policy, add = completion::names(|| Policy::ALL.map(Policy::name)))]
     policies: Vec<Policy>,
     /// Each policy has a turn in each round, for each idle time; intervals need 6
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = value::count(1..=200_u32))]
@@ -93,7 +94,7 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", default_value = "50%", value_parser = value::share)]
     budget: f64,
     /// CPU on which the workload waits [default: one that serves few interrupts]
-    #[arg(long, value_name = "N", value_parser = value::cpu)]
+    #[arg(long, value_name = "N", value_parser = value::cpu, add = completion::cpu())]
     cpu: Option<u32>,
     /// Seed of the order and the offsets
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]

@@ -7,6 +7,7 @@ use std::time::Duration;
 use reveille_anticipate::{Operation, Readiness};
 use reveille_expect::server::MOST_CLIENTS;
 
+use crate::completion;
 use crate::exit::Failure;
 use crate::output_format::Printed;
 use crate::value;
@@ -16,21 +17,22 @@ use crate::value;
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 pub struct Args {
     /// Only this disk; may be given again [default: all]
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", add = completion::disks())]
     device: Vec<String>,
     /// Only these operations
     #[arg(
         long,
         value_name = "OPERATION",
         value_delimiter = ',',
-        default_value = "read,write"
+        default_value = "read,write",
+        add = completion::names(|| Operation::ALL)
     )]
     op: Vec<Operation>,
     /// Only requests of this process, with its threads
-    #[arg(long, value_name = "PID", conflicts_with = "cgroup", value_parser = value::process)]
+    #[arg(long, value_name = "PID", conflicts_with = "cgroup", value_parser = value::process, add = completion::processes())]
     pid: Option<u32>,
     /// Only requests of this cgroup (version 2) and those below it
-    #[arg(long, value_name = "CGROUP")]
+    #[arg(long, value_name = "CGROUP", add = completion::cgroups())]
     cgroup: Option<PathBuf>,
     /// Share of a CPU's time that it may be kept awake
     #[arg(long, value_name = "SHARE", default_value = "5%", value_parser = value::share)]
@@ -45,11 +47,11 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = value::time("30us"))]
     lead: Option<Duration>,
     /// A result of `measure`: the first leads are its wake latencies, not the driver's table
-    #[arg(long, value_name = "RESULT", conflicts_with = "lead")]
+    #[arg(long, value_name = "RESULT", conflicts_with = "lead", add = completion::results())]
     result: Option<PathBuf>,
     /// How a CPU stays ready: awake, by a kernel thread or in a softirq; or in naps, asleep in a shallow
     /// state because a timer soon expires: chosen, thread, softirq, naps
-    #[arg(long, value_name = "HOW", default_value = "chosen")]
+    #[arg(long, value_name = "HOW", default_value = "chosen", add = completion::names(|| ["chosen", "thread", "softirq", "naps"]))]
     ready: Readiness,
     /// Length of a nap
     #[arg(long, value_name = "TIME", default_value = "10us", value_parser = value::time("10us"))]

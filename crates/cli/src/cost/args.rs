@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::command::As;
+use crate::completion;
 use crate::output_format::Printed;
 use crate::value;
 
@@ -30,10 +31,10 @@ With a command --json goes to standard output after the command's own: with --ou
 file. Ctrl-C ends the run and prints the figures so far.")]
 pub struct Args {
     /// Follow this process: its threads, and what it starts from now on
-    #[arg(long, value_name = "P", conflicts_with = "user", value_parser = value::process)]
+    #[arg(long, value_name = "P", conflicts_with = "user", value_parser = value::process, add = completion::processes())]
     pub pid: Option<u32>,
     /// Follow the tasks of this cgroup and of those below it: its folder, or its path in cgroup2
-    #[arg(long, value_name = "G", conflicts_with = "user")]
+    #[arg(long, value_name = "G", conflicts_with = "user", add = completion::cgroups())]
     pub cgroup: Option<PathBuf>,
     /// Follow all tasks
     #[arg(long, conflicts_with = "user")]
@@ -42,7 +43,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", value_parser = value::duration)]
     pub duration: Option<Duration>,
     /// A result of `measure`: estimates waits for CPUs that a device woke, by what was measured
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", add = completion::results())]
     pub result: Option<PathBuf>,
     /// Folder to keep cost.json in, for `reveille report`
     #[arg(short, long, value_name = "DIR")]
@@ -56,6 +57,6 @@ pub struct Args {
     #[command(flatten)]
     pub user: As,
     /// A command to run and follow, after --
-    #[arg(last = true, value_name = "COMMAND")]
+    #[arg(last = true, value_name = "COMMAND", add = completion::command())]
     pub command: Vec<OsString>,
 }

@@ -13,6 +13,7 @@ use reveille_model::simulate::{Dispatcher, Progress, Trace};
 use reveille_results::text;
 
 use super::source::{self, Source, SourceArgs};
+use crate::completion;
 use crate::exit::{self, Failure};
 use crate::output_format::{Printed, To};
 use crate::signals;
@@ -49,14 +50,14 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = value::real, allow_hyphen_values = true)]
     rate: Option<f64>,
     /// Exit latencies of idle states, as measured: a result of `measure`
-    #[arg(long, value_name = "RESULT")]
+    #[arg(long, value_name = "RESULT", add = completion::results())]
     states: Option<PathBuf>,
     /// Servers behind the dispatcher [default: 1]
     #[arg(long, value_name = "N", value_parser = value::count(1..=u32::MAX))]
     servers: Option<u32>,
     /// random, round-robin, least-loaded, or packing:N (the first awake server with fewer than N
     /// requests, else one that sleeps is woken) [default: random]
-    #[arg(long, value_name = "RULE", value_parser = parse_dispatcher)]
+    #[arg(long, value_name = "RULE", value_parser = parse_dispatcher, add = completion::names(|| ["random", "round-robin", "least-loaded", "packing:"]))]
     dispatcher: Option<Dispatcher>,
     /// Recorded requests: CSV, a line is ARRIVAL,SERVICE in seconds (or ARRIVAL)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["utilisation", "rate"])]

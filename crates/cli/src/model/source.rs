@@ -7,6 +7,7 @@ use reveille_model::latencies::{self, Measured};
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
 use reveille_results::text;
 
+use crate::completion;
 use crate::exit::Failure;
 use crate::value;
 
@@ -31,7 +32,7 @@ pub struct SourceArgs {
     pub rate: Option<f64>,
     /// Exit latencies of idle states, as measured: a result of `measure`; the policies' states are
     /// found by their names
-    #[arg(long, value_name = "RESULT")]
+    #[arg(long, value_name = "RESULT", add = completion::results())]
     pub states: Option<PathBuf>,
     /// Show the yearly energy of this many servers
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::completion;
 use crate::output_format::Printed;
 use crate::value;
 
@@ -28,7 +29,7 @@ pub struct Args {
     #[arg(long)]
     pub ping: bool,
     /// Follow packets that come in at this interface and wake a reader, until its first instruction
-    #[arg(long, value_name = "IF")]
+    #[arg(long, value_name = "IF", add = completion::interfaces())]
     pub nic: Option<String>,
     /// Only packets to this TCP or UDP port, or to the port of a service such as domain
     #[arg(long, value_name = "PORT", conflicts_with = "ping", value_parser = value::port)]
@@ -40,7 +41,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = MOST, value_parser = value::count(1..=MOST))]
     pub count: u64,
     /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
-    #[arg(long, value_name = "RESULT")]
+    #[arg(long, value_name = "RESULT", add = completion::results())]
     pub result: Option<PathBuf>,
     /// Folder to keep path.json in, for `reveille report`
     #[arg(short, long, value_name = "DIR")]

@@ -9,6 +9,7 @@ use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_resume::capture::{self, Mode, Options};
 use reveille_resume::show;
 
+use crate::completion;
 use crate::exit::{self, say};
 use crate::flags;
 use crate::output_format::{Printed, To};
@@ -34,7 +35,7 @@ Examples:
 Ctrl-C ends it after the current cycle and keeps what was captured (exit code 130).")]
 pub struct Args {
     /// mem (suspend to RAM), freeze (suspend to idle) or standby [default: the machine's default]
-    #[arg(long, value_name = "MODE")]
+    #[arg(long, value_name = "MODE", add = completion::names(|| ["mem", "freeze", "standby"]))]
     mode: Option<Mode>,
     /// Time from the start of the suspend to the alarm, in whole seconds
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = value::time("5s"))]

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 
+use super::rate::Rate;
 use super::{Owner, Quotas, Settings, User};
-use crate::budget::{Budget, Rate};
+use crate::budget::Budget;
 use crate::limits::{LEAST_CHARGED_NS, Refusal, Window};
 use crate::protocol::CloseReason;
 

@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use nix::libc;
 
-use crate::clock::{monotonic_ns, whole_ns};
-use crate::{Error, Expected, Kind, Refusal, SOCKET, Served, Waker};
+use reveille_expect::{Error, Expected, Kind, Refusal, SOCKET, Served, Waker, monotonic_ns};
 
 /// `struct reveille_expect`.
 pub struct Handle(Mutex<Waker>);
@@ -203,7 +202,7 @@ unsafe fn bytes_of<'a>(text: *const c_char) -> Option<&'a [u8]> {
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
-fn done(result: Option<crate::Result<()>>) -> i32 {
+fn done(result: Option<reveille_expect::Result<()>>) -> i32 {
     match result {
         Some(Ok(())) => 0,
         Some(Err(error)) => -errno(&error),
@@ -211,19 +210,26 @@ fn done(result: Option<crate::Result<()>>) -> i32 {
     }
 }
 
+/// At most u64::MAX (584 years).
+fn whole_ns(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
 fn errno(error: &Error) -> i32 {
     match error {
         Error::Refused(why) => match why {
             Refusal::Budget | Refusal::UserBudget | Refusal::Wakeups => libc::EDQUOT,
-            Refusal::Limit | Refusal::Slots | Refusal::Other => libc::EBUSY,
             Refusal::Past => libc::ETIME,
             Refusal::TooFar => libc::ERANGE,
             Refusal::TooLong => libc::EFBIG,
             Refusal::Empty => libc::EINVAL,
             Refusal::Cpu => libc::ENODEV,
+            // Limit, Slots, Other, and reasons of later engines.
+            _ => libc::EBUSY,
         },
         Error::InvalidDuration(_) => libc::EINVAL,
         Error::Cannot(_) => libc::ENOTSUP,
         Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+        _ => libc::EIO,
     }
 }

@@ -1,0 +1,3 @@
+//! `reveille-expect` for C: `libreveille_expect.so` and `.a`, with `include/reveille_expect.h`.
+
+mod calls;
