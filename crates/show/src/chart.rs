@@ -4,6 +4,7 @@ pub mod bars;
 pub mod curves;
 pub mod frame;
 pub mod heat;
+pub mod limits;
 
 pub use bars::Bars;
 pub use frame::{Frame, Mark, Quantity};

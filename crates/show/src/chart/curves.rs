@@ -113,8 +113,7 @@ pub fn exceedance(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mar
     };
     frame.svg(label, "", |svg| {
         for curve in curves {
-            let path = survival(&frame, curve.latencies);
-            let _ = write!(svg, "<path class=\"curve {}\" d=\"{path}\"/>", curve.class);
+            svg.push_str(&staircase(&frame, curve.latencies, &curve.class));
             if let Some(tail) = curve.tail {
                 estimate(&frame, curve, tail, svg);
             }
@@ -123,16 +122,27 @@ pub fn exceedance(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mar
     })
 }
 
-/// The staircase through the sample: at a datapoint, the share of datapoints not below it.
-fn survival(frame: &Frame<'_>, sorted: &[i64]) -> String {
+/// The curve of the sample; a point if that is a single datapoint, whose curve would be a line along the edge.
+pub(super) fn staircase(frame: &Frame<'_>, sorted: &[i64], class: &str) -> String {
+    if let [only] = sorted {
+        let (x, y) = (frame.x(*only as f64), frame.y(1.0));
+        return format!("<circle class=\"point {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>");
+    }
+    let path = steps_down(frame, sorted, 0, frame.x(frame.x.min));
+    format!("<path class=\"curve {class}\" d=\"{path}\"/>")
+}
+
+/// The staircase from `left` through the datapoints from that place on: at a datapoint, the share of
+/// datapoints not below it.
+pub(super) fn steps_down(frame: &Frame<'_>, sorted: &[i64], place: usize, left: f64) -> String {
     let count = sorted.len();
     let mut path = String::new();
-    let mut not_below = count;
+    let mut not_below = count - place;
     while not_below > 0 {
         let x = frame.x(sorted[count - not_below] as f64);
         let y = frame.y(not_below as f64 / count as f64);
         if path.is_empty() {
-            let _ = write!(path, "M{:.1} {y:.1}H{x:.1}", frame.x(frame.x.min));
+            let _ = write!(path, "M{left:.1} {y:.1}H{x:.1}");
         } else {
             let _ = write!(path, "V{y:.1}H{x:.1}");
         }
@@ -213,7 +223,7 @@ mod tests {
             x_quantity: Quantity::Duration,
             y_quantity: Quantity::OneIn,
         };
-        let path = survival(&frame, &latencies);
+        let path = steps_down(&frame, &latencies, 0, frame.x(1.0));
         let top = frame.y(1.0);
         let (bottom, right) = (frame.y(0.001), frame.x(1000.0));
         assert!(
