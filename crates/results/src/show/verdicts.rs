@@ -232,8 +232,10 @@ mod tests {
     use crate::show::sample::{Row, bare_description, columns_of_rows};
     use crate::statistics::by_state;
 
-    /// States with the driver's figure, µs, and so many wakes within and beyond their limit, ns.
-    fn described(states: &[(&str, Option<u64>, [(usize, i64); 2])]) -> Description {
+    /// A state, the driver's figure, µs, and how many wakes took how long, ns.
+    type State<'a> = (&'a str, Option<u64>, [(usize, i64); 2]);
+
+    fn described(states: &[State<'_>]) -> Description {
         let mut rows = Vec::new();
         for (index, (state, _, wakes)) in states.iter().enumerate() {
             for (count, latency) in wakes {
@@ -255,7 +257,7 @@ mod tests {
         description
     }
 
-    fn answer_of(states: &[(&str, Option<u64>, [(usize, i64); 2])]) -> String {
+    fn answer_of(states: &[State<'_>]) -> String {
         answer(&described(states))
     }
 
