@@ -40,8 +40,8 @@ impl StateComparison {
 pub struct Comparisons {
     /// By state and source, in the order of A's datapoints.
     pub states: Vec<StateComparison>,
-    /// States with less than [`VALUES_MIN`] datapoints on one side: `C6 (timer)`.
-    pub not_compared: Vec<String>,
+    /// States and sources with less than [`VALUES_MIN`] datapoints on one side.
+    pub not_compared: Vec<(String, String)>,
 }
 
 /// Compares two sets of datapoints by (requested state, source); states are matched by name.
@@ -64,17 +64,15 @@ pub fn by_state(a: &Columns, b: &Columns) -> Comparisons {
                 adjusted_p_value: comparison.p_value,
                 comparison,
             }),
-            None => comparisons.not_compared.push(name(&group)),
+            None => comparisons.not_compared.push((group.state, group.source)),
         }
     }
-    let others = others.iter().map(|(group, _)| name(group));
+    let others = others
+        .into_iter()
+        .map(|(group, _)| (group.state, group.source));
     comparisons.not_compared.extend(others);
     adjust(&mut comparisons.states);
     comparisons
-}
-
-fn name(group: &Group) -> String {
-    format!("{} ({})", group.state, group.source)
 }
 
 /// Groups that differ only in the index (hybrid CPUs number their states differently) are one.

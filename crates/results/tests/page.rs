@@ -574,7 +574,7 @@ fn what_cannot_be_compared_is_not_said_to_be_alike() {
     };
     assert_eq!(
         answer(vec![with("C1"), both("few")]),
-        "C1: no difference shown; C6 (timer): too few wakes to compare."
+        "C1: no difference shown; C6: too few wakes to compare."
     );
     let [empty, ..] = as_text([with("C1"), of_latencies([])]);
     assert!(

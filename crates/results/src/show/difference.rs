@@ -140,7 +140,7 @@ fn by_state(comparisons: &Comparisons, other: &str) -> String {
         ));
     }
     if !comparisons.not_compared.is_empty() {
-        let states = some(&comparisons.not_compared, TOLD);
+        let states = some(&not_compared(comparisons), TOLD);
         clauses.push(format!("{states}: too few wakes to compare"));
     }
     clauses.join("; ") + "."
@@ -254,9 +254,23 @@ fn names(views: &Views<'_>) -> Vec<String> {
 }
 
 fn state(one: &StateComparison, all: &Comparisons) -> String {
-    match all.states.iter().any(|other| other.source != one.source) {
-        true => format!("{} ({})", one.state, one.source),
-        false => one.state.clone(),
+    named(&one.state, &one.source, all)
+}
+
+fn not_compared(all: &Comparisons) -> Vec<String> {
+    let states = all.not_compared.iter();
+    states
+        .map(|(state, source)| named(state, source, all))
+        .collect()
+}
+
+/// The state; with its source where there are several.
+fn named(state: &str, source: &str, all: &Comparisons) -> String {
+    let compared = all.states.iter().map(|one| &one.source);
+    let mut sources = compared.chain(all.not_compared.iter().map(|(_, source)| source));
+    match sources.any(|other| other != source) {
+        true => format!("{state} ({source})"),
+        false => state.to_owned(),
     }
 }
 
@@ -310,7 +324,7 @@ fn of_pair<'a>(
         true => section,
         false => section.text(format!(
             "{name_b} and {name_a} are not compared, for less than {VALUES_MIN} datapoints on one side: {}.",
-            comparisons.not_compared.join(", ")
+            not_compared(comparisons).join(", ")
         )),
     }
 }

@@ -102,14 +102,16 @@ pub fn answer(description: &Description) -> String {
 /// `24.5 µs at the median, 90 at p99`. Without p99, which few wakes do not carry, the number of the wakes.
 pub fn figures(one: &StateStatistics) -> String {
     let (median, number) = (one.wake_latency.median_ns, one.wake_latency.count);
+    // The verdict has the number.
+    let is_told = standing(one) == Standing::TooFew;
     if number == 1 {
-        return format!("{} (1 wake)", nanoseconds(median));
+        let words = nanoseconds(median);
+        return if is_told { words } else { words + " (1 wake)" };
     }
     let words = format!("{} at the median", nanoseconds(median));
     match one.wake_latency.p99_ns {
         Some(p99) => format!("{words}, {} at p99", after(median as f64, p99 as f64)),
-        // The verdict has the number.
-        None if standing(one) == Standing::TooFew => words,
+        None if is_told => words,
         None => format!("{words} of {}", counted(number, "wake")),
     }
 }
@@ -298,6 +300,11 @@ mod tests {
                 None,
                 [(999, 20_000), (0, 0)],
                 "20 µs at the median of 999 wakes; the driver gives no figure.",
+            ),
+            (
+                Some(30),
+                [(1, 20_000), (0, 0)],
+                "20 µs; the driver says 30, and a verdict needs 2,995 wakes (here 1).",
             ),
             (
                 None,

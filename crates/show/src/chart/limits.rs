@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::axis::Axis;
-use crate::chart::curves::{staircase, steps_down};
+use crate::chart::curves::{corners, staircase, steps_down};
 use crate::chart::frame::{HEIGHT, LEFT, TOP, WIDTH};
 use crate::chart::{Frame, Quantity};
 use crate::markup::escape;
@@ -40,6 +40,9 @@ pub fn against_limits(latency: Axis, label: &str, curves: &[Limited<'_>]) -> Str
         for curve in curves {
             svg.push_str(&staircase(&frame, curve.latencies, &curve.class));
             beyond(&frame, curve, svg);
+            let begin = (frame.x(frame.x.min), frame.y(1.0));
+            let stairs = corners(&frame, curve.latencies, 0);
+            labels.keep_off(&[&[begin], &stairs[..]].concat());
         }
         for curve in curves {
             end(&frame, curve, &mut labels, svg);
@@ -80,7 +83,8 @@ fn beyond(frame: &Frame<'_>, curve: &Limited<'_>, svg: &mut String) {
     let sorted = curve.latencies;
     let within = sorted.partition_point(|ns| (*ns as f64) <= *limit);
     let (beyond, count) = (sorted.len() - within, sorted.len());
-    if beyond == 0 {
+    // A single datapoint has no curve.
+    if beyond == 0 || count == 1 {
         return;
     }
     let (x, y) = (frame.x(*limit), frame.y(beyond as f64 / count as f64));
@@ -143,6 +147,15 @@ enum Anchor {
 struct Labels(Vec<[f64; 4]>);
 
 impl Labels {
+    /// Texts do not stand on a staircase with these corners.
+    fn keep_off(&mut self, corners: &[(f64, f64)]) {
+        for pair in corners.windows(2) {
+            let [(left, top), (right, bottom)] = [pair[0], pair[1]];
+            self.0.push([left - 1.0, top, left + 1.0, bottom]);
+            self.0.push([left, bottom - 1.0, right, bottom + 1.0]);
+        }
+    }
+
     /// Writes the text at the first place that is free and in the drawing, if there is one.
     fn write(&mut self, places: &[(f64, f64, Anchor)], text: &str, svg: &mut String) {
         let width = LETTER * text.chars().count() as f64;
@@ -233,6 +246,8 @@ mod tests {
             "{svg}"
         );
         assert!(!svg.contains("class=\"curve"));
+        let beyond = drawn(&[limited("C1", &[30], Some(25.0))]);
+        assert!(beyond.matches("<circle").count() == 1 && !beyond.contains("beyond-limit"));
         let two = drawn(&[limited("C1", &[10, 20], None)]);
         assert!(two.contains("class=\"curve c1\"") && !two.contains("<circle"));
     }
@@ -260,5 +275,10 @@ mod tests {
         assert!(!of(200.0 + 4.0 * LETTER - 1.0));
         assert!(of(200.0 + 4.0 * LETTER));
         assert!(!of(LEFT + WIDTH));
+        let mut labels = Labels::default();
+        labels.keep_off(&[(100.0, 90.0), (300.0, 99.0)]);
+        let mut svg = String::new();
+        labels.write(&place, "four", &mut svg);
+        assert!(svg.is_empty());
     }
 }
