@@ -621,3 +621,50 @@ fn the_summary_of_a_run_needs_no_datapoints() {
         assert!(text.contains(part), "{part} is not in:\n{text}");
     }
 }
+
+/// The summary as a terminal shows it, with the facts that decide and those of `measure`.
+fn on_a_terminal(loaded: &Loaded) -> String {
+    let mut description = loaded.description.clone();
+    description.statistics = description.statistics_of(&loaded.columns);
+    let mut sheet = show::summary(&description);
+    let words: Vec<&str> = sheet.facts.iter().map(|(word, _)| *word).collect();
+    assert_eq!(words[..2], ["Measured", "Kept"]);
+    sheet.facts.truncate(2);
+    sheet.fact("Result", "reveille-results/rack7-node2-2026-03-01T12-00-00");
+    sheet.fact(
+        "Report",
+        "reveille-results/rack7-node2-2026-03-01T12-00-00/report.html",
+    );
+    let mut out = Vec::new();
+    reveille_show::text::write(&sheet, reveille_show::text::Detail::Short, &mut out).unwrap();
+    reveille_show::terminal::plain(out)
+}
+
+#[test]
+fn the_summary_of_four_states_fits_a_terminal_of_80_by_24() {
+    let mut loaded = server("one", 20_000, 1, 1.0);
+    loaded.description.notes = vec![
+        "CPU 3 was not idle at 2993 of 3298 launches: something else runs on it, and what is left may \
+         not be typical"
+            .to_owned(),
+    ];
+    let text = on_a_terminal(&loaded);
+    // The prompt needs a line, too.
+    assert!(text.lines().count() < 24, "{text}");
+    let mut virtual_machine = of_latencies([]);
+    let latencies = (0..120_000).map(|place| if place < 11 { 90_000 } else { 24_500 });
+    virtual_machine.columns = columns_of("haltpoll idle", "timer", latencies);
+    virtual_machine.description.states = vec![
+        serde_json::from_value(serde_json::json!({
+            "index": 1, "name": "haltpoll idle", "description": "", "exit_latency_us": 30,
+            "target_residency_us": 1, "disabled": false,
+        }))
+        .unwrap(),
+    ];
+    for text in [text, on_a_terminal(&virtual_machine)] {
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+    }
+}

@@ -198,9 +198,10 @@ fn in_short(
             "Too few wakes to judge {}.",
             each(&|one| counted(one.wake_latency.count, "wake"))
         ),
-        (Standing::NoFigure, _) => {
-            format!("The driver gives no figure for {}.", each(&short))
+        (Standing::NoFigure, _) if first == Standing::NoFigure => {
+            format!("Nor for {}.", each(&short))
         }
+        (Standing::NoFigure, _) => format!("The driver gives no figure for {}.", each(&short)),
     }
 }
 
@@ -364,6 +365,12 @@ mod tests {
         assert!(answer.ends_with(") and 3 more."), "{answer}");
         // On a terminal of 80 columns: three lines.
         assert!(answer.chars().count() <= 240, "{answer}");
+        let none = answer_of(&[
+            ("a", None, [(9, 2_000), (0, 0)]),
+            ("b", None, [(9, 1_000), (0, 0)]),
+        ]);
+        let words = "at the median of 9 wakes; the driver gives no figure. Nor for b (1 µs).";
+        assert_eq!(none, format!("a wakes in 2 µs {words}"));
         let kept: Vec<_> = names
             .iter()
             .enumerate()
