@@ -124,12 +124,13 @@ fn by_state(comparisons: &Comparisons, other: &str) -> String {
     };
     if let [first, ..] = differing[differing.len().min(TOLD)..] {
         let more = &differing[TOLD..];
-        let how = match more.iter().all(|one| is_slower(one) == is_slower(first)) {
-            true => slower(first),
-            false => "different",
-        };
         let states = some(&names(more), TOLD);
-        clauses.push(format!("{states}: {other} is {how}, too"));
+        clauses.push(
+            match more.iter().all(|one| is_slower(one) == is_slower(first)) {
+                true => format!("{states}: {other} is {}, too", slower(first)),
+                false => format!("{states} differ, too"),
+            },
+        );
     }
     let alike = comparisons.states.iter();
     let alike: Vec<_> = alike.filter(|one| !one.is_significant()).collect();
@@ -331,4 +332,104 @@ fn of_pair<'a>(
 
 fn letter<'a>(view: &'a View<'_>) -> &'a str {
     view.letter.as_deref().unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::Comparison;
+
+    /// A state whose medians are these, ns, with the interval of their difference, and the share of pairs in
+    /// which the second is slower.
+    fn state_of(
+        state: &str,
+        [a_ns, b_ns]: [i64; 2],
+        interval: [i64; 2],
+        b_slower: f64,
+    ) -> StateComparison {
+        let median = Difference {
+            a_ns,
+            b_ns,
+            difference_ns: b_ns - a_ns,
+            low_ns: interval[0],
+            high_ns: interval[1],
+        };
+        let p_value = if b_slower == 0.5 { 0.5 } else { 0.01 };
+        StateComparison {
+            state: state.to_owned(),
+            source: "timer".to_owned(),
+            comparison: Comparison {
+                count_a: 100,
+                count_b: 100,
+                b_slower,
+                b_slower_low: b_slower,
+                b_slower_high: b_slower,
+                p_value,
+                median,
+                p99: None,
+            },
+            adjusted_p_value: p_value,
+        }
+    }
+
+    fn of_two(states: Vec<StateComparison>, not_compared: &[&str]) -> String {
+        let not_compared = not_compared.iter();
+        let not_compared = not_compared.map(|state| ((*state).to_owned(), "timer".to_owned()));
+        let comparisons = Comparisons {
+            states,
+            not_compared: not_compared.collect(),
+        };
+        by_state(&comparisons, "after")
+    }
+
+    #[test]
+    fn a_difference_has_its_interval_and_the_medians() {
+        let faster = state_of("C6", [57_400, 45_100], [-13_200, -11_100], 0.1);
+        let alike = || state_of("C1", [2_000, 2_000], [-10, 10], 0.5);
+        assert_eq!(
+            of_two(vec![alike(), faster.clone()], &[]),
+            "C6: after is 12.3 µs [11.1, 13.2] faster at the median (45.1 against 57.4); C1: no difference \
+             shown."
+        );
+        let slower = state_of("C6", [900, 2_500], [700, 2_100], 0.9);
+        assert_eq!(
+            of_two(vec![slower.clone()], &["C8"]),
+            "C6: after is 1.6 µs [700 ns, 2.1 µs] slower at the median (2.5 against 900 ns); C8: too few \
+             wakes to compare."
+        );
+        // Of further states the direction, if it is the same.
+        let more = |last: StateComparison| {
+            of_two(vec![faster.clone(), slower.clone(), alike(), last], &[])
+        };
+        let third = state_of("C3", [1_000, 900], [-110, -90], 0.2);
+        assert!(more(third).contains("(2.5 against 900 ns); C3: after is faster, too; C1: no"));
+        let (up, down) = ([1_000, 1_090], [1_000, 900]);
+        let mixed = vec![
+            faster.clone(),
+            slower.clone(),
+            state_of("C3", up, [80, 99], 0.8),
+            state_of("C4", down, [-110, -90], 0.2),
+        ];
+        assert!(of_two(mixed, &[]).ends_with("; C4 and C3 differ, too."));
+    }
+
+    #[test]
+    fn medians_that_are_alike_are_not_called_different() {
+        let of = |medians, interval, b_slower| {
+            told(&state_of("C6", medians, interval, b_slower), "B", " in C6")
+        };
+        // The interval includes zero, and the medians differ the other way.
+        for (medians, interval) in [([1_000, 1_010], [-5, 20]), ([1_010, 1_000], [-15, -5])] {
+            let words = of(medians, interval, 0.6).unwrap();
+            let start =
+                "B is slower in C6 in 60.0% of the pairs of wakes, not clearly at the median (1";
+            assert!(words.starts_with(start), "{words}");
+        }
+        assert!(
+            of([1_010, 1_000], [-15, -5], 0.3)
+                .unwrap()
+                .starts_with("B is 10 ns [5, 15] faster")
+        );
+        assert_eq!(of([1_000, 2_000], [900, 1_100], 0.5), None);
+    }
 }
