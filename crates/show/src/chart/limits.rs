@@ -50,7 +50,7 @@ pub fn against_limits(latency: Axis, label: &str, curves: &[Limited<'_>]) -> Str
     })
 }
 
-/// The limits, those that curves of a colour share once, with their names above the plane.
+/// The limits, each once however many curves have it, with their names above the plane.
 fn limits(frame: &Frame<'_>, curves: &[Limited<'_>], labels: &mut Labels, svg: &mut String) {
     let mut drawn: Vec<(&str, f64)> = Vec::new();
     for curve in curves {
@@ -58,10 +58,10 @@ fn limits(frame: &Frame<'_>, curves: &[Limited<'_>], labels: &mut Labels, svg: &
             continue;
         };
         let colour = colour(&curve.class);
-        if drawn.contains(&(colour, *value)) {
+        if drawn.contains(&(name, *value)) {
             continue;
         }
-        drawn.push((colour, *value));
+        drawn.push((name, *value));
         let x = frame.x(*value);
         labels.0.push([x - 2.0, TOP, x + 2.0, TOP + HEIGHT]);
         // Writing to a String cannot fail.
@@ -254,12 +254,13 @@ mod tests {
 
     #[test]
     fn a_limit_of_several_curves_is_drawn_once_and_names_do_not_overlap() {
-        let same = [
+        let mut two = [
             limited("A", &[10, 20], Some(25.0)),
             limited("B", &[10, 20], Some(25.0)),
         ];
-        let svg = drawn(&same);
-        assert_eq!(svg.matches("class=\"mark").count(), 1);
+        assert_eq!(drawn(&two).matches("class=\"mark").count(), 2);
+        two[1].limit = two[0].limit.clone();
+        assert_eq!(drawn(&two).matches("class=\"mark").count(), 1);
         let mut labels = Labels::default();
         let place = [(200.0, 100.0, Anchor::Start)];
         let mut of = |x: f64| {

@@ -94,10 +94,10 @@ fn of_one(views: &Views<'_>, view: &View<'_>) -> String {
             name: name(view, &group.key),
             latencies: &group.latencies,
             limit: figures(group).map(|ns| {
-                let whose = if is_alone {
-                    "driver".to_owned()
-                } else {
-                    name(view, &group.key) + ":"
+                let whose = match is_alone {
+                    true => "driver".to_owned(),
+                    // Sources share it.
+                    false => format!("{}:", group.key.state),
                 };
                 (ns, format!("{whose} {}", duration(ns)))
             }),
