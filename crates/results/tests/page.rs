@@ -433,7 +433,7 @@ fn a_single_datapoint_is_a_point() {
     let html = page_of([of_latencies([5_000])]);
     let lead = html.split("<section id=\"summary\"").nth(1).unwrap();
     let lead = lead.split("</section>").next().unwrap();
-    assert!(lead.contains("<circle class=\"point c1\"") && lead.contains(">C1</text>"));
+    assert!(lead.contains("<circle class=\"single c1\"") && lead.contains(">C1</text>"));
     assert!(!html.contains("NaN"));
 }
 

@@ -113,23 +113,46 @@ pub fn exceedance(latency: Axis, label: &str, curves: &[Curve<'_>], marks: &[Mar
     };
     frame.svg(label, "", |svg| {
         for curve in curves {
-            svg.push_str(&staircase(&frame, curve.latencies, &curve.class));
+            if let [only] = curve.latencies {
+                *svg += &single(&frame, &curve.class, *only as f64);
+                continue;
+            }
+            let path = survival(&frame, curve.latencies);
+            let _ = write!(svg, "<path class=\"curve {}\" d=\"{path}\"/>", curve.class);
             if let Some(tail) = curve.tail {
                 estimate(&frame, curve, tail, svg);
             }
         }
+        estimate_label(&frame, curves, svg);
         frame.marks_down(marks, End::Bottom, svg);
     })
 }
 
-/// The curve of the sample; a point if that is a single datapoint, whose curve would be a line along the edge.
-pub(super) fn staircase(frame: &Frame<'_>, sorted: &[i64], class: &str) -> String {
-    if let [only] = sorted {
-        let (x, y) = (frame.x(*only as f64), frame.y(1.0));
-        return format!("<circle class=\"point {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"5\"/>");
-    }
-    let path = steps_down(frame, sorted, 0, frame.x(frame.x.min));
-    format!("<path class=\"curve {class}\" d=\"{path}\"/>")
+/// One value is no distribution: a dot at it, and no curve.
+pub fn single(frame: &Frame<'_>, class: &str, value: f64) -> String {
+    let (x, y) = (frame.x(value), frame.y(1.0));
+    format!("<circle class=\"single {class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\"/>")
+}
+
+/// Names the estimates once, before the first: they are at about the same height.
+fn estimate_label(frame: &Frame<'_>, curves: &[Curve<'_>], svg: &mut String) {
+    let tails = curves.iter().filter_map(|curve| Some((curve, curve.tail?)));
+    let Some((curve, tail)) = tails.min_by_key(|(_, tail)| tail.quantile_low_ns) else {
+        return;
+    };
+    let far = 1.0 / tail.exceeded_by_one_in.max(1) as f64;
+    let _ = write!(
+        svg,
+        "<g class=\"estimate {}\"><text text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">estimate</text></g>",
+        curve.class,
+        frame.x(tail.quantile_low_ns as f64) - 5.0,
+        frame.y(far) - 4.0
+    );
+}
+
+/// The staircase through the sample.
+pub(super) fn survival(frame: &Frame<'_>, sorted: &[i64]) -> String {
+    steps_down(frame, sorted, 0, frame.x(frame.x.min))
 }
 
 /// The staircase from `left` through the datapoints from that place on.
@@ -188,12 +211,9 @@ fn estimate(frame: &Frame<'_>, curve: &Curve<'_>, tail: &Estimate, svg: &mut Str
         svg,
         "<g class=\"estimate {}\"><path class=\"beyond\" d=\"{path}\"/>\
          <path d=\"M{low:.1} {y:.1}H{high:.1}M{low:.1} {:.1}v8M{high:.1} {:.1}v8\"/>\
-         <circle cx=\"{middle:.1}\" cy=\"{y:.1}\" r=\"3\"/>\
-         <text text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">estimate</text></g>",
+         <circle cx=\"{middle:.1}\" cy=\"{y:.1}\" r=\"3\"/></g>",
         curve.class,
         y - 4.0,
-        y - 4.0,
-        low - 5.0,
         y - 4.0
     );
 }
@@ -219,6 +239,15 @@ mod tests {
     }
 
     #[test]
+    fn a_single_datapoint_is_a_dot_and_no_curve() {
+        let axis = Axis::logarithmic(10.0, 1000.0);
+        let drawn = |latencies| exceedance(axis, "", &[curve(latencies)], &[]);
+        assert!(drawn(&[100]).contains("class=\"single c1\""));
+        assert!(!drawn(&[100]).contains("class=\"curve"));
+        assert!(drawn(&[100, 200]).contains("class=\"curve c1\""));
+    }
+
+    #[test]
     fn an_exceedance_curve_begins_at_1_and_ends_at_one_in_the_count() {
         let latencies: Vec<i64> = (1..=1000).collect();
         let frame = Frame {
@@ -229,7 +258,7 @@ mod tests {
             x_quantity: Quantity::Duration,
             y_quantity: Quantity::OneIn,
         };
-        let path = steps_down(&frame, &latencies, 0, frame.x(1.0));
+        let path = survival(&frame, &latencies);
         let top = frame.y(1.0);
         let (bottom, right) = (frame.y(0.001), frame.x(1000.0));
         assert!(

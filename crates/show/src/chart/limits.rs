@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::axis::Axis;
-use crate::chart::curves::{corners, staircase, steps_down};
+use crate::chart::curves::{corners, single, steps_down, survival};
 use crate::chart::frame::{HEIGHT, LEFT, TOP, WIDTH};
 use crate::chart::{Frame, Quantity};
 use crate::markup::escape;
@@ -38,7 +38,13 @@ pub fn against_limits(latency: Axis, label: &str, curves: &[Limited<'_>]) -> Str
         let mut labels = Labels::default();
         limits(&frame, curves, &mut labels, svg);
         for curve in curves {
-            svg.push_str(&staircase(&frame, curve.latencies, &curve.class));
+            if let [only] = curve.latencies {
+                svg.push_str(&single(&frame, colour(&curve.class), *only as f64));
+                continue;
+            }
+            let path = survival(&frame, curve.latencies);
+            // Writing to a String cannot fail.
+            let _ = write!(svg, "<path class=\"curve {}\" d=\"{path}\"/>", curve.class);
             beyond(&frame, curve, svg);
             let begin = (frame.x(frame.x.min), frame.y(1.0));
             let stairs = corners(&frame, curve.latencies, 0);
@@ -83,8 +89,7 @@ fn beyond(frame: &Frame<'_>, curve: &Limited<'_>, svg: &mut String) {
     let sorted = curve.latencies;
     let within = sorted.partition_point(|ns| (*ns as f64) <= *limit);
     let (beyond, count) = (sorted.len() - within, sorted.len());
-    // A single datapoint has no curve.
-    if beyond == 0 || count == 1 {
+    if beyond == 0 {
         return;
     }
     let (x, y) = (frame.x(*limit), frame.y(beyond as f64 / count as f64));
