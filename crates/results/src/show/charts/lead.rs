@@ -223,8 +223,9 @@ fn caption(views: &Views<'_>, comparisons: &[Comparisons], key: &Key) -> String 
 fn dashes(views: &Views<'_>, view: &View<'_>) -> String {
     let place = views.views.iter().position(|one| one.letter == view.letter);
     format!(
-        "<svg class=\"dashes\" viewBox=\"0 0 40 8\" aria-hidden=\"true\"><path class=\"curve dash{}\" \
-         d=\"M0 4h40\"/></svg>",
+        "<svg class=\"dashes\" viewBox=\"0 0 40 8\" role=\"img\" aria-label=\"Dashes of {}\"><path \
+         class=\"curve dash{}\" d=\"M0 4h40\"/></svg>",
+        escape(view.letter.as_deref().unwrap_or_default()),
         place.unwrap_or(0)
     )
 }
