@@ -33,6 +33,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 sample::server("after the firmware", rows, 2, 0.92),
             ],
         ),
+        (
+            "three.html",
+            vec![
+                sample::server("before", rows, 1, 1.0),
+                sample::server("after the firmware", rows, 2, 0.92),
+                sample::server("again", rows / 10, 3, 0.92),
+            ],
+        ),
+        ("few.html", vec![sample::server("few", 7, 1, 1.0)]),
         ("user.html", vec![user.clone()]),
         (
             "probes.html",

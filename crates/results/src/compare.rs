@@ -4,13 +4,12 @@
 //! the test is Brunner and Munzel's, and the differences of quantiles have intervals from order
 //! statistics.
 
-use reveille_figures::two_samples::{self, VALUES_MIN};
-pub use reveille_figures::two_samples::{Comparison, Difference};
+use reveille_figures::two_samples;
+pub use reveille_figures::two_samples::{Comparison, Difference, VALUES_MIN};
 use serde::{Deserialize, Serialize};
 
-use crate::description::{Description, Probe};
+use crate::Columns;
 use crate::statistics::{self, Group};
-use crate::{Columns, Loaded};
 
 /// A difference is called significant below this.
 const SIGNIFICANT: f64 = 0.05;
@@ -41,24 +40,14 @@ impl StateComparison {
 pub struct Comparisons {
     /// By state and source, in the order of A's datapoints.
     pub states: Vec<StateComparison>,
-    /// Caveats of the figures, one sentence each: different probes, ...
-    pub notes: Vec<String>,
-}
-
-/// Compares two results by (requested state, source).
-pub fn results(a: &Loaded, b: &Loaded) -> Comparisons {
-    let mut comparisons = by_state(&a.columns, &b.columns);
-    comparisons
-        .notes
-        .splice(0..0, notes(&a.description, &b.description));
-    comparisons
+    /// States and sources with less than [`VALUES_MIN`] datapoints on one side.
+    pub not_compared: Vec<(String, String)>,
 }
 
 /// Compares two sets of datapoints by (requested state, source); states are matched by name.
 pub fn by_state(a: &Columns, b: &Columns) -> Comparisons {
     let mut comparisons = Comparisons::default();
     let mut others = statistics::samples(b, statistics::WAKE_LATENCY);
-    let mut alone: Vec<String> = Vec::new();
     for (group, mut sample_a) in merged(statistics::samples(a, statistics::WAKE_LATENCY)) {
         let mut sample_b = Vec::new();
         others.retain_mut(|(other, sample)| {
@@ -75,20 +64,13 @@ pub fn by_state(a: &Columns, b: &Columns) -> Comparisons {
                 adjusted_p_value: comparison.p_value,
                 comparison,
             }),
-            None => alone.push(format!("{} ({})", group.state, group.source)),
+            None => comparisons.not_compared.push((group.state, group.source)),
         }
     }
-    alone.extend(
-        others
-            .iter()
-            .map(|(group, _)| format!("{} ({})", group.state, group.source)),
-    );
-    if !alone.is_empty() {
-        comparisons.notes.push(format!(
-            "Not compared, for less than {VALUES_MIN} datapoints on one side: {}.",
-            alone.join(", ")
-        ));
-    }
+    let others = others
+        .into_iter()
+        .map(|(group, _)| (group.state, group.source));
+    comparisons.not_compared.extend(others);
     adjust(&mut comparisons.states);
     comparisons
 }
@@ -106,30 +88,6 @@ fn merged(samples: Vec<(Group, Vec<i64>)>) -> Vec<(Group, Vec<i64>)> {
         }
     }
     merged
-}
-
-fn notes(a: &Description, b: &Description) -> Vec<String> {
-    let words = |description: &Description| match description.probe {
-        Probe::Bpf => "BPF".to_owned(),
-        Probe::User => "a waiting thread (scheduling is in it)".to_owned(),
-        Probe::Foreign => description.tool.clone(),
-    };
-    let mut notes = Vec::new();
-    let (of_a, of_b) = (words(a), words(b));
-    if a.probe != b.probe || of_a != of_b {
-        notes.push(format!(
-            "A was measured by {of_a} and B by {of_b}: their difference is one of methods, too."
-        ));
-    }
-    if a.machine.kernel != b.machine.kernel {
-        let name = |kernel: &Option<String>| kernel.clone().unwrap_or_else(|| "unknown".to_owned());
-        notes.push(format!(
-            "The kernels differ: {} and {}.",
-            name(&a.machine.kernel),
-            name(&b.machine.kernel)
-        ));
-    }
-    notes
 }
 
 /// Holm: the smallest p-value counts once per state, the next once less, and none less than before.

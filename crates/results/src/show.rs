@@ -9,6 +9,7 @@ mod difference;
 mod groups;
 mod input;
 mod machine;
+mod notices;
 mod outliers;
 mod page;
 #[cfg(test)]
@@ -20,8 +21,8 @@ mod verdicts;
 mod view;
 
 pub use input::{Error, Input, Options, Result};
+pub use notices::{by_probe, subject};
 pub use page::sheet;
 pub use statistics::reference;
 pub use summary::{nothing, summary};
-pub use verdicts::{by_probe, subject};
 pub use view::Views;

@@ -10,6 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use reveille_figures::interval;
+use reveille_show::quantity::count;
 
 /// Exceedances rarer than one in this many are a matter of the maximum.
 const RARE: f64 = 1000.0;
@@ -111,10 +112,16 @@ impl fmt::Display for Verdict {
             Self::ExceededByMaxOnly => f.write_str("exceeded by the maximum only"),
             // More than two in three: "1 in 1" would be wrong, and "most" is true.
             Self::ExceededByOneIn(1) => f.write_str("exceeded by most wakes"),
-            Self::ExceededByOneIn(wakes) => write!(f, "exceeded by 1 in {wakes}"),
-            Self::TooFewDatapoints { count, needed } => {
-                write!(f, "too few datapoints to say ({count} of {needed})")
-            }
+            Self::ExceededByOneIn(wakes) => write!(f, "exceeded by 1 in {}", count(*wakes)),
+            Self::TooFewDatapoints {
+                count: number,
+                needed,
+            } => write!(
+                f,
+                "too few datapoints to say ({} of {})",
+                count(*number),
+                count(*needed)
+            ),
             Self::NoFigure => f.write_str("the driver gives no figure"),
         }
     }
@@ -231,7 +238,7 @@ mod tests {
         assert_eq!(words(Verdict::of(None)), "the driver gives no figure");
         assert_eq!(
             words(verdict(0, 7)),
-            "too few datapoints to say (7 of 2995)"
+            "too few datapoints to say (7 of 2,995)"
         );
     }
 }

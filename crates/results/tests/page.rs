@@ -50,7 +50,9 @@ fn the_page_has_every_state_and_its_verdict() {
             "{state}"
         );
     }
-    assert!(html.contains("The driver&#39;s exit latency is exceeded by C1 (most wakes"));
+    assert!(
+        html.contains("the driver says 2, and most wakes take longer. So do wakes of C6 (1 in 2")
+    );
     assert!(html.contains("exceeded by most wakes"));
     assert!(html.contains("driver 133 µs") && html.contains("floor 880 ns"));
     assert!(html.contains("PC6 residency against silent time"));
@@ -218,14 +220,21 @@ fn several_results_have_differences_and_their_significance() {
         server("before", 9_000, 1, 1.0),
         server("after", 9_000, 2, 1.3),
     ]);
-    assert!(html.contains("B: after against A: before"));
+    let answer = html.split("class=\"headline\">").nth(1).unwrap();
+    assert!(answer.starts_with("C6: after is "), "{answer:.200}");
+    assert!(
+        answer
+            .split("</p>")
+            .next()
+            .unwrap()
+            .contains(" slower at the median (")
+    );
     assert!(html.contains("wakes beyond"));
-    assert!(html.contains("C6 (timer): B is slower"));
     let table = html
-        .split("Wake latency of B minus that of A")
+        .split("Wake latency of B: after minus that of A: before")
         .last()
         .unwrap();
-    assert!(table.contains("B slower than A"));
+    assert!(table.contains("B slower<"));
     // A difference has its sign and its interval.
     let row = table
         .split("<th scope=\"row\" class=\"word\">C6</th>")
@@ -237,7 +246,7 @@ fn several_results_have_differences_and_their_significance() {
         "{row:.300}"
     );
     let same = page_of([of_latencies(0..500), of_latencies(0..500)]);
-    assert!(same.contains("no difference that chance would not explain"));
+    assert!(same.contains("class=\"headline\">C1: no difference shown.</p>"));
 }
 
 #[test]
@@ -309,12 +318,269 @@ fn without_driver_figures_the_page_starts_with_the_medians() {
     let headline = headline.split("</p>").next().unwrap();
     assert_eq!(
         headline,
-        "The median wake latency is 2.5 µs from C1 (700 datapoints). The driver gives no \
-         exit latency to compare it with."
+        "C1 wakes in 2.5 µs at the median of 700 wakes; the driver gives no figure."
     );
-    // If there is a driver's figure, the verdict is the main information.
-    let html = page_of([server("one", 20_000, 1, 1.0)]);
-    assert!(html.contains("class=\"headline\">The driver&#39;s exit latency"));
+}
+
+/// The places of these texts, each after the one before.
+fn assert_order(html: &str, texts: &[&str]) {
+    let mut rest = html;
+    for text in texts {
+        let at = rest.find(text);
+        rest = &rest[at.unwrap_or_else(|| panic!("{text} is not in its place"))..];
+    }
+}
+
+#[test]
+fn the_page_leads_with_the_answer_its_chart_and_the_verdicts() {
+    let mut loaded = server("one", 20_000, 1, 1.0);
+    loaded.description.notes = vec!["A note.".to_owned()];
+    loaded.description.ended = Ended::Disturbed("CPU 3 went offline".to_owned());
+    let html = page_of([loaded]);
+    assert_order(
+        &html,
+        &[
+            "class=\"headline\">C1 wakes in",
+            "CPU 3 went offline",
+            "class=\"lead\"",
+            // What exceeds the driver's figure is thick, and said in the colour of the verdict.
+            "C6: 133 µs</text>",
+            "class=\"curve beyond-limit c2\"",
+            "<b>C1</b>",
+            "<span class=\"bad\">the driver says 2, and most wakes take longer</span>",
+            "<b>C6</b>",
+            "<b>POLL</b>",
+            "exceeded by most wakes",
+            "A note.",
+            "<dt>Measured</dt>",
+            "All datapoints",
+        ],
+    );
+    // It is drawn once.
+    assert_eq!(html.matches("exceedance, by state").count(), 1);
+}
+
+#[test]
+fn several_results_are_overlaid_state_by_state() {
+    let rows = |slow| server("x", 20_000, 7, slow);
+    let mut results = [rows(1.0), rows(1.0), rows(1.4)];
+    for (place, result) in results.iter_mut().enumerate() {
+        result.description.name = format!("run {place}");
+    }
+    let html = page_of(results);
+    let lead = html.split("<section id=\"summary\"").nth(1).unwrap();
+    let lead = lead.split("</section>").next().unwrap();
+    assert_eq!(lead.matches("<svg class=\"plot\"").count(), 4);
+    for (place, title) in ["A: run 0", "B: run 1", "C: run 2"].iter().enumerate() {
+        assert!(lead.contains(title));
+        // A line in the legend, and a curve in each chart; the same dash is the same result.
+        assert_eq!(
+            lead.matches(&format!("dash{place}\"")).count(),
+            5,
+            "{title}"
+        );
+    }
+    // The same colour is the same state, and the largest difference comes first.
+    let first = lead.split("<figure>").nth(1).unwrap();
+    assert!(first.contains("C6: C +") && first.contains("at the median; B: no difference shown"));
+    assert_eq!(first.matches("class=\"curve c4 dash").count(), 3);
+    assert_eq!(
+        first.matches("class=\"mark").count(),
+        1,
+        "one driver's figure"
+    );
+    assert!(
+        html.contains("class=\"headline\">Against run 0: run 1 shows no difference; run 2 is ")
+    );
+    let seven = (0..7).map(|seed| server("x", 3_000, seed + 1, 1.0));
+    assert!(page_of(seven).contains("Not drawn here: 1 more result;"));
+}
+
+#[test]
+fn a_note_of_several_results_is_printed_once_and_names_them() {
+    let of = |name: &str, notes: &[&str]| {
+        let mut one = server(name, 2_000, 1, 1.0);
+        one.description.notes = notes.iter().map(|note| (*note).to_owned()).collect();
+        one
+    };
+    let mut other_kernel = of("third", &["Shared."]);
+    other_kernel.description.machine.kernel = None;
+    let html = page_of([
+        of("first", &["Shared.", "Own."]),
+        of("second", &["Shared."]),
+        other_kernel,
+    ]);
+    assert_eq!(html.matches("A, B and C: Shared.").count(), 1);
+    assert_eq!(html.matches("Shared.").count(), 1);
+    assert!(html.contains("A: Own."));
+    assert!(html.contains("The kernels differ: 6.12.0-example (A and B) and unknown (C)."));
+    let [_, all, _] = as_text([of("first", &[]), of("second", &[])]);
+    assert_eq!(all.matches("A and B: POLL (timer): no estimate").count(), 1);
+    let wult = |tool: &str| {
+        let mut one = of("x", &[]);
+        one.description.probe = Probe::Foreign;
+        one.description.tool = tool.to_owned();
+        one
+    };
+    let html = page_of([wult("wult 1.12"), wult("wult 1.13")]);
+    assert!(html.contains("The tools differ: wult 1.12 (A) and wult 1.13 (B)."));
+    let same = page_of([wult("wult 1.12"), wult("wult 1.12")]);
+    assert!(!same.contains(" differ:") && same.contains("A and B: Measured by another tool"));
+}
+
+#[test]
+fn a_single_datapoint_is_a_point() {
+    let html = page_of([of_latencies([5_000])]);
+    let lead = html.split("<section id=\"summary\"").nth(1).unwrap();
+    let lead = lead.split("</section>").next().unwrap();
+    assert!(lead.contains("<circle class=\"single c1\"") && lead.contains(">C1</text>"));
+    assert!(!html.contains("NaN"));
+}
+
+#[test]
+fn names_that_are_not_their_own_are_letters_in_the_answer() {
+    let answer = |names: [&str; 2]| {
+        let html = page_of([
+            server(names[0], 9_000, 1, 1.0),
+            server(names[1], 9_000, 2, 1.3),
+        ]);
+        let answer = html.split("class=\"headline\">").nth(1).unwrap();
+        answer.split("</p>").next().unwrap().to_owned()
+    };
+    assert!(answer(["a", "b"]).starts_with("C6: b is "));
+    assert!(answer(["a", "a"]).starts_with("C6: B is "));
+    assert!(answer(["a", ""]).starts_with("C6: B is "));
+    assert!(answer(["a", &"b".repeat(25)]).starts_with("C6: B is "));
+}
+
+/// As text within 80 columns, as text in full, and as Markdown.
+fn as_text(results: impl IntoIterator<Item = Loaded>) -> [String; 3] {
+    use reveille_show::text::{self, Detail};
+    let inputs: Vec<Input> = results
+        .into_iter()
+        .map(|one| Input::new(one).unwrap())
+        .collect();
+    let views = Views::of(&inputs).unwrap();
+    let sheet = show::sheet(&views, &Options::default());
+    let of = |detail| {
+        let mut out = Vec::new();
+        text::write(&sheet, detail, &mut out).unwrap();
+        reveille_show::terminal::plain(out)
+    };
+    [
+        of(Detail::Short),
+        of(Detail::All),
+        reveille_show::markdown::markdown(&sheet),
+    ]
+}
+
+#[test]
+fn one_result_as_text_is_its_subject_the_verdicts_and_the_answer() {
+    let [short, all, markdown] = as_text([server("one", 20_000, 1, 1.0)]);
+    assert_eq!(
+        short,
+        "\
+Measured  one: CPU 3 of Example Xeon, made up for this page (rack7-node2),
+          20,000 datapoints
+
+state  verdict                 exit   count  median   p99   max
+                                 µs              µs    µs    µs
+POLL   no figure                  0   1,569    0.90  1.01  20.8
+C1     exceeded by most wakes     2   2,837    2.63  3.33  3.60
+C1E    exceeded by 1 in 1,469    10   4,406    7.30  9.50  30.9
+C6     exceeded by 1 in 2       133  11,188     103   155   165
+
+C1 wakes in 2.63 µs at the median, 3.33 at p99; the driver says 2, and most
+wakes take longer. So do wakes of C6 (1 in 2: 103 µs, p99 155, driver 133) and
+C1E (1 in 1,469: 7.3 µs, p99 9.49, driver 10).
+"
+    );
+    for part in [
+        "above floor",
+        "Machine and settings:",
+        "POLL (timer): no estimate beyond",
+    ] {
+        assert!(all.contains(part) && !short.contains(part), "{part}");
+    }
+    assert!(markdown.starts_with("## Wake latency: one\n\n**C1 wakes in 2.63 µs"));
+    assert!(markdown.contains("\n### By idle state\n\n| state | source | verdict | exit, µs |"));
+    assert!(
+        !markdown.contains("Shades count"),
+        "no words about charts without charts"
+    );
+}
+
+#[test]
+fn two_results_as_text_are_told_apart_and_their_difference_is_last() {
+    let [short, all, markdown] = as_text([
+        server("before", 20_000, 1, 1.0),
+        server("after", 20_000, 2, 0.92),
+    ]);
+    assert!(
+        short.lines().all(|line| line.chars().count() <= 80),
+        "{short}"
+    );
+    for part in [
+        "Measured  A: before: CPU 3",
+        "Measured  B: after: CPU 3",
+        "result  state  verdict",
+        "median, B-A",
+        "C6     -8246 [-9135, -7373]",
+    ] {
+        assert!(short.contains(part), "{part} is not in:\n{short}");
+    }
+    assert!(
+        short.ends_with(
+            "\
+C6: after is 8.25 µs [7.37, 9.13] faster at the median (94.5 against 103); C1E:
+after is 591 ns [567, 611] faster at the median (6.71 µs against 7.3); C1 and
+POLL: after is faster, too.
+"
+        ),
+        "{short}"
+    );
+    assert!(all.contains("Brunner and Munzel's") || all.contains("Brunner\nand Munzel's"));
+    assert!(all.contains("\nB: Idle states of the measured CPU:\n"));
+    assert!(markdown.contains("**C6: after is 8.25 µs"));
+    assert!(markdown.contains("\nB: Idle states of the measured CPU:\n\n| state |"));
+}
+
+#[test]
+fn what_cannot_be_compared_is_not_said_to_be_alike() {
+    let few = || of_latencies(0..9);
+    let answer = |results: Vec<Loaded>| as_text(results)[0].lines().last().unwrap().to_owned();
+    assert!(as_text([few(), few()])[0].ends_with(
+        "No state can be compared: a comparison needs 10 wakes of the state in both\nresults.\n"
+    ));
+    let with = |state: &str| Loaded {
+        description: bare_description(state, Probe::Bpf),
+        columns: columns_of(state, "timer", 0..500),
+    };
+    let both = |other: &str| {
+        let rows = |state: &'static str| {
+            (0..500).map(move |latency| sample::Row {
+                state,
+                index: NULL,
+                source: "timer",
+                latency,
+            })
+        };
+        let mut rows: Vec<_> = rows("C1").chain(rows("C6")).collect();
+        rows.truncate(if other == "few" { 503 } else { 1000 });
+        Loaded {
+            description: bare_description(other, Probe::Bpf),
+            columns: sample::columns_of_rows(&rows),
+        }
+    };
+    assert_eq!(
+        answer(vec![with("C1"), both("few")]),
+        "C1: no difference shown; C6: too few wakes to compare."
+    );
+    let [empty, ..] = as_text([with("C1"), of_latencies([])]);
+    assert!(
+        empty.contains("No datapoint in B: small. No state can be compared"),
+        "{empty}"
+    );
 }
 
 #[test]
@@ -353,5 +619,52 @@ fn the_summary_of_a_run_needs_no_datapoints() {
         "1 wake in 100,000",
     ] {
         assert!(text.contains(part), "{part} is not in:\n{text}");
+    }
+}
+
+/// The summary as a terminal shows it, with the facts that decide and those of `measure`.
+fn on_a_terminal(loaded: &Loaded) -> String {
+    let mut description = loaded.description.clone();
+    description.statistics = description.statistics_of(&loaded.columns);
+    let mut sheet = show::summary(&description);
+    let words: Vec<&str> = sheet.facts.iter().map(|(word, _)| *word).collect();
+    assert_eq!(words[..2], ["Measured", "Kept"]);
+    sheet.facts.truncate(2);
+    sheet.fact("Result", "reveille-results/rack7-node2-2026-03-01T12-00-00");
+    sheet.fact(
+        "Report",
+        "reveille-results/rack7-node2-2026-03-01T12-00-00/report.html",
+    );
+    let mut out = Vec::new();
+    reveille_show::text::write(&sheet, reveille_show::text::Detail::Short, &mut out).unwrap();
+    reveille_show::terminal::plain(out)
+}
+
+#[test]
+fn the_summary_of_four_states_fits_a_terminal_of_80_by_24() {
+    let mut loaded = server("one", 20_000, 1, 1.0);
+    loaded.description.notes = vec![
+        "CPU 3 was not idle at 2993 of 3298 launches: something else runs on it, and what is left may \
+         not be typical"
+            .to_owned(),
+    ];
+    let text = on_a_terminal(&loaded);
+    // The prompt needs a line, too.
+    assert!(text.lines().count() < 24, "{text}");
+    let mut virtual_machine = of_latencies([]);
+    let latencies = (0..120_000).map(|place| if place < 11 { 90_000 } else { 24_500 });
+    virtual_machine.columns = columns_of("haltpoll idle", "timer", latencies);
+    virtual_machine.description.states = vec![
+        serde_json::from_value(serde_json::json!({
+            "index": 1, "name": "haltpoll idle", "description": "", "exit_latency_us": 30,
+            "target_residency_us": 1, "disabled": false,
+        }))
+        .unwrap(),
+    ];
+    for text in [text, on_a_terminal(&virtual_machine)] {
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
     }
 }

@@ -5,6 +5,7 @@ pub mod curves;
 pub mod frame;
 pub mod heat;
 pub mod labels;
+pub mod limits;
 pub mod rows;
 
 pub use bars::Bars;

@@ -42,7 +42,12 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
         for part in parts {
             out.push('\n');
             match part {
-                Part::Table(one) => table(one, out),
+                Part::Table(one) => {
+                    if section.has_several_tables() && !one.caption.is_empty() {
+                        let _ = write!(out, "{}:\n\n", line(&one.caption));
+                    }
+                    table(one, out);
+                }
                 Part::Text(text) => out.push_str(&(prose(text) + "\n")),
                 Part::Command(command) => {
                     // As code no letter is markup.

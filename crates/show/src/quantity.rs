@@ -7,6 +7,15 @@ pub fn duration(ns: f64) -> String {
     format!("{} {}", three_digits(ns / scale.ns), scale.unit)
 }
 
+/// As [`duration`] after the time `before` in a sentence: its unit is not repeated. `24.5 µs at the median, 90
+/// at p99`.
+pub fn after(before: f64, ns: f64) -> String {
+    match scale_of(before) == scale_of(ns) {
+        true => three_digits(ns / scale_of(ns).ns),
+        false => duration(ns),
+    }
+}
+
 /// A whole number of nanoseconds, as [`duration`].
 pub fn nanoseconds(ns: i64) -> String {
     duration(ns as f64)
@@ -138,6 +147,17 @@ pub fn listed<S: AsRef<str>>(names: &[S]) -> String {
     }
 }
 
+/// As [`listed`], the first `most` by name and the others by their number: `C1, C1E and 2 more`.
+pub fn some<S: AsRef<str>>(names: &[S], most: usize) -> String {
+    // One more has room where "1 more" would stand.
+    if names.len() <= most + 1 {
+        return listed(names);
+    }
+    let more = format!("{} more", names.len() - most);
+    let named = names[..most].iter().map(AsRef::as_ref);
+    listed(&named.chain([&*more]).collect::<Vec<_>>())
+}
+
 /// A name as a shell and systemd take it: `haltpoll idle` is one.
 pub fn quoted(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./".contains(&byte);
@@ -219,6 +239,14 @@ mod tests {
     }
 
     #[test]
+    fn a_unit_is_not_repeated_in_a_sentence() {
+        assert_eq!(after(24_500.0, 90_000.0), "90");
+        assert_eq!(after(24_500.0, 999.0), "999 ns");
+        assert_eq!(after(999_000.0, 999_600.0), "1 ms");
+        assert_eq!(after(5_000.0, -1_000.0), "-1");
+    }
+
+    #[test]
     fn numbers_have_three_digits_and_small_ones_at_least_two() {
         for (value, trimmed, column) in [
             (0.0, "0", "0"),
@@ -271,6 +299,8 @@ mod tests {
         assert_eq!(listed(&["a"]), "a");
         assert_eq!(listed(&["a", "b"]), "a and b");
         assert_eq!(listed(&["a", "b", "c"]), "a, b and c");
+        assert_eq!(some(&["a", "b", "c"], 2), "a, b and c");
+        assert_eq!(some(&["a", "b", "c", "d"], 2), "a, b and 2 more");
     }
 
     #[test]

@@ -407,6 +407,10 @@ pub struct Section<'a> {
     pub parts: Vec<Part<'a>>,
     /// A terminal shows the heading, too.
     pub titled: bool,
+    /// A page has it directly below the answer, before notes and facts, without its heading.
+    pub leads: bool,
+    /// Terminals show it only on request.
+    pub detail: bool,
 }
 
 impl<'a> Section<'a> {
@@ -417,6 +421,8 @@ impl<'a> Section<'a> {
             heading: heading.into(),
             parts: Vec::new(),
             titled: false,
+            leads: false,
+            detail: false,
         }
     }
 
@@ -426,12 +432,30 @@ impl<'a> Section<'a> {
         self
     }
 
+    /// What a page shows first: the chart and the figures that the answer is made of.
+    pub fn leading(mut self) -> Self {
+        self.leads = true;
+        self
+    }
+
+    /// A section that terminals show only on request.
+    pub fn detail(mut self) -> Self {
+        self.detail = true;
+        self
+    }
+
     /// With this table, if it has rows.
     pub fn table(mut self, table: Table) -> Self {
         if !table.rows.is_empty() {
             self.parts.push(Part::Table(table));
         }
         self
+    }
+
+    /// Whether its tables need their captions to be told apart.
+    pub(crate) fn has_several_tables(&self) -> bool {
+        let tables = self.parts.iter();
+        tables.filter(|part| matches!(part, Part::Table(_))).count() > 1
     }
 
     /// Adds a paragraph.

@@ -54,7 +54,8 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
     };
     facts().try_for_each(|fact| line(out, fact))?;
     write_failures(sheet, detail, out)?;
-    for section in &sheet.sections {
+    let shown = |section: &&Section<'_>| detail == Detail::All || !section.detail;
+    for section in sheet.sections.iter().filter(shown) {
         write_section(section, detail, out)?;
     }
     if !sheet.notes.is_empty() {
@@ -112,6 +113,7 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
         Part::Bars(bars) => bars.on_terminals,
         Part::Chart(_) => false,
     };
+    let captioned = detail == Detail::All && section.has_several_tables();
     for (place, part) in section.parts.iter().filter(shown).enumerate() {
         // A command belongs to the words before it.
         if place == 0 || !matches!(part, Part::Command(_)) {
@@ -121,7 +123,12 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
             writeln!(out, "{STRONG}{}{STRONG:#}", section.heading)?;
         }
         match part {
-            Part::Table(table) => write_table(table, detail, out)?,
+            Part::Table(table) => {
+                if captioned && !table.caption.is_empty() {
+                    wrap::wrapped(out, "", 0, &format!("{}:", table.caption))?;
+                }
+                write_table(table, detail, out)?;
+            }
             Part::Text(text) => wrap::wrapped(out, "", 0, text)?,
             Part::Command(command) => {
                 for line in command.lines() {
@@ -445,6 +452,20 @@ mod tests {
         );
         sheet.failures = vec![("failed", "x".into()); FAILURES + 3];
         assert!(text(&sheet, Detail::Short).contains("x\nand 3 more: --all"));
+    }
+
+    #[test]
+    fn a_section_of_details_is_shown_on_request() {
+        let mut sheet = Sheet::default();
+        sheet.section(Section::new("one", "One").text("First."));
+        sheet.section(Section::new("two", "Two").text("Second.").detail());
+        let of = |detail| {
+            let mut out = Vec::new();
+            write(&sheet, detail, &mut out).unwrap();
+            plain(out)
+        };
+        assert_eq!(of(Detail::Short), "First.\n");
+        assert_eq!(of(Detail::All), "First.\n\nSecond.\n");
     }
 
     #[test]

@@ -67,6 +67,17 @@ fn content(sheet: &Sheet<'_>, place: Place, body: &mut String) {
             let _ = write!(body, "<p class=\"notice strong\">And {rest} more.</p>");
         }
     }
+    let sections = || {
+        let sections = sheet.sections.iter().enumerate();
+        sections.map(|(index, one)| {
+            let before = &sheet.sections[..index];
+            let before = before.iter().filter(|other| other.id == one.id).count();
+            (one, before)
+        })
+    };
+    for (one, before) in sections().filter(|(one, _)| one.leads) {
+        section(one, place, before, body);
+    }
     for note in &sheet.notes {
         let _ = write!(body, "<p class=\"notice\">{}</p>", prose(note));
     }
@@ -77,9 +88,7 @@ fn content(sheet: &Sheet<'_>, place: Place, body: &mut String) {
         }
         body.push_str("</dl>");
     }
-    for (index, one) in sheet.sections.iter().enumerate() {
-        let before = &sheet.sections[..index];
-        let before = before.iter().filter(|other| other.id == one.id).count();
+    for (one, before) in sections().filter(|(one, _)| !one.leads) {
         section(one, place, before, body);
     }
 }
@@ -91,6 +100,8 @@ fn section(section: &Section<'_>, place: Place, before: usize, html: &mut String
         let _ = write!(id, "-{}", before + 1);
     }
     let _ = match place {
+        // The page's or the subject's own heading stands above.
+        _ if section.leads => write!(html, "<section id=\"{id}\" aria-label=\"{heading}\">"),
         Place::Page => write!(html, "<section id=\"{id}\"><h2>{heading}</h2>"),
         Place::Subject(number) => {
             write!(html, "<section id=\"{id}-{number}\"><h3>{heading}</h3>")
@@ -169,6 +180,31 @@ mod tests {
         assert!(place("<svg></svg>") < place("exit<small>driver's table</small>"));
         assert!(html.contains("<td>2 µs</td><td>2.5 µs</td><td>12,345</td>"));
         assert!(html.contains("C6, &quot;deep&quot; &lt;</th><td>–</td>"));
+    }
+
+    #[test]
+    fn what_leads_stands_between_failures_and_notes() {
+        let mut sheet = Sheet {
+            answer: "Slow.".into(),
+            failures: vec![("failed", "sda".into())],
+            notes: vec!["A note.".into()],
+            ..Sheet::default()
+        };
+        sheet.fact("Measured", "CPU 1");
+        sheet.section(Section::new("more", "More").text("Rest."));
+        let leading = Section::new("lead", "By \"state\"").leading();
+        sheet.section(leading.chart(|| "<svg></svg>".into()).text("Table."));
+        let html = page(&sheet);
+        let places: Vec<usize> = [
+            "Slow.", "sda", "<svg>", "Table.", "A note.", "CPU 1", "Rest.",
+        ]
+        .map(|text| {
+            html.find(text)
+                .unwrap_or_else(|| panic!("{text} in {html}"))
+        })
+        .to_vec();
+        assert!(places.is_sorted(), "{places:?}");
+        assert!(html.contains("<section id=\"lead\" aria-label=\"By &quot;state&quot;\"><svg>"));
     }
 
     #[test]

@@ -8,6 +8,10 @@ fn is_near(value: f64, expected: f64) {
     );
 }
 
+fn owned((state, source): (&str, &str)) -> (String, String) {
+    (state.to_owned(), source.to_owned())
+}
+
 fn one_state(state: &str, latencies: Vec<i64>) -> Columns {
     let count = latencies.len();
     let name = |name: &str| Values::Name {
@@ -31,32 +35,6 @@ fn one_state(state: &str, latencies: Vec<i64>) -> Columns {
     .unwrap()
 }
 
-fn described(probe: Probe, columns: Columns) -> Loaded {
-    let mut description = Description::unknown(Vec::new());
-    description.probe = probe;
-    Loaded {
-        description,
-        columns,
-    }
-}
-
-#[test]
-fn results_of_different_probes_are_compared_with_a_warning() {
-    let latencies: Vec<i64> = (0..50).collect();
-    let of = |probe| described(probe, one_state("C6", latencies.clone()));
-    let mixed = results(&of(Probe::Bpf), &of(Probe::User));
-    assert_eq!(mixed.states.len(), 1);
-    assert!(
-        mixed.notes[0].contains("waiting thread"),
-        "{:?}",
-        mixed.notes
-    );
-    assert_eq!(
-        results(&of(Probe::Bpf), &of(Probe::Bpf)).notes,
-        Vec::<String>::new()
-    );
-}
-
 #[test]
 fn a_state_of_one_result_only_is_named_and_not_compared() {
     let latencies: Vec<i64> = (0..50).collect();
@@ -65,10 +43,9 @@ fn a_state_of_one_result_only_is_named_and_not_compared() {
         &one_state("C6", latencies),
     );
     assert!(compared.states.is_empty());
-    assert!(
-        compared.notes[0].contains("C1 (timer), C6 (timer)"),
-        "{:?}",
-        compared.notes
+    assert_eq!(
+        compared.not_compared,
+        [("C1", "timer"), ("C6", "timer")].map(owned)
     );
 }
 
@@ -145,7 +122,7 @@ fn indices_are_merged_and_neither_sources_nor_states_are() {
         ("C6", 3, "timer", (122..137).collect()),
     ]);
     let compared = by_state(&a, &b);
-    assert_eq!(compared.notes, Vec::<String>::new());
+    assert_eq!(compared.not_compared, []);
     let listed: Vec<_> = compared
         .states
         .iter()
@@ -197,10 +174,8 @@ fn groups_with_too_few_datapoints_are_named_and_compared_from_ten_on() {
     let states: Vec<&str> = compared.states.iter().map(|one| &*one.state).collect();
     assert_eq!(states, ["C6"]);
     assert_eq!(
-        compared.notes,
-        [
-            "Not compared, for less than 10 datapoints on one side: C1 (timer), C8 (remote), C8 (timer)."
-        ]
+        compared.not_compared,
+        [("C1", "timer"), ("C8", "remote"), ("C8", "timer")].map(owned)
     );
     assert!(two_samples::compare(&mut [1; 30], &mut [2; 9]).is_none());
 }
@@ -237,35 +212,5 @@ fn corrected_p_values_never_exceed_one() {
     assert_eq!(
         (states[0].adjusted_p_value, states[1].adjusted_p_value),
         (1.0, 1.0)
-    );
-}
-
-#[test]
-fn different_tools_and_kernels_are_named() {
-    let latencies: Vec<i64> = (0..50).collect();
-    let of = |tool: &str, kernel: Option<&str>| {
-        let mut one = described(Probe::Foreign, one_state("C6", latencies.clone()));
-        one.description.tool = tool.to_owned();
-        one.description.machine.kernel = kernel.map(str::to_owned);
-        one
-    };
-    let notes = |a: &Loaded, b: &Loaded| results(a, b).notes;
-    let wult = of("wult", Some("6.1"));
-    assert_eq!(notes(&wult, &wult), Vec::<String>::new());
-    assert_eq!(
-        notes(&wult, &of("cyclictest", Some("6.1"))),
-        ["A was measured by wult and B by cyclictest: their difference is one of methods, too."]
-    );
-    assert_eq!(
-        notes(&wult, &of("wult", None)),
-        ["The kernels differ: 6.1 and unknown."]
-    );
-    // Notes on the results come before those on states.
-    let mut other = of("wult", None);
-    other.columns = one_state("C1", latencies.clone());
-    let listed = notes(&wult, &other);
-    assert!(
-        listed.len() == 2 && listed[1].starts_with("Not compared"),
-        "{listed:?}"
     );
 }

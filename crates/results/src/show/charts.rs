@@ -1,8 +1,11 @@
-//! The charts: all datapoints together here; state by state and residency in files of their own.
+//! The charts: all datapoints together here; the first of the page, state by state and residency in files of
+//! their own.
 
+mod lead;
 mod residency;
 mod states;
 
+pub use lead::lead;
 pub use residency::residency;
 pub use states::states;
 
@@ -13,12 +16,11 @@ use reveille_figures::tail::{Estimate, Tail};
 use crate::show::groups::Key;
 use crate::show::view::{Plane, View, Views};
 use reveille_show::axis::Axis;
-use reveille_show::chart::curves::{self, Curve};
 use reveille_show::chart::heat::{self, Dots};
 use reveille_show::chart::{Frame, Mark, Quantity, colour, figure, not_drawn};
 use reveille_show::density::Density;
 use reveille_show::markup::escape;
-use reveille_show::quantity::{counted, duration};
+use reveille_show::quantity::counted;
 
 /// One kind of picture that every result gets: latency over a quantity.
 struct Over {
@@ -54,18 +56,15 @@ const TIME: Over = Over {
 };
 
 /// How charts are to be read.
-pub const OVERVIEW: &str = "Shades count datapoints per cell. Datapoints beyond the 99.9th percentile of \
+const OVERVIEW: &str = "Shades count datapoints per cell. Datapoints beyond the 99.9th percentile of \
     their state are dots in the state's colour (of fewer than 1000 datapoints, the greatest): point at \
     one, tap it, or focus a chart and use the arrow keys to read all its fields. Dotted ends of curves, \
     with a bar for the 95% interval, are estimates of the tail.";
 
 /// All states together.
 pub fn overview(views: &Views<'_>) -> String {
-    let mut html = key_legend(views);
+    let mut html = format!("<p>{}</p>{}", escape(OVERVIEW), key_legend(views));
     html.push_str("<div class=\"charts\">");
-    for view in &views.views {
-        html.push_str(&all_curves(views, view));
-    }
     for over in [SILENT_TIME, LAUNCH_DISTANCE, TIME] {
         for (place, view) in views.views.iter().enumerate() {
             html.push_str(&whole(views, view, place, &over));
@@ -102,49 +101,6 @@ fn key_colour(views: &Views<'_>, key: &Key) -> String {
             .iter()
             .position(|other| other == key)
             .unwrap_or(0),
-    )
-}
-
-/// One result's exceedance curves, all states in one chart.
-fn all_curves(views: &Views<'_>, view: &View<'_>) -> String {
-    let curves: Vec<Curve<'_>> = view
-        .groups
-        .groups
-        .iter()
-        .map(|group| Curve {
-            class: key_colour(views, &group.key),
-            latencies: &group.latencies,
-            tail: tail(view, &group.key),
-        })
-        .collect();
-    if curves.is_empty() {
-        return not_drawn(
-            &caption(view, "Wake latency exceedance"),
-            "there is no datapoint",
-        );
-    }
-    let mut marks = Vec::new();
-    for group in &view.groups.groups {
-        let Some(value) = view
-            .input
-            .driver_figure(&group.key)
-            .filter(|figure| *figure > 0.0)
-        else {
-            continue;
-        };
-        let text = format!("{}: driver {}", group.key.state, duration(value));
-        let class = format!("driver {}", key_colour(views, &group.key));
-        // A state measured with two sources has one figure.
-        if !marks.iter().any(|mark: &Mark| mark.text == text) {
-            marks.push(Mark { value, text, class });
-        }
-    }
-    let title = caption(view, "Wake latency exceedance, by state");
-    let label = format!("{title}: exceedance curve of the wake latency on logarithmic axes");
-    figure(
-        &title,
-        &curves::exceedance(views.axes.latency, &label, &curves, &marks),
-        "",
     )
 }
 

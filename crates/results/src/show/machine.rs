@@ -7,7 +7,7 @@ use reveille_show::columns;
 use reveille_show::quantity::{count, duration, nanoseconds, share};
 use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Unit};
 
-use super::verdicts::by_probe;
+use super::notices::by_probe;
 use super::view::Views;
 use crate::Description;
 use crate::description::{Cost, Counts};

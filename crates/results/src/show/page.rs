@@ -1,12 +1,14 @@
 //! The page of one result, or of several side by side.
 
-use reveille_show::quantity::counted;
+use reveille_show::quantity::{counted, listed};
 use reveille_show::sheet::{Section, Sheet};
 
 use super::input::Options;
+use super::notices::{notices, subject};
 use super::statistics::{Row, distribution, tails, verdicts};
 use super::view::{View, Views};
 use super::{charts, difference, machine, outliers, verdicts as words};
+use crate::compare::Comparisons;
 
 /// What the figures of a page of wake latencies are.
 const FOOT: &str = "Figures come from the idle driver's table, from what was measured, or from an \
@@ -18,29 +20,63 @@ const FOOT: &str = "Figures come from the idle driver's table, from what was mea
 pub fn sheet<'a>(views: &'a Views<'a>, options: &Options) -> Sheet<'a> {
     let titles: Vec<String> = views.views.iter().map(View::title).collect();
     let title = format!("Wake latency: {}", titles.join(", "));
+    let comparisons = difference::all(views);
     let mut sheet = Sheet {
         title: options.title.clone().unwrap_or(title),
         about: views.views.iter().map(about).collect(),
-        answer: words::answer(views),
+        answer: answer(views, &comparisons),
         data: outliers::data(&views.views),
         foot: FOOT,
         ..Sheet::default()
     };
-    words::notices(views, options, &mut sheet);
+    for view in &views.views {
+        let datapoints = counted(view.input.datapoints() as u64, "datapoint");
+        let subject = subject(&view.input.loaded.description);
+        sheet.fact("Measured", format!("{}{subject}, {datapoints}", view.who()));
+    }
+    notices(&views.views, options, &mut sheet);
     let rows = rows(views);
-    sheet.section(Section::new("summary", "By idle state").table(verdicts(&rows)));
-    sheet.section(difference::differences(views));
+    let differences = difference::section(views, &comparisons);
+    let method = difference::method(&comparisons);
     sheet.section(
-        Section::new("overview", "All datapoints")
-            .text(charts::OVERVIEW)
-            .chart(|| charts::overview(views)),
+        Section::new("summary", "By idle state")
+            .leading()
+            .chart(move || charts::lead(views, &comparisons))
+            .table(verdicts(&rows)),
     );
+    sheet.section(differences);
+    sheet.section(method);
+    sheet.section(Section::new("overview", "All datapoints").chart(|| charts::overview(views)));
     sheet.section(Section::new("states", "State by state").chart(|| charts::states(views)));
     sheet.section(Section::new("residency", "Residency").chart(|| charts::residency(views)));
     let section = Section::new("statistics", "Statistics").table(distribution(&rows));
-    sheet.section(tails(section, &rows));
-    sheet.section(machine::settings(views));
+    sheet.section(section.detail());
+    sheet.section(tails(&rows));
+    sheet.section(machine::settings(views).detail());
     sheet
+}
+
+/// The verdicts on one result's states, or what differs between several.
+fn answer(views: &Views<'_>, comparisons: &[Comparisons]) -> String {
+    let is_empty = |view: &&View<'_>| view.input.datapoints() == 0;
+    let empty: Vec<String> = views
+        .views
+        .iter()
+        .filter(is_empty)
+        .map(View::title)
+        .collect();
+    match &views.views[..] {
+        [_] if !empty.is_empty() => {
+            "This result has no datapoint, so there is no verdict on its states.".into()
+        }
+        [one] => words::answer(&one.input.loaded.description),
+        _ if !empty.is_empty() => format!(
+            "No datapoint in {}. {}",
+            listed(&empty),
+            difference::answer(views, comparisons)
+        ),
+        _ => difference::answer(views, comparisons),
+    }
 }
 
 /// Every result's statistics, state by state so that results stand one below the other.

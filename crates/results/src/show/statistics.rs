@@ -1,7 +1,7 @@
 //! The statistics by state: what each figure is called, and in which tables it stands.
 
 use reveille_figures::tail::{Estimate, Tail};
-use reveille_show::quantity::{count, p_value};
+use reveille_show::quantity::{count, listed, p_value};
 use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Value};
 
 use crate::statistics::StateStatistics;
@@ -30,6 +30,7 @@ impl Row {
     fn verdict(&self) -> String {
         match &self.of.verdict {
             Verdict::TooFewDatapoints { .. } => "too few datapoints".to_owned(),
+            Verdict::NoFigure => "no figure".to_owned(),
             verdict => verdict.to_string(),
         }
     }
@@ -57,12 +58,12 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
         "Minimum wake latency";
     measured(Ns) "wake_latency.median_ns", "median", row.of.wake_latency.median_ns,
         "Median wake latency";
-    measured(Ns) "median_above_floor_ns", "above floor", row.of.median_above_floor_ns,
+    measured(Ns) detail "median_above_floor_ns", "above floor", row.of.median_above_floor_ns,
         "The median less the floor's median of the same source";
     measured(Ns) detail "wake_latency.p90_ns", "p90", row.of.wake_latency.p90_ns,
         "90th percentile; unknown with fewer than ten datapoints beyond, as the other quantiles";
     measured(Ns) "wake_latency.p99_ns", "p99", row.of.wake_latency.p99_ns, "99th percentile";
-    measured(Ns) "wake_latency.p99_9_ns", "p99.9", row.of.wake_latency.p99_9_ns,
+    measured(Ns) detail "wake_latency.p99_9_ns", "p99.9", row.of.wake_latency.p99_9_ns,
         "99.9th percentile";
     measured(Ns) detail "wake_latency.p99_99_ns", "p99.99", row.of.wake_latency.p99_99_ns,
         "99.99th percentile";
@@ -73,7 +74,7 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
     measured(Ns) detail "wake_latency.standard_deviation_ns", "sd",
         row.of.wake_latency.standard_deviation_ns,
         "Standard deviation of the wake latency";
-    measured(Share) "exceedance.share", "beyond", row.exceedance(|one| one.share),
+    measured(Share) detail "exceedance.share", "beyond", row.exceedance(|one| one.share),
         "Share of wakes that took longer than the driver's exit latency";
     measured(Count) detail "exceedance.exceeded", "wakes beyond", row.exceeded(),
         "Wakes that took longer than the driver's exit latency";
@@ -135,10 +136,21 @@ fn table<'c>(
         let heading = column.heading.clone();
         table = table.column(heading, rows.iter().map(|row| (column.value)(row)));
     }
+    hide_one_source(&mut table);
     match rows.iter().all(|row| row.result.is_empty()) {
         true => table.without(&["result"]),
         false => table,
     }
+}
+
+/// Where all rows are of one source, a terminal needs no column for it.
+pub fn hide_one_source(table: &mut Table) {
+    let Some(place) = table.headings.iter().position(|one| one.key == "source") else {
+        return;
+    };
+    let mut values = table.rows.iter().map(|row| &row[place]);
+    let first = values.next();
+    table.headings[place].detail = values.all(|value| Some(value) == first);
 }
 
 /// Every figure of the wake latency.
@@ -173,23 +185,31 @@ pub fn distribution(rows: &[Row]) -> Table {
 }
 
 /// What may lie beyond the data, and of which states nothing can be estimated.
-pub fn tails<'a>(section: Section<'a>, rows: &[Row]) -> Section<'a> {
+pub fn tails(rows: &[Row]) -> Section<'static> {
+    let section = Section::new("tail", "Beyond the data").detail();
     let is_estimated = |row: &&Row| matches!(row.of.tail, Tail::Estimated(_));
     let estimated: Vec<Row> = rows.iter().filter(is_estimated).cloned().collect();
     let caption = "Beyond the data: an estimate, not a measurement";
     let section = section.table(table(caption, TAIL, &estimated));
-    rows.iter()
-        .fold(section, |section, row| match &row.of.tail {
-            Tail::Estimated(_) => section,
-            Tail::Refused(why) => {
-                let StateStatistics { state, source, .. } = &row.of;
-                let result = match row.result.as_str() {
-                    "" => String::new(),
-                    letter => format!("{letter}: "),
-                };
-                section.text(format!(
-                    "{result}{state} ({source}): no estimate beyond the data: {why}."
-                ))
-            }
-        })
+    // What several results share is said once.
+    let mut refused: Vec<(String, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let (Row { result, of }, Tail::Refused(why)) = (row, &row.of.tail) else {
+            continue;
+        };
+        let words = format!(
+            "{} ({}): no estimate beyond the data: {why}.",
+            of.state, of.source
+        );
+        let results = (!result.is_empty()).then_some(result.as_str());
+        match refused.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, all)) => all.extend(results),
+            None => refused.push((words, results.into_iter().collect())),
+        }
+    }
+    let refused = refused.into_iter();
+    refused.fold(section, |section, (words, results)| match &results[..] {
+        [] => section.text(words),
+        results => section.text(format!("{}: {words}", listed(results))),
+    })
 }

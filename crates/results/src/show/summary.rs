@@ -8,8 +8,9 @@ use crate::Description;
 use crate::description::{Ended, Probe};
 use crate::schema::AWAKE;
 
+use super::notices::{by_probe, subject};
 use super::statistics::{Row, latency, tails};
-use super::verdicts::{by_probe, subject, verdicts};
+use super::verdicts::answer;
 
 /// The key of the probes' cost in [`crate::description::Characterisation::costs`].
 const PROBE_COST: &str = "probe at idle entry and exit";
@@ -20,14 +21,13 @@ pub fn summary(description: &Description) -> Sheet<'_> {
         title: format!("Wake latency: {}", description.name),
         answer: match description.statistics.is_empty() {
             true => String::new(),
-            false => verdicts(&description.statistics),
+            false => answer(description),
         },
         notes: description.notes.clone(),
         ..Sheet::default()
     };
-    machine(description, &mut sheet);
-    floors(description, &mut sheet);
-    counts(description, &mut sheet);
+    sheet.fact("Measured", subject(description));
+    sheet.fact("Kept", kept(description));
     if let Some(early) = description.ended.early() {
         let ended = format!("{early}; what was gathered is kept");
         match description.ended {
@@ -35,18 +35,21 @@ pub fn summary(description: &Description) -> Sheet<'_> {
             _ => sheet.fact("Ended", ended),
         }
     }
+    details(description, &mut sheet);
     let row = |of: &_| Row {
         result: String::new(),
         of: Clone::clone(of),
     };
     let rows: Vec<Row> = description.statistics.iter().map(row).collect();
-    let section = Section::new("statistics", "Statistics").table(latency(&rows));
-    sheet.section(tails(section, &rows));
+    sheet.section(Section::new("statistics", "Statistics").table(latency(&rows)));
+    sheet.section(tails(&rows));
     sheet
 }
 
-fn machine(description: &Description, sheet: &mut Sheet<'_>) {
-    sheet.fact("Measured", subject(description));
+/// What the answer rests on, but does not decide it.
+fn details(description: &Description, sheet: &mut Sheet<'_>) {
+    floors(description, sheet);
+    counts(description, sheet);
     sheet.fact("Kernel", description.machine.kernel_words());
     let (driver, governor) = (&description.driver, &description.governor);
     sheet.fact(
@@ -78,7 +81,7 @@ fn floors(description: &Description, sheet: &mut Sheet<'_>) {
     }
 }
 
-fn counts(description: &Description, sheet: &mut Sheet<'_>) {
+fn kept(description: &Description) -> String {
     let counts = &description.counts;
     let mut kept = format!(
         "{} of {} launched",
@@ -92,7 +95,11 @@ fn counts(description: &Description, sheet: &mut Sheet<'_>) {
             share(counts.kept as f64 / possible as f64)
         );
     }
-    sheet.fact("Kept", kept);
+    kept
+}
+
+fn counts(description: &Description, sheet: &mut Sheet<'_>) {
+    let counts = &description.counts;
     let dropped = counts.dropped.iter();
     let dropped: Vec<_> = dropped
         .map(|(reason, dropped)| format!("{reason} {}", count(*dropped)))

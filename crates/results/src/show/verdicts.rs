@@ -1,213 +1,224 @@
-//! What a reader should know first: the verdicts, and what stands between the figures and the truth.
+//! The answer: how long wakes take, and whether they keep to the driver's figures.
 
-use reveille_show::quantity::{self, listed};
-use reveille_show::sheet::Sheet;
+use std::cmp::Ordering;
 
-use super::input::Options;
-use super::view::{View, Views};
-use crate::description::{Ended, Probe};
+use reveille_show::quantity::{after, count, counted, duration, nanoseconds, some};
+
+use crate::Description;
+use crate::description::Probe;
 use crate::statistics::StateStatistics;
 use crate::verdict::Verdict;
-use crate::{Description, Loaded};
 
-/// The verdicts of every result, each after its title where there are several.
-pub fn answer(views: &Views<'_>) -> String {
-    let of_view = |view: &View<'_>| {
-        let Loaded {
-            description,
-            columns,
-        } = &view.input.loaded;
-        let words = match columns.rows {
-            0 => "This result has no datapoint, so there is no verdict on its states.".into(),
-            _ => verdicts(&description.statistics),
-        };
-        match &view.letter {
-            Some(_) => format!("{}. {words}", view.title()),
-            None => words,
-        }
-    };
-    let all: Vec<String> = views.views.iter().map(of_view).collect();
-    all.join(" ")
+/// States of a kind that the answer names; the others are counted.
+const NAMED: usize = 2;
+
+/// What a state's figures say against the driver's, the most telling first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// Wakes take longer.
+    Exceeded,
+    /// A few wakes among many do.
+    ByMaximum,
+    /// None does.
+    Kept,
+    /// There are too few wakes to say.
+    TooFew,
+    /// The driver has no figure.
+    NoFigure,
 }
 
-/// Which states exceed the driver's figure, which keep to it, and which have too few datapoints; the
-/// medians if there is no figure.
-pub fn verdicts(statistics: &[StateStatistics]) -> String {
-    if statistics.is_empty() {
+/// Where the state stands.
+pub fn standing(one: &StateStatistics) -> Standing {
+    match one.verdict {
+        Verdict::ExceededByOneIn(_) => Standing::Exceeded,
+        Verdict::ExceededByMaxOnly => Standing::ByMaximum,
+        Verdict::Within => Standing::Kept,
+        Verdict::TooFewDatapoints { .. } => Standing::TooFew,
+        Verdict::NoFigure => Standing::NoFigure,
+    }
+}
+
+/// The states that a reader needs, what decides first: those whose wakes exceed the driver's figure most
+/// often, then those that come nearest to it. The poll state, in which nothing sleeps, is left out beside
+/// others.
+pub fn ranked(statistics: &[StateStatistics]) -> Vec<&StateStatistics> {
+    let polls = |one: &&StateStatistics| one.driver_exit_latency_us == Some(0);
+    let mut ranked: Vec<&StateStatistics> = statistics.iter().collect();
+    if !statistics.iter().all(|one| polls(&one)) {
+        ranked.retain(|one| !polls(one));
+    }
+    ranked.sort_by(|a, b| {
+        let descending = |of: &dyn Fn(&StateStatistics) -> f64| of(b).total_cmp(&of(a));
+        standing(a)
+            .cmp(&standing(b))
+            .then_with(|| match standing(a) {
+                Standing::Exceeded => descending(&beyond),
+                _ => Ordering::Equal,
+            })
+            .then_with(|| descending(&against_figure))
+    });
+    ranked
+}
+
+/// The share of its wakes beyond the driver's figure.
+fn beyond(one: &StateStatistics) -> f64 {
+    one.exceedance.as_ref().map_or(0.0, |one| one.share)
+}
+
+/// Its median in units of the driver's figure; in ns without one.
+fn against_figure(one: &StateStatistics) -> f64 {
+    one.wake_latency.median_ns as f64 / figure_ns(one).unwrap_or(1.0)
+}
+
+/// The driver's figure, ns.
+fn figure_ns(one: &StateStatistics) -> Option<f64> {
+    one.driver_exit_latency_us
+        .filter(|us| *us > 0)
+        .map(|us| us as f64 * 1e3)
+}
+
+/// The state that decides in a sentence, then the others in short.
+pub fn answer(description: &Description) -> String {
+    let statistics = &description.statistics;
+    let ranked = ranked(statistics);
+    let [first, others @ ..] = &ranked[..] else {
         return "The result holds no statistics, so there are no verdicts.".into();
-    }
-    let name = |one: &StateStatistics| state(one, statistics);
-    let mut exceeded = Vec::new();
-    let mut by_maximum = Vec::new();
-    let mut within = Vec::new();
-    let mut too_few = Vec::new();
-    let mut no_figure = Vec::new();
-    for one in statistics {
-        match &one.verdict {
-            Verdict::ExceededByOneIn(0 | 1) => exceeded.push(format!(
-                "{} (most wakes took longer than {})",
-                name(one),
-                driver_figure(one)
-            )),
-            Verdict::ExceededByOneIn(wakes) => exceeded.push(format!(
-                "{} (1 in {} wakes took longer than {})",
-                name(one),
-                quantity::count(*wakes),
-                driver_figure(one)
-            )),
-            Verdict::ExceededByMaxOnly => by_maximum.push(format!(
-                "{} ({} at most against {})",
-                name(one),
-                quantity::nanoseconds(one.wake_latency.max_ns),
-                driver_figure(one)
-            )),
-            Verdict::Within => within.push(format!("{} ({})", name(one), driver_figure(one))),
-            Verdict::TooFewDatapoints { count, needed } => too_few.push(format!(
-                "{} ({} of {} datapoints)",
-                name(one),
-                quantity::count(*count),
-                quantity::count(*needed)
-            )),
-            Verdict::NoFigure => no_figure.push(name(one)),
-        }
-    }
-    if no_figure.len() == statistics.len() {
-        return medians(statistics, name);
-    }
-    let clauses = [
-        ("The driver's exit latency is exceeded by ", exceeded),
-        (
-            "The driver's exit latency is exceeded by single wakes only in ",
-            by_maximum,
-        ),
-        ("The driver's exit latency holds for ", within),
-        ("There are too few datapoints for a verdict on ", too_few),
-        ("The driver gives no figure for ", no_figure),
-    ];
-    let clauses = clauses.into_iter().filter(|(_, states)| !states.is_empty());
-    let sentences: Vec<String> = clauses
-        .map(|(words, all)| format!("{words}{}.", listed(&all)))
-        .collect();
+    };
+    let wakes = match description.probe {
+        Probe::User => "wakes a thread in",
+        Probe::Bpf | Probe::Foreign => "wakes in",
+    };
+    let mut sentences = vec![format!(
+        "{} {wakes} {}; {}.",
+        state(first, statistics),
+        figures(first),
+        judgement(first)
+    )];
+    let kinds = others.chunk_by(|a, b| standing(a) == standing(b));
+    sentences.extend(kinds.map(|of_a_kind| in_short(of_a_kind, statistics, standing(first))));
     sentences.join(" ")
 }
 
-/// Where there is no figure to judge by, what was measured.
-fn medians(statistics: &[StateStatistics], name: impl Fn(&StateStatistics) -> String) -> String {
-    let medians: Vec<String> = statistics
-        .iter()
-        .map(|one| {
+/// `24.5 µs at the median, 90 at p99`. Without p99, which few wakes do not carry, the number of the wakes.
+pub fn figures(one: &StateStatistics) -> String {
+    let (median, number) = (one.wake_latency.median_ns, one.wake_latency.count);
+    // The verdict has the number.
+    let is_told = standing(one) == Standing::TooFew;
+    if number == 1 {
+        let words = nanoseconds(median);
+        return if is_told { words } else { words + " (1 wake)" };
+    }
+    let words = format!("{} at the median", nanoseconds(median));
+    match one.wake_latency.p99_ns {
+        Some(p99) => format!("{words}, {} at p99", after(median as f64, p99 as f64)),
+        None if is_told => words,
+        None => format!("{words} of {}", counted(number, "wake")),
+    }
+}
+
+/// After these figures: `the driver says 1, and most wakes take longer`.
+pub fn judgement(one: &StateStatistics) -> String {
+    let latency = &one.wake_latency;
+    let last = latency.p99_ns.unwrap_or(latency.median_ns) as f64;
+    match (figure_ns(one), one.driver_exit_latency_us) {
+        (Some(figure), _) => {
             format!(
-                "{} from {} ({})",
-                quantity::nanoseconds(one.wake_latency.median_ns),
-                name(one),
-                quantity::counted(one.wake_latency.count, "datapoint")
+                "the driver says {}, and {}",
+                after(last, figure),
+                verdict(one)
             )
-        })
-        .collect();
-    format!(
-        "The median wake latency is {}. The driver gives no exit latency to compare it with.",
-        listed(&medians)
-    )
-}
-
-fn driver_figure(one: &StateStatistics) -> String {
-    match one.driver_exit_latency_us {
-        Some(us) => quantity::duration(us as f64 * 1e3),
-        None => "an unknown figure".to_owned(),
-    }
-}
-
-/// What must be known before the figures are used: different probes, what a probe includes, an end
-/// before time, a filter, and the result's own notes.
-pub fn notices(views: &Views<'_>, options: &Options, sheet: &mut Sheet<'_>) {
-    if let Some(words) = different_probes(&views.views) {
-        sheet.failures.push(("different probes", words));
-    }
-    if let Some(filter) = &options.filter {
-        let kept: Vec<String> = views.views.iter().map(filtered).collect();
-        let kept = kept.join("; ");
-        sheet
-            .notes
-            .push(format!("Only datapoints with {filter}: {kept}."));
-    }
-    for view in &views.views {
-        let (who, description) = (view.who(), &view.input.loaded.description);
-        match description.probe {
-            Probe::Bpf => {}
-            Probe::User => sheet.failures.push((
-                "user probe",
-                format!(
-                    "{who}Measured from user space, as cyclictest does: each figure runs from the \
-                     timer to the first instruction of a waiting thread. It includes the interrupt, \
-                     the scheduler and the switch to the thread, and the idle state is inferred from \
-                     cpuidle's counters where these can be read."
-                ),
-            )),
-            Probe::Foreign => sheet.notes.push(format!(
-                "{who}Measured by another tool ({}): see its documentation for what the figures include.",
-                description.tool
-            )),
         }
-        match &description.ended {
-            Ended::Completed => {}
-            Ended::Interrupted => sheet.notes.push(format!(
-                "{who}The run was interrupted; what was gathered until then is complete."
-            )),
-            Ended::Disturbed(why) => sheet.failures.push(("disturbed", format!("{who}{why}"))),
+        (None, Some(_)) => "nothing sleeps in it".to_owned(),
+        (None, None) => "the driver gives no figure".to_owned(),
+    }
+}
+
+/// After the driver's figure: `1 wake in 7 takes longer`.
+fn verdict(one: &StateStatistics) -> String {
+    let number = count(one.wake_latency.count);
+    match &one.verdict {
+        Verdict::ExceededByOneIn(0 | 1) => "most wakes take longer".to_owned(),
+        Verdict::ExceededByOneIn(wakes) => format!("1 wake in {} takes longer", count(*wakes)),
+        Verdict::ExceededByMaxOnly => {
+            let exceeded = one.exceedance.as_ref().map_or(1, |one| one.exceeded);
+            let most = nanoseconds(one.wake_latency.max_ns);
+            match exceeded {
+                1 => format!("only 1 of {number} wakes takes longer ({most})"),
+                few => format!("only {few} of {number} wakes take longer ({most} at most)"),
+            }
         }
-        let notes = description.notes.iter();
-        sheet.notes.extend(notes.map(|note| format!("{who}{note}")));
+        Verdict::Within => format!("none of {number} wakes takes longer"),
+        Verdict::TooFewDatapoints { needed, .. } => {
+            let needed = count(*needed);
+            format!("a verdict needs {needed} wakes (here {number})")
+        }
+        Verdict::NoFigure => "there is no verdict".to_owned(),
     }
 }
 
-fn filtered(view: &View<'_>) -> String {
-    let kept = quantity::count(view.input.loaded.columns.rows as u64);
-    let who = view
-        .letter
-        .as_ref()
-        .map_or(String::new(), |letter| format!("{letter} "));
-    match view.input.before_filter {
-        Some(all) => format!("{who}{kept} of {}", quantity::count(all as u64)),
-        None => format!("{who}{kept}"),
+/// States that stand alike, after a first one whose sentence has the words in full.
+fn in_short(
+    states: &[&StateStatistics],
+    statistics: &[StateStatistics],
+    first: Standing,
+) -> String {
+    let each = |of: &dyn Fn(&StateStatistics) -> String| {
+        let with = |one: &&StateStatistics| format!("{} ({})", state(one, statistics), of(one));
+        some(&states.iter().map(with).collect::<Vec<_>>(), NAMED)
+    };
+    // In the order of the table.
+    let is_one = |one: &&StateStatistics| states.iter().any(|other| std::ptr::eq(*other, *one));
+    let names = || {
+        let names = statistics.iter().filter(is_one);
+        let names: Vec<_> = names.map(|one| state(one, statistics)).collect();
+        some(&names, NAMED + 2)
+    };
+    let too = |kind| if first == kind { ", too" } else { "" };
+    match (standing(states[0]), states) {
+        (Standing::Exceeded, _) => format!(
+            "So do wakes of {}.",
+            each(&|one| match one.verdict {
+                Verdict::ExceededByOneIn(0 | 1) => format!("most: {}", short(one)),
+                Verdict::ExceededByOneIn(wakes) => format!("1 in {}: {}", count(wakes), short(one)),
+                _ => short(one),
+            })
+        ),
+        (Standing::ByMaximum, _) => format!(
+            "Only single wakes do in {}.",
+            each(&|one| {
+                let most = one.wake_latency.max_ns as f64;
+                let driver = figure_ns(one)
+                    .map_or(String::new(), |ns| format!(", driver {}", after(most, ns)));
+                format!("{} at most{driver}", duration(most))
+            })
+        ),
+        (Standing::Kept, [_]) => format!("{} keeps to its figure{}.", names(), too(Standing::Kept)),
+        (Standing::Kept, _) => format!("{} keep to their figures{}.", names(), too(Standing::Kept)),
+        (Standing::TooFew, _) => format!(
+            "Too few wakes to judge {}.",
+            each(&|one| counted(one.wake_latency.count, "wake"))
+        ),
+        (Standing::NoFigure, _) if first == Standing::NoFigure => {
+            format!("Nor for {}.", each(&short))
+        }
+        (Standing::NoFigure, _) => format!("The driver gives no figure for {}.", each(&short)),
     }
 }
 
-fn different_probes(views: &[View<'_>]) -> Option<String> {
-    let description = |view: &View<'_>| view.input.loaded.description.clone();
-    let first = description(views.first()?).probe;
-    if views.iter().all(|view| description(view).probe == first) {
-        return None;
-    }
-    let probe = |view: &View<'_>| format!("{} {}", view.title(), by_probe(&description(view)));
-    let probes: Vec<String> = views.iter().map(probe).collect();
-    Some(format!(
-        "These results were measured with different probes, which include different things: {}. A \
-         difference between them is not a difference between machines or settings alone.",
-        probes.join("; ")
-    ))
-}
-
-/// The result's name, its CPU and its machine.
-pub fn subject(description: &Description) -> String {
-    let mut words = format!("{}: {}", description.name, description.settings.cpu_name());
-    if let Some(model) = &description.machine.cpu_model {
-        words += &format!(" of {model}");
-    }
-    if let Some(host) = &description.machine.hostname {
-        words += &format!(" ({host})");
+/// `24.5 µs, p99 90, driver 1`.
+fn short(one: &StateStatistics) -> String {
+    let mut last = one.wake_latency.median_ns as f64;
+    let mut words = duration(last);
+    for (name, ns) in [
+        ("p99", one.wake_latency.p99_ns.map(|ns| ns as f64)),
+        ("driver", figure_ns(one)),
+    ] {
+        if let Some(ns) = ns {
+            words += &format!(", {name} {}", after(last, ns));
+            last = ns;
+        }
     }
     words
-}
-
-/// What measured, and what its figures include: after "measured".
-pub fn by_probe(description: &Description) -> String {
-    match description.probe {
-        Probe::Bpf => "by BPF programs in the idle loop and at the interrupt's entry".to_owned(),
-        Probe::User => {
-            "by a waiting thread: the figures include the interrupt and the scheduler".to_owned()
-        }
-        Probe::Foreign => format!("by another tool ({})", description.tool),
-    }
 }
 
 /// The state; with its source where there are several.
@@ -215,5 +226,161 @@ pub fn state(one: &StateStatistics, all: &[StateStatistics]) -> String {
     match all.iter().any(|other| other.source != one.source) {
         true => format!("{} ({})", one.state, one.source),
         false => one.state.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::show::sample::{Row, bare_description, columns_of_rows};
+    use crate::statistics::by_state;
+
+    /// A state, the driver's figure, µs, and how many wakes took how long, ns.
+    type State<'a> = (&'a str, Option<u64>, [(usize, i64); 2]);
+
+    fn described(states: &[State<'_>]) -> Description {
+        let mut rows = Vec::new();
+        for (index, (state, _, wakes)) in states.iter().enumerate() {
+            for (count, latency) in wakes {
+                let (index, source) = (index as i64, "timer");
+                rows.extend(vec![
+                    Row {
+                        state,
+                        index,
+                        source,
+                        latency: *latency
+                    };
+                    *count
+                ]);
+            }
+        }
+        let driver = |name: &str| states.iter().find(|(state, ..)| *state == name)?.1;
+        let mut description = bare_description("made up", Probe::Bpf);
+        description.statistics = by_state(&columns_of_rows(&rows), &driver, &[]);
+        description
+    }
+
+    fn answer_of(states: &[State<'_>]) -> String {
+        answer(&described(states))
+    }
+
+    #[test]
+    fn one_state_has_its_figures_and_the_verdict_in_one_sentence() {
+        for (driver, wakes, words) in [
+            (
+                Some(1),
+                [(900, 24_500), (100, 90_000)],
+                "24.5 µs at the median, 90 at p99; the driver says 1, and most wakes take longer.",
+            ),
+            (
+                Some(30),
+                [(900, 24_500), (100, 90_000)],
+                "24.5 µs at the median, 90 at p99; the driver says 30, and 1 wake in 10 takes longer.",
+            ),
+            (
+                Some(30),
+                [(2995, 900), (0, 0)],
+                "900 ns at the median, 900 at p99; the driver says 30 µs, and none of 2,995 wakes takes longer.",
+            ),
+            (
+                Some(30),
+                [(9_999, 20_000), (1, 90_000)],
+                "20 µs at the median, 20 at p99; the driver says 30, and only 1 of 10,000 wakes takes longer (90 µs).",
+            ),
+            (
+                Some(30),
+                [(19_998, 20_000), (2, 90_000)],
+                "20 µs at the median, 20 at p99; the driver says 30, and only 2 of 20,000 wakes take longer (90 µs at most).",
+            ),
+            (
+                Some(30),
+                [(999, 20_000), (0, 0)],
+                "20 µs at the median; the driver says 30, and a verdict needs 2,995 wakes (here 999).",
+            ),
+            (
+                None,
+                [(999, 20_000), (0, 0)],
+                "20 µs at the median of 999 wakes; the driver gives no figure.",
+            ),
+            (
+                Some(30),
+                [(1, 20_000), (0, 0)],
+                "20 µs; the driver says 30, and a verdict needs 2,995 wakes (here 1).",
+            ),
+            (
+                None,
+                [(1, 20_000), (0, 0)],
+                "20 µs (1 wake); the driver gives no figure.",
+            ),
+            (
+                Some(0),
+                [(999, 900), (0, 0)],
+                "900 ns at the median of 999 wakes; nothing sleeps in it.",
+            ),
+        ] {
+            let answer = answer_of(&[("C6", driver, wakes)]);
+            assert_eq!(answer, format!("C6 wakes in {words}"));
+        }
+        let mut user = described(&[("C6", None, [(10, 20_000), (0, 0)])]);
+        user.probe = Probe::User;
+        assert!(answer(&user).starts_with("C6 wakes a thread in 20 µs"));
+        user.statistics.clear();
+        assert_eq!(
+            answer(&user),
+            "The result holds no statistics, so there are no verdicts."
+        );
+    }
+
+    #[test]
+    fn of_several_states_the_worst_leads_and_the_poll_state_is_left_out() {
+        let answer = answer_of(&[
+            ("POLL", Some(0), [(3000, 900), (0, 0)]),
+            ("C1", Some(2), [(3000, 1_500), (0, 0)]),
+            ("C1E", Some(10), [(900, 9_000), (100, 12_000)]),
+            ("C3", Some(40), [(10_000, 30_000), (1, 95_000)]),
+            ("C6", Some(100), [(500, 99_000), (1500, 150_000)]),
+            ("C8", Some(100), [(7, 99_000), (0, 0)]),
+            ("C9", None, [(7, 99_000), (0, 0)]),
+        ]);
+        assert_eq!(
+            answer,
+            "C6 wakes in 150 µs at the median, 150 at p99; the driver says 100, and most wakes take \
+             longer. So do wakes of C1E (1 in 10: 9 µs, p99 12, driver 10). Only single wakes do in \
+             C3 (95 µs at most, driver 40). C1 keeps to its figure. Too few wakes to judge C8 (7 wakes). \
+             The driver gives no figure for C9 (99 µs)."
+        );
+    }
+
+    #[test]
+    fn states_beyond_the_first_few_are_counted() {
+        let names = ["C1", "C2", "C3", "C4", "C5", "C6"];
+        let exceeded: Vec<_> = names
+            .iter()
+            .enumerate()
+            .map(|(place, name)| (*name, Some(2), [(1000 + place, 1_000), (100, 3_000)]))
+            .collect();
+        let answer = answer_of(&exceeded);
+        assert!(answer.starts_with("C1 wakes in 1 µs at the median, 3 at p99; the driver says 2"));
+        assert!(answer.contains("So do wakes of C2 (1 in 11: 1 µs, p99 3, driver 2), C3 ("));
+        assert!(answer.ends_with(") and 3 more."), "{answer}");
+        // On a terminal of 80 columns: three lines.
+        assert!(answer.chars().count() <= 240, "{answer}");
+        let none = answer_of(&[
+            ("a", None, [(9, 2_000), (0, 0)]),
+            ("b", None, [(9, 1_000), (0, 0)]),
+        ]);
+        let words = "at the median of 9 wakes; the driver gives no figure. Nor for b (1 µs).";
+        assert_eq!(none, format!("a wakes in 2 µs {words}"));
+        let kept: Vec<_> = names
+            .iter()
+            .enumerate()
+            .map(|(place, name)| (*name, Some(20), [(3000, 1_000 + place as i64), (0, 0)]))
+            .collect();
+        let answer = answer_of(&kept);
+        assert!(answer.starts_with("C6 wakes in 1 µs"), "{answer}");
+        assert!(
+            answer.ends_with(" C1, C2, C3, C4 and C5 keep to their figures, too."),
+            "{answer}"
+        );
     }
 }

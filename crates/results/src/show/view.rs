@@ -18,6 +18,8 @@ pub const CELLS: (usize, usize) = (120, 70);
 #[derive(Debug, Clone)]
 pub struct Axes {
     pub latency: Axis,
+    /// Over the datapoints and the drivers' figures alone.
+    pub measured: Axis,
     /// Each state's own, which its datapoints fill better than the one for all.
     pub states: Vec<StateAxes>,
     pub silent_time: Option<Axis>,
@@ -30,6 +32,8 @@ pub struct Axes {
 pub struct StateAxes {
     pub key: Key,
     /// Over the datapoints and the driver's figure.
+    pub measured: Axis,
+    /// Over the tail's estimate as well.
     pub datapoints: Axis,
     /// Over the floor as well.
     pub figures: Axis,
@@ -230,6 +234,7 @@ impl Axes {
         let own = self.states.iter().find(|axes| axes.key == *key);
         own.cloned().unwrap_or_else(|| StateAxes {
             key: key.clone(),
+            measured: self.measured,
             datapoints: self.latency,
             figures: self.latency,
         })
@@ -237,24 +242,28 @@ impl Axes {
 }
 
 fn axes(inputs: &[Input], groups: &[Groups]) -> Axes {
-    let mut ranges: Vec<(Key, Span, Span)> = Vec::new();
+    // Measured, with the tail's estimate, with the floor.
+    let mut ranges: Vec<(Key, [Span; 3])> = Vec::new();
     for (input, groups) in inputs.iter().zip(groups) {
         for group in &groups.groups {
-            let datapoints = latency_span(input, group);
-            let figures = datapoints.with(input.floor(&group.key));
-            match ranges.iter_mut().find(|(key, ..)| *key == group.key) {
-                Some((_, all_datapoints, all_figures)) => {
-                    *all_datapoints = all_datapoints.and(datapoints);
-                    *all_figures = all_figures.and(figures);
-                }
-                None => ranges.push((group.key.clone(), datapoints, figures)),
+            let measured = measured_span(input, group);
+            let datapoints = with_tail(measured, input, group);
+            let spans = [
+                measured,
+                datapoints,
+                datapoints.with(input.floor(&group.key)),
+            ];
+            match ranges.iter_mut().find(|(key, _)| *key == group.key) {
+                Some((_, all)) => *all = std::array::from_fn(|place| all[place].and(spans[place])),
+                None => ranges.push((group.key.clone(), spans)),
             }
         }
     }
-    let all = ranges
-        .iter()
-        .map(|(_, _, figures)| *figures)
-        .reduce(Span::and);
+    let all = |place: usize| {
+        let spans = ranges.iter().map(|(_, spans)| spans[place]);
+        spans.reduce(Span::and).unwrap_or(Span(1.0, 1.0)).axis()
+    };
+    let (measured, latency) = (all(0), all(2));
     let range = |name: &'static str| {
         inputs
             .iter()
@@ -262,13 +271,18 @@ fn axes(inputs: &[Input], groups: &[Groups]) -> Axes {
     };
     let logarithmic = |name: &'static str| range(name).reduce(Span::and).map(Span::axis);
     Axes {
-        latency: all.unwrap_or(Span(1.0, 1.0)).axis(),
+        latency,
+        measured,
         states: ranges
             .into_iter()
-            .map(|(key, datapoints, figures)| StateAxes {
-                key,
-                datapoints: datapoints.axis(),
-                figures: figures.axis(),
+            .map(|(key, spans)| {
+                let [measured, datapoints, figures] = spans.map(Span::axis);
+                StateAxes {
+                    key,
+                    measured,
+                    datapoints,
+                    figures,
+                }
             })
             .collect(),
         silent_time: logarithmic("silent_time_ns"),
@@ -303,15 +317,21 @@ impl Span {
 }
 
 /// The latencies of a group from the 0.1th percentile that is above zero to the greatest, with the
-/// driver's figure and the tail's estimate. A single small value must not push all others aside.
-fn latency_span(input: &Input, group: &Group) -> Span {
+/// driver's figure. A single small value must not push all others aside.
+fn measured_span(input: &Input, group: &Group) -> Span {
     let sorted = &group.latencies;
     let positive = &sorted[sorted.partition_point(|ns| *ns <= 0)..];
     let low = positive.get(positive.len() / 1000).copied().unwrap_or(1) as f64;
     let high = sorted.last().copied().unwrap_or(1).max(1) as f64;
-    let span = Span(low, high.max(low)).with(input.driver_figure(&group.key));
+    // The figure's mark does not stand on the axis's edge.
+    let figure = input.driver_figure(&group.key);
+    let span = Span(low, high.max(low)).with(figure.map(|ns| ns * 0.8));
+    span.with(figure.map(|ns| ns * 1.25))
+}
+
+/// With the tail's estimate, whose interval may reach far out: the datapoints shall keep most of the room.
+fn with_tail(span: Span, input: &Input, group: &Group) -> Span {
     match input.statistics(&group.key).map(|one| &one.tail) {
-        // An interval may reach far out: the datapoints shall keep most of the room.
         Some(Tail::Estimated(tail)) => {
             span.with(Some((tail.quantile_high_ns as f64).min(span.1 * 4.0)))
         }
@@ -319,7 +339,7 @@ fn latency_span(input: &Input, group: &Group) -> Span {
     }
 }
 
-/// As [`latency_span`] for any column; `None` where it is absent or has no value above zero.
+/// As [`measured_span`] for any column; `None` where it is absent or has no value above zero.
 fn column_span(columns: &Columns, name: &str) -> Option<Span> {
     let values = columns.integers(name)?;
     let mut positive: Vec<i64> = values.iter().copied().filter(|value| *value > 0).collect();

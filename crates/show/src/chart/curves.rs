@@ -150,23 +150,35 @@ fn estimate_label(frame: &Frame<'_>, curves: &[Curve<'_>], svg: &mut String) {
     );
 }
 
-/// The staircase through the sample: at a datapoint, the share of datapoints not below it.
-fn survival(frame: &Frame<'_>, sorted: &[i64]) -> String {
-    let count = sorted.len();
+/// The staircase through the sample.
+pub(super) fn survival(frame: &Frame<'_>, sorted: &[i64]) -> String {
+    steps_down(frame, sorted, 0, frame.x(frame.x.min))
+}
+
+/// The staircase from `left` through the datapoints from that place on.
+pub(super) fn steps_down(frame: &Frame<'_>, sorted: &[i64], place: usize, left: f64) -> String {
     let mut path = String::new();
-    let mut not_below = count;
+    for (x, y) in corners(frame, sorted, place) {
+        let _ = match path.is_empty() {
+            true => write!(path, "M{left:.1} {y:.1}H{x:.1}"),
+            false => write!(path, "V{y:.1}H{x:.1}"),
+        };
+    }
+    path
+}
+
+/// Where the stairs turn down: at a datapoint, from that place on, the share of datapoints not below it.
+pub(super) fn corners(frame: &Frame<'_>, sorted: &[i64], place: usize) -> Vec<(f64, f64)> {
+    let count = sorted.len();
+    let mut corners = Vec::new();
+    let mut not_below = count - place;
     while not_below > 0 {
         let x = frame.x(sorted[count - not_below] as f64);
-        let y = frame.y(not_below as f64 / count as f64);
-        if path.is_empty() {
-            let _ = write!(path, "M{:.1} {y:.1}H{x:.1}", frame.x(frame.x.min));
-        } else {
-            let _ = write!(path, "V{y:.1}H{x:.1}");
-        }
+        corners.push((x, frame.y(not_below as f64 / count as f64)));
         let next = (not_below as f64 / 10f64.powf(1.0 / POINTS_PER_DECADE)) as usize;
         not_below = next.min(not_below - 1);
     }
-    path
+    corners
 }
 
 /// The generalised Pareto tail from the largest datapoint to the far quantile:
