@@ -25,6 +25,7 @@ mod report;
 mod restore;
 mod resume;
 mod signals;
+mod start;
 mod states;
 mod top;
 mod trial;
@@ -40,11 +41,11 @@ use clap::{CommandFactory, Parser, Subcommand};
     name = "reveille",
     bin_name = "reveille",
     version,
-    max_term_width = 100,
-    subcommand_required = true
+    max_term_width = 100
 )]
 #[command(after_help = "\
 Examples:
+  reveille                                  this machine, and which command for which question
   sudo reveille measure                     measure this machine for 30 seconds
   sudo reveille measure --each-state        every idle state in turn
   reveille states                           the driver's table, and how each state was used
@@ -61,7 +62,7 @@ Exit codes: 0 done, 1 failed, 2 usage error, 3 not possible on this machine, 130
 (results so far are kept).")]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -106,11 +107,14 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return exit::usage_error(&error),
     };
+    let Some(command) = cli.command else {
+        return start::run().unwrap_or_else(|error| exit::report(&error));
+    };
     // What a killed run left behind is undone by the next start of any command.
-    if !matches!(cli.command, Command::Restore(_)) {
+    if !matches!(command, Command::Restore(_)) {
         restore::quietly();
     }
-    let ended = match cli.command {
+    let ended = match command {
         Command::Measure(args) => measure::run(args),
         Command::Report(args) => report::run(args),
         Command::States(args) => states::run(args),

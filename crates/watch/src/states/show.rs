@@ -141,7 +141,7 @@ fn facts(states: &States, sheet: &mut Sheet<'_>) {
 }
 
 /// `Model; 104 CPUs, 52 cores, 2 packages`; of some of them: `Model; CPUs 1,9 of 104`.
-fn cpu_line(states: &States) -> String {
+pub fn cpu_line(states: &States) -> String {
     let cpus = &states.cpus;
     let model = states.machine.cpu_model.as_deref();
     let model = model.unwrap_or("of unknown model");
