@@ -3,6 +3,7 @@
 //! Nothing is drawn where standard error is no terminal, and nothing stays of it at the end. It has no
 //! thread: drawing wakes CPUs, so that it happens only where a command calls, between measurements.
 
+use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,7 +14,14 @@ use crate::terminal::{self, shown};
 pub struct Bar {
     bar: ProgressBar,
     since: Instant,
+    is_announced: Cell<bool>,
 }
+
+/// A run that takes longer says so first.
+const LONG: Duration = Duration::from_secs(60);
+
+/// From this time on an estimate at the pace so far is of use.
+const PACE_IS_KNOWN: Duration = Duration::from_secs(2);
 
 /// The bar's resolution.
 const STEPS: u64 = 1000;
@@ -37,16 +45,14 @@ impl Bar {
         Self {
             bar,
             since: Instant::now(),
+            is_announced: Cell::new(false),
         }
     }
 
     /// `step` is what is being done, `done` the share of the whole (0 to 1), `left` the time until the
     /// end, where it is known, and `detail` what else there is to show.
     pub fn show(&self, step: &str, done: f64, left: Option<Duration>, detail: &str) {
-        let left = left.map(|left| {
-            let seconds = Duration::from_secs(left.as_secs_f64().ceil() as u64);
-            format!("{} left", humantime::format_duration(seconds))
-        });
+        let left = left.map(|left| format!("{} left", time(left)));
         let parts = left.into_iter().chain([shown(detail).into_owned()]);
         let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
         self.bar.set_prefix(shown(step).into_owned());
@@ -59,6 +65,24 @@ impl Bar {
         estimate(self.since.elapsed(), done)
     }
 
+    /// Says how long the rest takes if the whole takes more than a minute; once, terminal or not.
+    pub fn announce(&self, left: Duration) {
+        if !self.is_announced.replace(true)
+            && let Some(words) = announcement("this takes about", self.since.elapsed() + left)
+        {
+            self.say(&words);
+        }
+    }
+
+    /// As [`Bar::announce`], once the pace is known.
+    pub fn announce_estimate(&self, done: f64) {
+        if self.since.elapsed() >= PACE_IS_KNOWN
+            && let Some(left) = self.estimate(done)
+        {
+            self.announce(left);
+        }
+    }
+
     /// A line above the bar, on standard error; terminal or not.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| terminal::say(line));
@@ -68,6 +92,25 @@ impl Bar {
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// How long a run takes, for before it: `this takes about 3m 20s; ...`, where `takes` are the words
+/// before the time. `None` for up to a minute.
+pub fn announcement(takes: &str, expected: Duration) -> Option<String> {
+    (expected > LONG).then(|| {
+        let time = time(expected);
+        format!("{takes} {time}; Ctrl-C ends it and keeps what there is")
+    })
+}
+
+/// In whole seconds, rounded up; from an hour on in whole minutes.
+pub fn time(time: Duration) -> String {
+    let seconds = time.as_secs_f64().ceil() as u64;
+    let seconds = match seconds {
+        3600.. => seconds.div_ceil(60) * 60,
+        seconds => seconds,
+    };
+    humantime::format_duration(Duration::from_secs(seconds)).to_string()
 }
 
 fn estimate(elapsed: Duration, done: f64) -> Option<Duration> {
@@ -141,6 +184,29 @@ mod tests {
             last.contains("<cleared>") && !last.contains("CPU 3"),
             "{last}"
         );
+    }
+
+    #[test]
+    fn what_takes_more_than_a_minute_says_so_once() {
+        let words = "it takes 1m 1s; Ctrl-C ends it and keeps what there is";
+        let takes = |seconds| announcement("it takes", Duration::from_secs(seconds));
+        assert_eq!(takes(61).as_deref(), Some(words));
+        assert_eq!(takes(60), None);
+        let bar = Bar::on(ProgressDrawTarget::hidden());
+        // The pace is not known at the start.
+        bar.announce_estimate(0.001);
+        assert!(!bar.is_announced.get());
+        bar.announce(Duration::from_secs(1));
+        assert!(bar.is_announced.get());
+    }
+
+    #[test]
+    fn a_time_has_seconds_up_to_an_hour() {
+        let of = |seconds| time(Duration::from_secs_f64(seconds));
+        assert_eq!(of(0.2), "1s");
+        assert_eq!(of(61.0), "1m 1s");
+        assert_eq!(of(3599.5), "1h");
+        assert_eq!(of(7261.0), "2h 2m");
     }
 
     #[test]
