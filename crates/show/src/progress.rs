@@ -4,6 +4,9 @@
 //! thread: drawing wakes CPUs, so that it happens only where a command calls, between measurements.
 
 use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -113,6 +116,54 @@ pub fn time(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(seconds)).to_string()
 }
 
+/// A long file that is read, with a bar by its bytes.
+pub struct Reading {
+    file: File,
+    step: String,
+    bytes: u64,
+    read: u64,
+    bar: Bar,
+}
+
+/// Before it the pace of reading is not known.
+const READING_IS_PACED: Duration = Duration::from_millis(500);
+
+/// What takes less has no bar.
+const SHORT: Duration = Duration::from_secs(2);
+
+impl Reading {
+    /// From where the file is now; the last part of `path` is shown.
+    pub fn of(file: File, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Self {
+            bytes: file.metadata().map_or(0, |file| file.len()),
+            step: format!("reading {}", name.to_string_lossy()),
+            file,
+            read: 0,
+            bar: Bar::new(),
+        }
+    }
+}
+
+impl Read for Reading {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(bytes)?;
+        self.read += count as u64;
+        let done = (self.read as f64 / self.bytes.max(1) as f64).min(1.0);
+        let elapsed = self.bar.since.elapsed();
+        if is_long(elapsed, done) {
+            self.bar.show(&self.step, done, self.bar.estimate(done), "");
+        }
+        Ok(count)
+    }
+}
+
+/// Whether the whole takes long at the pace so far.
+fn is_long(elapsed: Duration, done: f64) -> bool {
+    let left = estimate(elapsed, done).unwrap_or_default();
+    elapsed >= READING_IS_PACED && elapsed + left > SHORT
+}
+
 fn estimate(elapsed: Duration, done: f64) -> Option<Duration> {
     let left = elapsed.as_secs_f64() * (1.0 - done) / done;
     Duration::try_from_secs_f64(left).ok()
@@ -198,6 +249,28 @@ mod tests {
         assert!(!bar.is_announced.get());
         bar.announce(Duration::from_secs(1));
         assert!(bar.is_announced.get());
+    }
+
+    #[test]
+    fn reading_has_a_bar_if_it_takes_more_than_two_seconds() {
+        let long = |ms, done| is_long(Duration::from_millis(ms), done);
+        assert!(!long(499, 0.001));
+        assert!(long(500, 0.2));
+        assert!(!long(500, 0.25));
+        assert!(!long(2000, 1.0));
+        assert!(long(2001, 1.0));
+    }
+
+    #[test]
+    fn a_file_is_read_unchanged() {
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, b"a line\n").unwrap();
+        io::Seek::rewind(&mut file).unwrap();
+        let mut reading = Reading::of(file, Path::new("folder/x\x1b"));
+        let mut text = String::new();
+        reading.read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), reading.read), ("a line\n", 7));
+        assert_eq!((reading.bytes, reading.step.as_str()), (7, "reading x\x1b"));
     }
 
     #[test]

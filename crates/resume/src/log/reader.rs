@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use memchr::{memchr, memchr2, memmem};
+use reveille_show::progress::Reading;
 
 use super::cycles::{At, Cycles};
 use super::event::{Event, Parsed};
@@ -425,9 +426,8 @@ pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
             path: path.clone(),
             why: error.to_string(),
         };
-        reader
-            .source(File::open(path).map_err(unreadable)?)
-            .map_err(unreadable)?;
+        let file = Reading::of(File::open(path).map_err(unreadable)?, path);
+        reader.source(file).map_err(unreadable)?;
     }
     let path = paths
         .first()
