@@ -40,7 +40,10 @@ const QUESTIONS: [(&str, &str); 13] = [
         "resume analyze LOG",
     ),
     ("What would servers save if they slept?", "model"),
-    ("How do I show and compare results?", "report RESULT"),
+    (
+        "How do I show, compare, export results?",
+        "report, export RESULT",
+    ),
     ("What can be measured here, and what is missing?", "doctor"),
 ];
 
@@ -384,6 +387,17 @@ How long do wake-ups take?";
             "{text}"
         );
         assert!(!text.contains("Answer"), "{text}");
+    }
+
+    #[test]
+    fn the_commands_are_there() {
+        let program = <crate::Cli as clap::CommandFactory>::command();
+        for (_, command) in QUESTIONS {
+            for one in command.split(", ") {
+                let name = one.split(' ').next().unwrap_or_default();
+                assert!(program.find_subcommand(name).is_some(), "{name}");
+            }
+        }
     }
 
     #[test]
