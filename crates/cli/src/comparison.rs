@@ -92,6 +92,7 @@ pub fn with_bar<T>(rounds: u32, run: impl FnOnce(&mut dyn FnMut(&Progress)) -> T
     let ran = run(&mut |now: &Progress| {
         let round = format!("round {}/{rounds}", now.round + 1);
         bar.show(&round, now.done, now.left, &now.turn);
+        now.left.into_iter().for_each(|left| bar.announce(left));
     });
     bar.clear();
     ran

@@ -3,23 +3,23 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use reveille_kernel::features::{self, Feature, Group, Plan, Presence, names};
+use reveille_kernel::features::{self, Feature, Group, Plan, Presence, Weight, names};
 use reveille_kernel::{Idle, Root};
 use serde::Serialize;
 
 use reveille_show::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
 use reveille_show::wrap::{self, COLUMNS};
 
-/// Show what this kernel, CPU and user allow, and the effect and remedy of what is missing.
+/// Show what this kernel, CPU and user lack for measuring, with its effect and remedy.
 ///
-/// Nothing is changed. The BPF probes are really tried: loaded, attached, and off again at once. The
+/// The most important comes first; --all lists every feature, by subject. Nothing is changed. The BPF probes are really tried: loaded, attached, and off again at once. The
 /// last line is what `reveille measure` will use here.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   reveille doctor
   sudo reveille doctor
-  reveille doctor --missing
+  reveille doctor --all
   reveille doctor --json | jq '.features[] | select(.present != \"yes\") | {name, costs, brings}'
 
 Marks:
@@ -28,8 +28,11 @@ Marks:
   root   available to root only
   ?      unknown, with the reason")]
 pub struct Args {
-    /// Only what is missing
-    #[arg(long)]
+    /// List every feature, by subject
+    #[arg(long, conflicts_with = "json")]
+    all: bool,
+    /// List all that is missing, also what matters less
+    #[arg(long, conflicts_with = "all")]
     missing: bool,
     /// Print JSON
     #[arg(long)]
@@ -64,7 +67,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             writeln!(out)?;
             out.flush()?;
         }
-        false => write(&features, plan.as_ref(), &mut terminal::stdout())?,
+        false => {
+            let out = &mut terminal::stdout();
+            match args.all || args.missing {
+                true => write_list(&features, out)?,
+                false => write_what_matters(&features, out)?,
+            }
+            write_end(&features, plan.as_ref(), out)?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -94,7 +104,8 @@ fn probes(features: &[Feature]) -> Feature {
     };
     let costs =
         "no BPF probe: --probe user measures to the waiting thread, with scheduling in the figure";
-    Feature::new(Group::Bpf, names::PROBES, presence, costs, brings)
+    let probes = Feature::new(Group::Bpf, names::PROBES, presence, costs, brings);
+    probes.weighing(Weight::Decides)
 }
 
 #[derive(Serialize)]
@@ -109,22 +120,51 @@ struct Json<'a> {
 /// Where a feature's name begins: behind the widest mark.
 const NAME: usize = 7;
 
-fn write(
-    features: &[Feature],
-    plan: Result<&Plan, &String>,
-    out: &mut impl Write,
-) -> io::Result<()> {
+/// What is missing and matters, and how many others there are.
+fn write_what_matters(features: &[Feature], out: &mut impl Write) -> io::Result<()> {
+    let first = features::that_matter(features);
+    let width = widest(&first);
+    for feature in &first {
+        line(feature, width, out)?;
+    }
+    match first.is_empty() {
+        true => writeln!(out, "Nothing that matters to a measurement is missing.")?,
+        false => writeln!(out)?,
+    }
+    let [mut available, mut unknown] = [0, 0];
+    for feature in features {
+        match feature.presence {
+            Presence::Yes(_) => available += 1,
+            Presence::Unknown(_) => unknown += 1,
+            Presence::No(_) | Presence::Denied(_) => {}
+        }
+    }
+    let missing = features.len() - available - unknown - first.len();
+    let unknown = match unknown {
+        0 => String::new(),
+        unknown => format!(", unknown: {unknown}"),
+    };
+    let also = if first.is_empty() {
+        "Missing"
+    } else {
+        "Also missing"
+    };
+    writeln!(
+        out,
+        "{also}: {missing}{unknown}, available: {available}; --all lists them"
+    )
+}
+
+/// Every feature by subject.
+fn write_list(features: &[Feature], out: &mut impl Write) -> io::Result<()> {
     for group in features.chunk_by(|a, b| a.group == b.group) {
         writeln!(out, "{STRONG}{}{STRONG:#}", group[0].group.title())?;
         // Features without details share a line.
         let is_plain = |feature: &&Feature| feature.presence == Presence::Yes(String::new());
         let plain: Vec<&Feature> = group.iter().filter(is_plain).collect();
         let others = group.iter().filter(|feature| !is_plain(feature));
-        let width = others
-            .clone()
-            .map(|feature| feature.name.chars().count())
-            .max()
-            .unwrap_or(0);
+        let others: Vec<&Feature> = others.collect();
+        let width = widest(&others);
         if !plain.is_empty() {
             listed(&plain, out)?;
         }
@@ -133,6 +173,21 @@ fn write(
         }
         writeln!(out)?;
     }
+    Ok(())
+}
+
+/// The length of the longest name.
+fn widest(features: &[&Feature]) -> usize {
+    let names = features.iter().map(|feature| feature.name.chars().count());
+    names.max().unwrap_or(0)
+}
+
+/// What root would have, and the last line: what `reveille measure` will use.
+fn write_end(
+    features: &[Feature],
+    plan: Result<&Plan, &String>,
+    out: &mut impl Write,
+) -> io::Result<()> {
     let denied: Vec<&str> = features
         .iter()
         .filter(|feature| matches!(feature.presence, Presence::Denied(_)))
@@ -228,9 +283,13 @@ fn wrapped_from(
 mod tests {
     use super::*;
 
-    fn shown(features: &[Feature]) -> String {
+    fn shown(features: &[Feature], all: bool) -> String {
         let mut out = Vec::new();
-        write(features, Ok(&Plan::of(features)), &mut out).unwrap();
+        match all {
+            true => write_list(features, &mut out).unwrap(),
+            false => write_what_matters(features, &mut out).unwrap(),
+        }
+        write_end(features, Ok(&Plan::of(features)), &mut out).unwrap();
         terminal::plain(out)
     }
 
@@ -239,17 +298,20 @@ mod tests {
             Group::Bpf,
             name,
             presence,
-            "it costs this",
-            "that brings it",
+            format!("{name} costs this"),
+            format!("that brings {name}"),
         )
     }
 
     #[test]
     fn a_missing_feature_has_its_cost_and_its_remedy() {
-        let text = shown(&[feature("BTF", Presence::No("no file".into()))]);
-        assert!(text.contains("  no   BTF  no file\n"), "{text}");
-        assert!(text.contains("effect: it costs this\n") && text.contains("remedy: that"));
-        let there = shown(&[feature("BTF", Presence::Yes("file".into()))]);
+        let missing = feature("BTF", Presence::No("no file".into()));
+        for all in [true, false] {
+            let text = shown(&[missing.clone().weighing(Weight::Decides)], all);
+            assert!(text.contains("  no   BTF  no file\n"), "{text}");
+            assert!(text.contains("effect: BTF costs") && text.contains("remedy: that"));
+        }
+        let there = shown(&[feature("BTF", Presence::Yes("file".into()))], true);
         assert!(
             there.contains("  yes  BTF  file\n") && !there.contains("effect"),
             "{there}"
@@ -257,25 +319,50 @@ mod tests {
     }
 
     #[test]
-    fn a_user_sees_what_root_would_add_and_root_does_not() {
-        let denied = shown(&[feature(
-            "tracing programs",
-            Presence::Denied("refused".into()),
-        )]);
+    fn what_matters_is_listed_and_the_rest_counted() {
+        let no = || Presence::No("gone".into());
+        let mut features = vec![
+            feature("RAPL", no()),
+            feature("there", Presence::Yes(String::new())),
+            feature("hidden", Presence::Unknown("why".into())).weighing(Weight::Decides),
+            feature("bare metal", no()).weighing(Weight::Distorts),
+        ];
+        let text = shown(&features, false);
+        assert!(text.starts_with("  no   bare metal  gone\n"), "{text}");
+        assert!(!text.contains("RAPL") && !text.contains("hidden"), "{text}");
+        let others = "\nAlso missing: 1, unknown: 1, available: 1; --all lists them\n";
+        assert!(text.contains(others), "{text}");
+        features.pop();
+        let text = shown(&features, false);
         assert!(
-            denied.contains("Available as root: tracing programs\n"),
-            "{denied}"
+            text.starts_with("Nothing that matters to a measurement is missing.\nMissing: 1, ")
         );
-        assert!(!shown(&[feature("x", Presence::No("gone".into()))]).contains("Available as root"));
+    }
+
+    #[test]
+    fn a_user_sees_what_root_would_add_and_root_does_not() {
+        let denied = Presence::Denied("refused".into());
+        for all in [true, false] {
+            let denied = shown(&[feature("tracing programs", denied.clone())], all);
+            assert!(
+                denied.contains("Available as root: tracing programs\n"),
+                "{denied}"
+            );
+            let gone = shown(&[feature("x", Presence::No("gone".into()))], all);
+            assert!(!gone.contains("Available as root"));
+        }
     }
 
     #[test]
     fn lines_fit_the_terminal() {
         let long = "word ".repeat(90);
-        let text = shown(&[feature("a name of some length", Presence::No(long))]);
-        assert!(
-            text.lines().all(|line| line.chars().count() <= COLUMNS),
-            "{text}"
-        );
+        let long = feature("a name of some length", Presence::No(long));
+        for all in [true, false] {
+            let text = shown(&[long.clone().weighing(Weight::Decides)], all);
+            assert!(
+                text.lines().all(|line| line.chars().count() <= COLUMNS),
+                "{text}"
+            );
+        }
     }
 }

@@ -9,9 +9,9 @@ use reveille_results::output::{Existing, Naming, OutputFile};
 use reveille_results::{Filter, StreamError, export_result};
 use reveille_show::terminal;
 
+use crate::completion;
 use crate::exit::Failure;
 use crate::report;
-use crate::completion;
 
 /// Write a result's datapoints as CSV.
 ///

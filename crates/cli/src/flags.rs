@@ -52,13 +52,16 @@ pub fn cpus(idle: &Idle, list: Option<&CpuList>) -> anyhow::Result<Vec<u32>> {
     }
 }
 
+/// The folder in which results are kept without `--out`.
+pub const RESULTS: &str = "reveille-results";
+
 /// Where a result is kept without `--out`.
 pub fn default_folder(machine: &Identity, started: SystemTime) -> PathBuf {
     let host = machine.hostname.as_deref().unwrap_or("machine");
     let time = humantime::format_rfc3339_seconds(started).to_string();
     // 2026-11-21T03-35-30: a name for every file system.
     let time = time.trim_end_matches('Z').replace(':', "-");
-    Path::new("reveille-results").join(format!("{}-{time}", one_name(host)))
+    Path::new(RESULTS).join(format!("{}-{time}", one_name(host)))
 }
 
 /// A host's name may hold any character, and is to be a part of one folder's name.

@@ -29,6 +29,7 @@ mod restore;
 mod resume;
 mod show;
 mod signals;
+mod start;
 mod states;
 mod top;
 mod trial;
@@ -44,11 +45,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
     name = "reveille",
     bin_name = "reveille",
     version,
-    max_term_width = 100,
-    subcommand_required = true
+    max_term_width = 100
 )]
 #[command(after_help = "\
 Examples:
+  reveille                                  this machine, and which command for which question
   sudo reveille measure                     measure this machine for 30 seconds
   sudo reveille measure --each-state        every idle state in turn
   reveille states                           the driver's table, and how each state was used
@@ -66,7 +67,7 @@ Exit codes: 0 done, 1 failed, 2 usage error, 3 not possible on this machine, 130
 (results so far are kept).")]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(Subcommand)]
@@ -110,17 +111,20 @@ fn main() -> ExitCode {
     if let Err(error) = signals::survive_file_size_limit() {
         return exit::report(&error);
     }
-    let mut command = codes::in_help(Cli::command());
-    let parsed = command.try_get_matches_from_mut(std::env::args_os());
+    let mut all = codes::in_help(Cli::command());
+    let parsed = all.try_get_matches_from_mut(std::env::args_os());
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return exit::usage_error(&error, &command),
+        Err(error) => return exit::usage_error(&error, &all),
+    };
+    let Some(command) = cli.command else {
+        return start::run().unwrap_or_else(|error| exit::report(&error));
     };
     // What a killed run left behind is undone by the next start of any command.
-    if !matches!(cli.command, Command::Restore(_)) {
+    if !matches!(command, Command::Restore(_)) {
         restore::quietly();
     }
-    let ended = match cli.command {
+    let ended = match command {
         Command::Measure(args) => measure::run(args),
         Command::Report(args) => report::run(args),
         Command::Show(args) => show::run(args),
@@ -138,7 +142,7 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(args),
         Command::Resume(args) => resume::run(args),
         Command::Restore(args) => restore::run(args),
-        Command::Manual(args) => manual::run(args, command),
+        Command::Manual(args) => manual::run(args, all),
     };
     ended.unwrap_or_else(|error| exit::report(&error))
 }

@@ -8,6 +8,7 @@ use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_show::sheet::Sheet;
 use serde::Serialize;
 
+use crate::completion;
 use crate::exit::Failure;
 use crate::kept::{self, Kept, Visit};
 use crate::output_format::{Printed, To};
@@ -27,7 +28,7 @@ Examples:
   reveille show RESULT --page           as `reveille report RESULT`")]
 pub struct Args {
     /// A folder that a command kept, or its file; several of `measure`
-    #[arg(required = true, value_name = "RESULT")]
+    #[arg(required = true, value_name = "RESULT", add = completion::kept(kept::is_kept))]
     results: Vec<PathBuf>,
     /// Take only datapoints for which EXPR is true; statistics are then theirs
     #[arg(long, value_name = "EXPR")]

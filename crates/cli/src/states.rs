@@ -26,6 +26,7 @@ Examples:
 Columns:
   exit, target   the driver's exit latency and target residency
   dflt, now      is the state on by default, and is it now
+  uses, time     sums over the group's CPUs
   share          of the CPUs' time since boot; of all idle time where the uptime is not known
   above, below   uses for which a shallower (above) or a deeper (below) state would have been
                  right, per cent of uses

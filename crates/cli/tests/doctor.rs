@@ -23,11 +23,18 @@ fn text(mut command: Command) -> String {
 
 #[test]
 fn it_ends_with_what_a_measurement_will_use() {
-    let shown = text(doctor(&[]));
-    let plan = shown
-        .find("reveille measure will use here: the ")
-        .expect(&shown);
-    assert!(shown[plan..].lines().count() <= 2, "{shown}");
+    for arguments in [&[][..], &["--all"], &["--missing"]] {
+        let shown = text(doctor(arguments));
+        let plan = shown
+            .find("reveille measure will use here: the ")
+            .expect(&shown);
+        assert!(shown[plan..].lines().count() <= 2, "{shown}");
+    }
+}
+
+#[test]
+fn with_all_every_feature_is_listed_by_subject() {
+    let shown = text(doctor(&["--all"]));
     for heading in [
         "This user",
         "BPF",
@@ -45,6 +52,16 @@ fn it_ends_with_what_a_measurement_will_use() {
         "{shown}"
     );
     assert!(!shown.contains('\x1b'), "colours are for terminals");
+    let missing = text(doctor(&["--missing"]));
+    assert!(!missing.contains("\n  yes "), "{missing}");
+    assert!(shown.lines().count() > missing.lines().count(), "{shown}");
+}
+
+#[test]
+fn what_matters_fits_a_small_terminal() {
+    let shown = text(doctor(&[]));
+    assert!(shown.contains("; --all lists them"), "{shown}");
+    assert!(shown.lines().count() < 24, "{shown}");
 }
 
 #[test]
@@ -136,6 +153,7 @@ fn a_user_without_rights_sees_what_root_would_add() {
     let shown = text(command);
     assert!(shown.contains("user 65534"), "{shown}");
     assert!(shown.contains("Available as root: "), "{shown}");
+    assert!(shown.lines().count() < 24, "{shown}");
     assert!(
         shown.contains("will use here: the user probe (BPF lacks: "),
         "{shown}"

@@ -62,13 +62,14 @@ CPUs 0-7, cores up to 4.6 GHz
 3  C3_ACPI  1048    3144  on    on   140,065  3533    99.4   44.4      0
 
 CPUs 8-15, cores up to 3.4 GHz
-#  name     exit  target  dflt  now    uses  time   share  above  below
-              µs      µs                        s       %      %      %
-0  POLL        0       0  on    on    2,869  0.15  0.0042      0   97.8
-1  C1_ACPI     1       1  on    on   22,364  2.50   0.070   0.56   8.98
-2  C2_ACPI   127     381  on    on   17,895  14.6    0.41   15.8      0
-3  C3_ACPI  1048    3144  on    on   87,190  3548    99.5   86.4      0
+#  name     exit  target  dflt  now     uses  time   share  above  below
+              µs      µs                         s       %      %      %
+0  POLL        0       0  on    on     2,869  0.15  0.0042      0   97.8
+1  C1_ACPI     1       1  on    on    22,364  2.50   0.070   0.56   8.98
+2  C2_ACPI   127     381  on    on    17,895  14.6    0.41   15.8      0
+3  C3_ACPI  1048    3144  on    on    87,190  3548    99.5   86.4      0
 
+Note      uses, time: sums over the group's CPUs.
 Note      share: of the time in the group's idle states.
 ";
 
@@ -96,6 +97,7 @@ CPUs 0-55
 3  C3      33     100  off   off        0      0        0      -      -
 4  C6     133     400  on    on   546,717   3228     99.8   68.5      0
 
+Note      uses, time: sums over the group's CPUs.
 Note      share: of the time in the group's idle states.
 ";
 
@@ -210,6 +212,10 @@ fn only_the_requested_cpus_are_shown() {
     let shown = text(&states(folder.path(), &["--cpu", "2-3,6"]));
     assert!(
         shown.contains("CPUs 2-3,6: no idle states known to the kernel"),
+        "{shown}"
+    );
+    assert!(
+        shown.contains("of unknown model; CPUs 2-3,6 of 8\n"),
         "{shown}"
     );
     is_refused(

@@ -3,10 +3,15 @@
 //! [`survey`] lists all; it changes nothing (it loads one BPF program that does nothing, and removes it).
 //! The caller [`put`]s the results of real tries. [`Plan::of`] is what a measurement will use.
 
-/// Features of a group: `name, presence => what the absence costs, what brings it;`.
+/// Features of a group: `name, presence => what the absence costs, what brings it;`, and behind that
+/// `, Weight` if the absence matters.
 macro_rules! table {
-    ($group:ident; $($name:expr, $presence:expr => $costs:expr, $brings:expr;)*) => {
-        vec![$(Feature::new(Group::$group, $name, $presence, $costs, $brings)),*]
+    ($group:ident; $($name:expr, $presence:expr =>
+        $costs:expr, $brings:expr $(, $weight:ident)?;)*) => {
+        vec![$(
+            Feature::new(Group::$group, $name, $presence, $costs, $brings)
+                $(.weighing(super::Weight::$weight))?
+        ),*]
     };
 }
 
@@ -102,6 +107,17 @@ impl Presence {
     }
 }
 
+/// How much the absence of a feature matters to who measures wake-ups; the most important first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Weight {
+    /// Wake-ups are not seen in the kernel, or there are no idle states.
+    Decides,
+    /// The figures are not those of the CPUs' own states, undisturbed.
+    Distorts,
+    /// Less is known beside the wake latency, or another command lacks something.
+    Adds,
+}
+
 /// Something that measuring uses, or that affects its results.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Feature {
@@ -116,10 +132,13 @@ pub struct Feature {
     pub costs: String,
     /// Its remedy.
     pub brings: String,
+    /// How much its absence matters.
+    #[serde(skip)]
+    pub weight: Weight,
 }
 
 impl Feature {
-    /// `costs` and `brings` are sentences.
+    /// `costs` and `brings` are sentences. It weighs least: [`Weight::Adds`].
     pub fn new(
         group: Group,
         name: impl Into<String>,
@@ -133,7 +152,18 @@ impl Feature {
             presence,
             costs: costs.into(),
             brings: brings.into(),
+            weight: Weight::Adds,
         }
+    }
+
+    /// With this weight.
+    pub fn weighing(self, weight: Weight) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// Whether it is known to be missing.
+    fn is_missing(&self) -> bool {
+        matches!(self.presence, Presence::No(_) | Presence::Denied(_))
     }
 }
 
@@ -190,6 +220,29 @@ pub fn put(features: &mut Vec<Feature>, feature: Feature) {
 /// The feature of that name.
 pub fn find<'a>(features: &'a [Feature], name: &str) -> Option<&'a Feature> {
     features.iter().find(|feature| feature.name == name)
+}
+
+/// What is missing and matters, the most important first. Of several with the same effect or the same
+/// remedy there is one, and of those that root would have, the first: one step brings them all.
+pub fn that_matter(features: &[Feature]) -> Vec<&Feature> {
+    let missing = features.iter().filter(|feature| feature.is_missing());
+    let mut missing: Vec<_> = missing
+        .filter(|feature| feature.weight < Weight::Adds)
+        .collect();
+    missing.sort_by_key(|feature| feature.weight);
+    let is_denied = |feature: &Feature| matches!(feature.presence, Presence::Denied(_));
+    let mut chosen: Vec<&Feature> = Vec::new();
+    for feature in missing {
+        let covers = |other: &&Feature| {
+            other.costs == feature.costs
+                || other.brings == feature.brings
+                || is_denied(other) && is_denied(feature)
+        };
+        if !chosen.iter().any(covers) {
+            chosen.push(feature);
+        }
+    }
+    chosen
 }
 
 /// `tsc (also: hpet, acpi_pm)`.

@@ -10,6 +10,13 @@ pub fn idle_ticks(root: &Root) -> Option<BTreeMap<u32, u64>> {
     Some(parse(&root.text("proc/stat")?))
 }
 
+/// How many tasks ran or waited to run, the mean of the last minute; `None` where /proc/loadavg cannot be
+/// read.
+pub fn of_last_minute(root: &Root) -> Option<f64> {
+    let text = root.text("proc/loadavg")?;
+    text.split_whitespace().next()?.parse().ok()
+}
+
 fn parse(stat: &str) -> BTreeMap<u32, u64> {
     let cpu = |line: &str| {
         let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
@@ -47,5 +54,8 @@ mod tests {
         std::fs::create_dir_all(root.path("proc")).unwrap();
         std::fs::write(root.path("proc/stat"), "cpu2 1 2 3 40 5 6\n").unwrap();
         assert_eq!(idle_ticks(&root), Some(BTreeMap::from([(2, 45)])));
+        assert_eq!(of_last_minute(&root), None);
+        std::fs::write(root.path("proc/loadavg"), "1.50 0.02 0.00 3/99 7\n").unwrap();
+        assert_eq!(of_last_minute(&root), Some(1.5));
     }
 }

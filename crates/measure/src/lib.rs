@@ -28,6 +28,6 @@ mod user;
 pub use distance::Distances;
 pub use placement::available_cpus;
 pub use record::Recorder;
-pub use run::{Notice, Options, Outcome, Progress, Protocol, Sink, measure, try_bpf};
+pub use run::{Notice, Options, Outcome, Progress, Protocol, Sink, SoFar, measure, try_bpf};
 
 pub use reveille_kernel::{Error, Result};

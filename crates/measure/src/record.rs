@@ -7,6 +7,7 @@ use reveille_results::description::{Description, Ended, Settings};
 use reveille_results::kept::Header;
 use reveille_results::{Datapoint, ResultFolder, Writer, schema};
 use reveille_show::progress::Bar;
+use reveille_show::quantity::{count, duration};
 
 use crate::{Error, Notice, Options, Outcome, Progress, Protocol, Result, Sink};
 
@@ -134,7 +135,10 @@ impl Sink for Recorder {
     fn progress(&mut self, progress: &Progress<'_>) {
         let states = progress.by_state.iter();
         let counts: Vec<_> = states
-            .map(|(state, count)| format!("{state} {count}"))
+            .map(|(state, so_far)| {
+                let median = so_far.median_ns().map_or(String::new(), duration);
+                format!("{state} {}, median {median}", count(so_far.count))
+            })
             .collect();
         let detail = match progress.kept {
             0 => String::new(),

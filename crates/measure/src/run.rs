@@ -12,19 +12,23 @@ mod by_thread;
 mod measure;
 #[cfg(feature = "bpf")]
 mod periods;
+mod so_far;
 
 pub use by_bpf::try_bpf;
 pub use measure::measure;
+pub use so_far::SoFar;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use reveille_kernel::{Idle, IdleState, Journal, Root, limits};
+use reveille_kernel::{Idle, IdleState, Journal, Root, interrupts, limits};
 use reveille_results::Datapoint;
 use reveille_results::description::{Characterisation, Counts, Ended, Probe};
+use reveille_show::{progress, quantity};
 
 use self::bound::Bound;
+use self::so_far::Launches;
 use crate::distance::{DRAWN, LIMITS_NS};
 use crate::placement::Elsewhere;
 use crate::{Distances, Error, Result};
@@ -120,7 +124,7 @@ pub struct Progress<'a> {
     /// Datapoints so far, of all phases.
     pub kept: u64,
     /// Datapoints so far, by the requested idle state's name.
-    pub by_state: &'a BTreeMap<String, u64>,
+    pub by_state: &'a BTreeMap<String, SoFar>,
     /// The share of the run that is done, 0 to 1.
     pub done: f64,
     /// Datapoints per second of measuring, so far.
@@ -189,10 +193,20 @@ struct Run<'a> {
     measured: Duration,
     phases: usize,
     finished: usize,
+    /// How long measuring takes if every launch is kept.
+    expected: Duration,
+    /// How long the finished steps were expected to take, s.
+    finished_s: f64,
+    /// How long the current step is expected to take, s; 0 while nothing is measured.
+    step_s: f64,
+    /// Since the first step began.
+    steps_since: Option<Instant>,
+    /// The user knows that little is kept.
+    has_complained: bool,
     governor: Option<String>,
     /// The latency bound on the measured CPU before the run set anything.
     bound: Option<Bound>,
-    by_state: BTreeMap<String, u64>,
+    by_state: BTreeMap<String, SoFar>,
     /// The sink failed, as on a full disk.
     sink_failed: bool,
     /// [`Sink::begin`] was called: from here on datapoints are kept.
@@ -238,6 +252,11 @@ impl<'a> Run<'a> {
             measured: Duration::ZERO,
             phases,
             finished: 0,
+            expected: Duration::ZERO,
+            finished_s: 0.0,
+            step_s: 0.0,
+            steps_since: None,
+            has_complained: false,
             governor: root.text("/sys/devices/system/cpu/cpuidle/current_governor"),
             bound: Bound::in_force(root, options.cpu),
             by_state: BTreeMap::new(),
@@ -255,6 +274,7 @@ impl<'a> Run<'a> {
                 notes: Vec::new(),
             },
         };
+        run.expected = run.expected();
         if let Some(bound) = &run.bound {
             run.note(bound.note(options.cpu));
         }
@@ -356,22 +376,81 @@ impl<'a> Run<'a> {
     }
 
     fn report(&mut self, phase: &str, done: f64) {
-        // Phases have equal durations or equal numbers of datapoints.
-        let whole = self.phases.max(1) as f64;
-        let done = (self.finished as f64 + done) / whole;
+        let done = self.done(done);
         let kept = self.outcome.counts.kept;
-        let measured = self
-            .measuring_since
-            .map_or(Duration::ZERO, |since| since.elapsed());
-        let left = measured.mul_f64((1.0 - done).max(0.0) / done.max(1e-3));
         self.sink.progress(&Progress {
             phase,
             kept,
             by_state: &self.by_state,
-            done: done.min(1.0),
-            rate: kept as f64 / measured.as_secs_f64().max(1e-3),
-            left: (kept > 0).then_some(left),
+            done,
+            rate: kept as f64 / self.elapsed().as_secs_f64().max(1e-3),
+            left: self.left(done),
         });
+    }
+
+    /// The share of the run that is done, `of_step` of the current step.
+    fn done(&self, of_step: f64) -> f64 {
+        let all_s = self.expected.as_secs_f64().max(1e-9);
+        ((self.finished_s + of_step * self.step_s) / all_s).min(1.0)
+    }
+
+    /// The time left at the pace so far, which is that of the datapoints kept.
+    fn left(&self, done: f64) -> Option<Duration> {
+        let left = self.elapsed().mul_f64((1.0 - done) / done.max(1e-3));
+        (self.outcome.counts.kept > 0).then_some(left)
+    }
+
+    /// Since the first datapoint.
+    fn elapsed(&self) -> Duration {
+        self.measuring_since
+            .map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    fn expected(&self) -> Duration {
+        let steps = self.steps();
+        let steps = steps
+            .iter()
+            .map(|(distances, goal)| goal.expected(distances));
+        let turns = self.options.sources.len() * self.deepest.len();
+        steps.sum::<Duration>() * turns as u32
+    }
+
+    /// Says how long a long run takes, before it.
+    fn announce(&mut self) {
+        let takes = match self.options.duration {
+            Some(_) => "measuring takes up to",
+            None => "measuring takes, if every launch is kept,",
+        };
+        let words = progress::announcement(takes, self.expected);
+        words
+            .into_iter()
+            .for_each(|words| self.sink.notice(Notice(words)));
+    }
+
+    /// Says once that little is kept, and why. `launches` are those of the current step.
+    fn complain_if_scarce(&mut self, of_step: f64, launches: impl FnOnce() -> Launches) {
+        let is_early = self
+            .steps_since
+            .is_none_or(|since| since.elapsed() < so_far::JUDGED_AFTER);
+        if is_early || self.step_s == 0.0 || self.has_complained {
+            return;
+        }
+        let mut all = launches();
+        let counts = &self.outcome.counts;
+        all.kept = counts.kept;
+        all.launched += counts.launched;
+        for (reason, dropped) in &counts.dropped {
+            *all.dropped.entry(reason.clone()).or_default() += dropped;
+        }
+        if all.are_scarcely_kept() {
+            self.has_complained = true;
+            let online = self.outcome.idle.cpus.iter().filter(|cpu| cpu.online);
+            let online: Vec<u32> = online.map(|cpu| cpu.number).collect();
+            let quieter = interrupts::quiet_cpu(self.root, &online);
+            let left = self.left(self.done(of_step));
+            let words = all.complaint(self.options.cpu, quieter, left);
+            self.sink.notice(Notice(words));
+        }
     }
 
     fn keep(&mut self, datapoint: &Datapoint) -> Result<()> {
@@ -381,12 +460,11 @@ impl<'a> Run<'a> {
         self.outcome.counts.kept += 1;
         self.measuring_since.get_or_insert_with(Instant::now);
         let state = datapoint.requested_state.as_deref().unwrap_or("unknown");
-        match self.by_state.get_mut(state) {
-            Some(count) => *count += 1,
-            None => {
-                self.by_state.insert(state.to_owned(), 1);
-            }
+        if !self.by_state.contains_key(state) {
+            self.by_state.insert(state.to_owned(), SoFar::default());
         }
+        let so_far = self.by_state.get_mut(state).expect("just inserted");
+        so_far.add(datapoint.wake_latency_ns);
         Ok(())
     }
 
@@ -410,7 +488,18 @@ impl<'a> Run<'a> {
     ) -> Result<bool> {
         for deepest in self.deepest.clone() {
             let phase = self.allow(deepest)?;
-            for (distances, goal) in self.steps() {
+            self.steps_since.get_or_insert_with(Instant::now);
+            let steps = self.steps();
+            let of = steps.len();
+            for (place, (distances, goal)) in steps.into_iter().enumerate() {
+                let phase = match (&self.options.protocol, distances.first()) {
+                    (Protocol::Sweep { .. }, Some(distance)) => {
+                        let distance = quantity::duration(*distance as f64);
+                        format!("{phase}, {distance} ahead ({}/{of})", place + 1)
+                    }
+                    _ => phase.clone(),
+                };
+                self.step_s = goal.expected(&distances).as_secs_f64();
                 let entries = self.cpuidle_entries();
                 let gathered = gather(self, (&phase, &distances, goal));
                 // Read after the last period with a datapoint was over.
@@ -432,6 +521,7 @@ impl<'a> Run<'a> {
     fn account(&mut self, gathered: &Gathered, mean_ns: f64) {
         self.measured += gathered.elapsed;
         self.finished += 1;
+        self.finished_s += std::mem::take(&mut self.step_s);
         let counts = &mut self.outcome.counts;
         counts.launched += gathered.launched;
         for (reason, count) in gathered.dropped.iter().filter(|(_, count)| *count > 0) {
@@ -559,6 +649,15 @@ struct Gathered {
 }
 
 impl Goal {
+    /// How long it takes to reach if every launch at these distances is kept.
+    fn expected(&self, distances: &[u64]) -> Duration {
+        let by_count = self
+            .datapoints
+            .map(|goal| Duration::from_nanos((goal as f64 * mean(distances)) as u64));
+        let both = by_count.into_iter().chain(self.duration);
+        both.min().unwrap_or_default()
+    }
+
     /// The share of it that is done.
     fn done(&self, taken: u64, elapsed: Duration) -> f64 {
         let by_count = self.datapoints.map(|goal| taken as f64 / goal as f64);
@@ -579,6 +678,14 @@ impl Goal {
         self.duration
             .map_or(BATCH, |goal| BATCH.min(goal.saturating_sub(elapsed)))
     }
+}
+
+/// Drops by reason, without those that did not happen.
+fn by_reason(dropped: Vec<(&'static str, u64)>) -> BTreeMap<String, u64> {
+    let dropped = dropped.into_iter().filter(|(_, count)| *count > 0);
+    dropped
+        .map(|(reason, count)| (reason.to_owned(), count))
+        .collect()
 }
 
 /// Waits for the next batch, unless the user has interrupted.
@@ -658,6 +765,162 @@ mod tests {
         };
         assert_eq!(range(sweep), (300_000, 8_000_000));
         assert_eq!(range(Protocol::Random), (100_000, 8_000_000));
+    }
+
+    #[test]
+    fn a_step_takes_its_datapoints_times_its_distance_or_its_time_if_that_is_shorter() {
+        let goal = |datapoints, seconds: Option<u64>| Goal {
+            datapoints,
+            duration: seconds.map(Duration::from_secs),
+        };
+        let distances = [1_000_000, 3_000_000];
+        let of = |goal: Goal| goal.expected(&distances).as_secs_f64();
+        assert_eq!(of(goal(Some(1000), None)), 2.0);
+        assert_eq!(of(goal(None, Some(30))), 30.0);
+        assert_eq!(of(goal(Some(1000), Some(30))), 2.0);
+        assert_eq!(of(goal(Some(1000), Some(1))), 1.0);
+        assert_eq!(of(goal(None, None)), 0.0);
+    }
+
+    #[derive(Default)]
+    struct Said(Vec<String>, Vec<f64>);
+
+    impl Sink for Said {
+        fn begin(&mut self, _: &Outcome) -> Result<()> {
+            Ok(())
+        }
+        fn datapoint(&mut self, _: &Datapoint) -> Result<()> {
+            Ok(())
+        }
+        fn progress(&mut self, progress: &Progress<'_>) {
+            self.1.push(progress.done);
+        }
+        fn notice(&mut self, notice: Notice) {
+            self.0.push(notice.0);
+        }
+    }
+
+    /// A machine of one CPU, with these options changed.
+    fn with_run(change: impl FnOnce(&mut Options), look: impl FnOnce(&mut Run<'_>)) -> Said {
+        let folder = tempfile::tempdir().unwrap();
+        let cpus = folder.path().join("sys/devices/system/cpu");
+        std::fs::create_dir_all(&cpus).unwrap();
+        for file in ["present", "online"] {
+            std::fs::write(cpus.join(file), "0\n").unwrap();
+        }
+        let mut options = Options {
+            cpu: 0,
+            probe: Some(Probe::User),
+            sources: vec!["timer".into()],
+            datapoints: None,
+            duration: None,
+            distances: Protocol::Random.default_distances(),
+            protocol: Protocol::Random,
+            deepest: Vec::new(),
+            offline_others: false,
+            seed: 1,
+            journal_folder: folder.path().join("journal"),
+        };
+        change(&mut options);
+        let (root, mut said) = (Root::at(folder.path()), Said::default());
+        let interrupted = AtomicBool::new(false);
+        let mut run = Run::prepare(&root, &options, &mut said, &interrupted).unwrap();
+        look(&mut run);
+        drop(run);
+        said
+    }
+
+    fn announced(change: impl FnOnce(&mut Options)) -> Vec<String> {
+        let Said(said, _) = with_run(change, |run| run.announce());
+        let about = said.into_iter().filter(|words| words.contains("takes"));
+        about.collect()
+    }
+
+    #[test]
+    fn a_long_run_says_first_how_long_it_takes() {
+        let sweep = announced(|options| {
+            options.protocol = Protocol::Sweep {
+                datapoints: 1500,
+                factor: 1.1,
+            };
+            options.distances = options.protocol.default_distances();
+        });
+        let words = "measuring takes, if every launch is kept, 2m 2s; Ctrl-C ends it and keeps what \
+                     there is";
+        assert_eq!(sweep, [words]);
+        let many = announced(|options| options.datapoints = Some(1_000_000));
+        assert!(many[0].contains("if every launch is kept, 29m"), "{many:?}");
+        let timed = announced(|options| options.duration = Some(Duration::from_secs(61)));
+        assert!(
+            timed[0].starts_with("measuring takes up to 1m 1s;"),
+            "{timed:?}"
+        );
+        assert!(announced(|options| options.duration = Some(Duration::from_secs(60))).is_empty());
+        assert!(announced(|options| options.datapoints = Some(1000)).is_empty());
+    }
+
+    #[test]
+    fn a_sweep_is_done_by_the_time_of_its_steps_not_by_their_number() {
+        let Said(_, done) = with_run(
+            |options| {
+                options.distances = Distances::new(1_000_000, 4_000_000).unwrap();
+                options.protocol = Protocol::Sweep {
+                    datapoints: 100,
+                    factor: 2.0,
+                };
+            },
+            |run| {
+                run.report("the floor", 1.0);
+                let step = |_: &mut Run<'_>, _: Step<'_>| Gathered {
+                    launched: 0,
+                    dropped: Vec::new(),
+                    periods: 0,
+                    gave_up: None,
+                    elapsed: Duration::ZERO,
+                    result: Ok(()),
+                };
+                let gathered = run.each_phase(&mut |run, (phase, distances, goal)| {
+                    run.report(phase, 0.5);
+                    step(run, (phase, distances, goal))
+                });
+                assert!(!gathered.unwrap());
+            },
+        );
+        // 1, 2 and 4 ms.
+        let of_7 = done.iter().map(|done| (done * 7.0 * 1e6).round() / 1e6);
+        assert_eq!(of_7.collect::<Vec<_>>(), [0.0, 0.5, 2.0, 5.0]);
+    }
+
+    #[test]
+    fn little_that_is_kept_is_reported_once_after_ten_seconds_of_measuring() {
+        let few = || Launches {
+            launched: 1000,
+            dropped: [(NOT_IDLE.to_owned(), 1000)].into(),
+            kept: 0,
+        };
+        let since = |run: &mut Run<'_>, seconds| {
+            run.steps_since = Instant::now().checked_sub(Duration::from_secs(seconds));
+        };
+        let Said(said, _) = with_run(
+            |options| options.duration = Some(Duration::from_secs(30)),
+            |run| {
+                run.step_s = 30.0;
+                run.complain_if_scarce(0.1, few);
+                since(run, 5);
+                run.complain_if_scarce(0.1, few);
+                since(run, 10);
+                run.step_s = 0.0;
+                run.complain_if_scarce(0.1, few);
+                run.step_s = 30.0;
+                run.complain_if_scarce(0.1, Launches::default);
+                run.complain_if_scarce(0.1, few);
+                run.complain_if_scarce(0.1, few);
+            },
+        );
+        let kept = said.iter().filter(|words| words.contains("are kept"));
+        let words = "only 0% of 1,000 launches on CPU 0 are kept; 1,000 are dropped: not idle at the \
+                     launch";
+        assert_eq!(kept.collect::<Vec<_>>(), [words]);
     }
 
     #[test]

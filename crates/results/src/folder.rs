@@ -5,6 +5,8 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use reveille_show::progress::Reading;
+
 use crate::columns::Columns;
 use crate::csv::{Csv, LastLine};
 use crate::description::{self, Description, Loaded};
@@ -231,7 +233,7 @@ fn load_own(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         parquet_file::read(file, wanted).map_err(|wrong| wrong.at(&parquet))?
     } else if is_there(folder, PARTIAL) {
         let file = open_regular(&partial)?;
-        let table = Csv::new(file)
+        let table = Csv::new(Reading::of(file, &partial))
             .and_then(|csv| {
                 let fields = own_csv::fields(&csv.header, wanted)?;
                 csv.all(&fields, LastLine::IsTorn)
@@ -295,7 +297,8 @@ fn load_wult(folder: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         return Err(without_datapoints(folder));
     }
     let info = read_info(&folder.join(WULT_INFO))?;
-    wult::read_csv(open_regular(&path)?, Some(&info), wanted).map_err(|wrong| wrong.at(&path))
+    let file = Reading::of(open_regular(&path)?, &path);
+    wult::read_csv(file, Some(&info), wanted).map_err(|wrong| wrong.at(&path))
 }
 
 fn read_info(path: &Path) -> Result<wult::Info> {
@@ -320,7 +323,7 @@ fn load_file(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         });
     }
     let info = wult_info_beside(path)?;
-    let whole = start.as_slice().chain(file);
+    let whole = start.as_slice().chain(Reading::of(file, path));
     let loaded = Csv::new(whole).and_then(|csv| {
         if !own_csv::is_own(&csv.header) {
             return wult::read_opened_csv(csv, info.as_ref(), wanted);

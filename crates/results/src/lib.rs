@@ -20,6 +20,7 @@ pub mod filter;
 mod folder;
 pub mod kept;
 mod nearest;
+mod newest;
 pub mod output;
 mod own_csv;
 mod parquet_file;
@@ -40,6 +41,7 @@ pub use filter::{Filter, FilterError};
 pub use folder::{
     ResultFolder, is_result, looks_like_result, open, open_columns, open_description,
 };
+pub use newest::{Newest, newest};
 pub use parquet_file::panic_becomes_an_error;
 pub use schema::{Datapoint, First, Source, WokenBy};
 pub use stream::{StreamError, in_parts};

@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
+use reveille_show::progress::Reading;
+
 use crate::FilterError;
 use crate::csv::{Csv, LastLine};
 use crate::folder;
@@ -69,7 +71,8 @@ fn stream(
         parquet_file::in_parts(file, None, sink)?;
         return Ok(Columns::default());
     }
-    let csv = Csv::new(file)?;
+    let file = file.try_clone().map_err(io)?;
+    let csv = Csv::new(Reading::of(file, path))?;
     if own_csv::is_own(&csv.header) {
         let fields = own_csv::fields(&csv.header, None)?;
         let last = match path.file_name().is_some_and(|name| name == PARTIAL) {

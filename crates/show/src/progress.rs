@@ -3,6 +3,10 @@
 //! Nothing is drawn where standard error is no terminal, and nothing stays of it at the end. It has no
 //! thread: drawing wakes CPUs, so that it happens only where a command calls, between measurements.
 
+use std::cell::Cell;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,7 +17,14 @@ use crate::terminal::{self, shown};
 pub struct Bar {
     bar: ProgressBar,
     since: Instant,
+    is_announced: Cell<bool>,
 }
+
+/// A run that takes longer says so first.
+const LONG: Duration = Duration::from_secs(60);
+
+/// From this time on an estimate at the pace so far is of use.
+const PACE_IS_KNOWN: Duration = Duration::from_secs(2);
 
 /// The bar's resolution.
 const STEPS: u64 = 1000;
@@ -37,16 +48,14 @@ impl Bar {
         Self {
             bar,
             since: Instant::now(),
+            is_announced: Cell::new(false),
         }
     }
 
     /// `step` is what is being done, `done` the share of the whole (0 to 1), `left` the time until the
     /// end, where it is known, and `detail` what else there is to show.
     pub fn show(&self, step: &str, done: f64, left: Option<Duration>, detail: &str) {
-        let left = left.map(|left| {
-            let seconds = Duration::from_secs(left.as_secs_f64().ceil() as u64);
-            format!("{} left", humantime::format_duration(seconds))
-        });
+        let left = left.map(|left| format!("{} left", time(left)));
         let parts = left.into_iter().chain([shown(detail).into_owned()]);
         let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
         self.bar.set_prefix(shown(step).into_owned());
@@ -59,6 +68,24 @@ impl Bar {
         estimate(self.since.elapsed(), done)
     }
 
+    /// Says how long the rest takes if the whole takes more than a minute; once, terminal or not.
+    pub fn announce(&self, left: Duration) {
+        if !self.is_announced.replace(true)
+            && let Some(words) = announcement("this takes about", self.since.elapsed() + left)
+        {
+            self.say(&words);
+        }
+    }
+
+    /// As [`Bar::announce`], once the pace is known.
+    pub fn announce_estimate(&self, done: f64) {
+        if self.since.elapsed() >= PACE_IS_KNOWN
+            && let Some(left) = self.estimate(done)
+        {
+            self.announce(left);
+        }
+    }
+
     /// A line above the bar, on standard error; terminal or not.
     pub fn say(&self, line: &str) {
         self.bar.suspend(|| terminal::say(line));
@@ -68,6 +95,73 @@ impl Bar {
     pub fn clear(&self) {
         self.bar.finish_and_clear();
     }
+}
+
+/// How long a run takes, for before it: `this takes about 3m 20s; ...`, where `takes` are the words
+/// before the time. `None` for up to a minute.
+pub fn announcement(takes: &str, expected: Duration) -> Option<String> {
+    (expected > LONG).then(|| {
+        let time = time(expected);
+        format!("{takes} {time}; Ctrl-C ends it and keeps what there is")
+    })
+}
+
+/// In whole seconds, rounded up; from an hour on in whole minutes.
+pub fn time(time: Duration) -> String {
+    let seconds = time.as_secs_f64().ceil() as u64;
+    let seconds = match seconds {
+        3600.. => seconds.div_ceil(60) * 60,
+        seconds => seconds,
+    };
+    humantime::format_duration(Duration::from_secs(seconds)).to_string()
+}
+
+/// A long file that is read, with a bar by its bytes.
+pub struct Reading {
+    file: File,
+    step: String,
+    bytes: u64,
+    read: u64,
+    bar: Bar,
+}
+
+/// Before it the pace of reading is not known.
+const READING_IS_PACED: Duration = Duration::from_millis(500);
+
+/// What takes less has no bar.
+const SHORT: Duration = Duration::from_secs(2);
+
+impl Reading {
+    /// From where the file is now; the last part of `path` is shown.
+    pub fn of(file: File, path: &Path) -> Self {
+        let name = path.file_name().unwrap_or(path.as_os_str());
+        Self {
+            bytes: file.metadata().map_or(0, |file| file.len()),
+            step: format!("reading {}", name.to_string_lossy()),
+            file,
+            read: 0,
+            bar: Bar::new(),
+        }
+    }
+}
+
+impl Read for Reading {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let count = self.file.read(bytes)?;
+        self.read += count as u64;
+        let done = (self.read as f64 / self.bytes.max(1) as f64).min(1.0);
+        let elapsed = self.bar.since.elapsed();
+        if is_long(elapsed, done) {
+            self.bar.show(&self.step, done, self.bar.estimate(done), "");
+        }
+        Ok(count)
+    }
+}
+
+/// Whether the whole takes long at the pace so far.
+fn is_long(elapsed: Duration, done: f64) -> bool {
+    let left = estimate(elapsed, done).unwrap_or_default();
+    elapsed >= READING_IS_PACED && elapsed + left > SHORT
 }
 
 fn estimate(elapsed: Duration, done: f64) -> Option<Duration> {
@@ -141,6 +235,51 @@ mod tests {
             last.contains("<cleared>") && !last.contains("CPU 3"),
             "{last}"
         );
+    }
+
+    #[test]
+    fn what_takes_more_than_a_minute_says_so_once() {
+        let words = "it takes 1m 1s; Ctrl-C ends it and keeps what there is";
+        let takes = |seconds| announcement("it takes", Duration::from_secs(seconds));
+        assert_eq!(takes(61).as_deref(), Some(words));
+        assert_eq!(takes(60), None);
+        let bar = Bar::on(ProgressDrawTarget::hidden());
+        // The pace is not known at the start.
+        bar.announce_estimate(0.001);
+        assert!(!bar.is_announced.get());
+        bar.announce(Duration::from_secs(1));
+        assert!(bar.is_announced.get());
+    }
+
+    #[test]
+    fn reading_has_a_bar_if_it_takes_more_than_two_seconds() {
+        let long = |ms, done| is_long(Duration::from_millis(ms), done);
+        assert!(!long(499, 0.001));
+        assert!(long(500, 0.2));
+        assert!(!long(500, 0.25));
+        assert!(!long(2000, 1.0));
+        assert!(long(2001, 1.0));
+    }
+
+    #[test]
+    fn a_file_is_read_unchanged() {
+        let mut file = tempfile::tempfile().unwrap();
+        io::Write::write_all(&mut file, b"a line\n").unwrap();
+        io::Seek::rewind(&mut file).unwrap();
+        let mut reading = Reading::of(file, Path::new("folder/x\x1b"));
+        let mut text = String::new();
+        reading.read_to_string(&mut text).unwrap();
+        assert_eq!((text.as_str(), reading.read), ("a line\n", 7));
+        assert_eq!((reading.bytes, reading.step.as_str()), (7, "reading x\x1b"));
+    }
+
+    #[test]
+    fn a_time_has_seconds_up_to_an_hour() {
+        let of = |seconds| time(Duration::from_secs_f64(seconds));
+        assert_eq!(of(0.2), "1s");
+        assert_eq!(of(61.0), "1m 1s");
+        assert_eq!(of(3599.5), "1h");
+        assert_eq!(of(7261.0), "2h 2m");
     }
 
     #[test]

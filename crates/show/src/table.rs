@@ -2,6 +2,7 @@
 
 use crate::terminal;
 use std::io::{self, Write};
+use std::ops::Range;
 
 /// A column's alignment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +44,7 @@ impl Table {
     /// Writes lines of text; a column is as wide as its widest cell.
     pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let all: Vec<usize> = (0..self.headings.len()).collect();
-        self.write_columns(&all, &self.widths(), out)
+        self.write_columns(&all, &self.widths(), 0..self.rows.len(), out)
     }
 
     /// How many columns of a terminal its lines need.
@@ -52,11 +53,13 @@ impl Table {
         widths.saturating_sub(GAP.len())
     }
 
-    /// In as many parts as lines of `columns` need: each part begins with the first `keys` columns.
+    /// These rows, in as many parts as lines of `columns` need: each part begins with the first `keys`
+    /// columns.
     pub fn write_folded(
         &self,
         columns: usize,
         keys: usize,
+        rows: Range<usize>,
         out: &mut impl Write,
     ) -> io::Result<()> {
         let widths = self.widths();
@@ -69,13 +72,13 @@ impl Table {
             part.push(column);
             if part.len() > keys + 1 && together(&part) > columns {
                 part.pop();
-                self.write_columns(&part, &widths, out)?;
+                self.write_columns(&part, &widths, rows.clone(), out)?;
                 writeln!(out)?;
                 part.truncate(keys);
                 part.push(column);
             }
         }
-        self.write_columns(&part, &widths, out)
+        self.write_columns(&part, &widths, rows.clone(), out)
     }
 
     fn widths(&self) -> Vec<usize> {
@@ -92,6 +95,7 @@ impl Table {
         &self,
         columns: &[usize],
         widths: &[usize],
+        rows: Range<usize>,
         out: &mut impl Write,
     ) -> io::Result<()> {
         let names = self
@@ -104,8 +108,7 @@ impl Table {
             .iter()
             .map(|heading| heading.1.clone())
             .collect();
-        let lines: Vec<&Vec<String>> = [&names, &units].into_iter().chain(&self.rows).collect();
-        for line in lines {
+        for line in [&names, &units].into_iter().chain(&self.rows[rows]) {
             let cell = |column: &usize| {
                 let text = &line[*column];
                 let blanks = " ".repeat(widths[*column] - text.chars().count());
@@ -156,7 +159,7 @@ mod tests {
         table.push(vec!["C1".into(), "2".into(), "3.5".into(), "12".into()]);
         let folded = |columns| {
             let mut text = Vec::new();
-            table.write_folded(columns, 1, &mut text).unwrap();
+            table.write_folded(columns, 1, 0..1, &mut text).unwrap();
             String::from_utf8(text).unwrap()
         };
         let whole =

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use crate::quantity::{self, LEGIBLE, SCALES, Scale, aligned, scale_of};
-use crate::sheet::{Part, Section, Sheet, Table, Unit, Value};
+use crate::sheet::{Heading, Part, Section, Sheet, Table, Unit, Value};
 use crate::table::{self, Side};
 use crate::terminal::{BAD, STRONG};
 use crate::wrap;
@@ -56,7 +56,9 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
     write_failures(sheet, detail, out)?;
     let shown = |section: &&Section<'_>| detail == Detail::All || !section.detail;
     for section in sheet.sections.iter().filter(shown) {
-        write_section(section, detail, out)?;
+        let alike = sheet.sections.iter().filter(|one| one.id == section.id);
+        let alike: Vec<&Table> = alike.flat_map(tables).collect();
+        write_section(section, &alike, detail, out)?;
     }
     if !sheet.notes.is_empty() {
         writeln!(out)?;
@@ -84,9 +86,11 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
 
 /// Whether facts or whole tables are left out of the short form. Cut tables have a line of their own.
 fn has_more(sheet: &Sheet<'_>) -> bool {
-    let parts = sheet.sections.iter().flat_map(|section| &section.parts);
-    let hidden = |part: &Part<'_>| matches!(part, Part::Table(table) if table.first == 0);
-    !sheet.details.is_empty() || parts.into_iter().any(hidden)
+    let hidden = |section: &Section<'_>| {
+        let mut tables = tables(section);
+        section.detail || tables.any(|table| table.first == 0)
+    };
+    !sheet.details.is_empty() || sheet.sections.iter().any(hidden)
 }
 
 fn write_failures(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io::Result<()> {
@@ -106,7 +110,21 @@ fn write_failures(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io
     }
 }
 
-fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) -> io::Result<()> {
+fn tables<'a>(section: &'a Section<'_>) -> impl Iterator<Item = &'a Table> {
+    section.parts.iter().filter_map(|part| match part {
+        Part::Table(table) => Some(table),
+        _ => None,
+    })
+}
+
+/// `alike`: the tables of this section and of those with the same id.
+fn write_section(
+    section: &Section<'_>,
+    alike: &[&Table],
+    detail: Detail,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let columns = wrap::terminal().unwrap_or(usize::MAX);
     let shown = |part: &&Part<'_>| match part {
         Part::Table(table) => shown_rows(table, detail) > 0,
         Part::Text(_) | Part::Command(_) => true,
@@ -127,7 +145,7 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
                 if captioned && !table.caption.is_empty() {
                     wrap::wrapped(out, "", 0, &format!("{}:", table.caption))?;
                 }
-                write_table(table, detail, out)?;
+                write_within(columns, table, alike, detail, out)?;
             }
             Part::Text(text) => wrap::wrapped(out, "", 0, text)?,
             Part::Command(command) => {
@@ -148,17 +166,28 @@ fn write_section(section: &Section<'_>, detail: Detail, out: &mut impl Write) ->
 /// Of `out`.
 pub fn write_table(table: &Table, detail: Detail, out: &mut impl Write) -> io::Result<()> {
     let columns = wrap::terminal().unwrap_or(usize::MAX);
-    write_within(columns, table, detail, out)
+    write_within(columns, table, &[table], detail, out)
 }
 
-/// In lines of so many columns: names are cut first, then columns stand below others.
+/// In lines of so many columns: names are cut first, then columns stand below others. The columns have the
+/// same units and widths in all tables of `alike` with the same headings, so that they can be compared.
 fn write_within(
     columns: usize,
     table: &Table,
+    alike: &[&Table],
     detail: Detail,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    let (headings, rows) = cells(table, detail);
+    let alike = alike.iter().filter(|one| one.headings == table.headings);
+    let (mut together, mut own) = (Vec::new(), 0..0);
+    for one in alike {
+        let rows = chosen(one, detail);
+        if std::ptr::eq(*one, table) {
+            own = together.len()..together.len() + rows.len();
+        }
+        together.extend(rows);
+    }
+    let (headings, rows) = cells_of(&table.headings, &together, detail);
     let text = |letters: Option<usize>| {
         let mut text = table::Table::of(headings.clone());
         let last = headings.len() - 1;
@@ -178,7 +207,7 @@ fn write_within(
     let words = headings
         .iter()
         .take_while(|heading| heading.2 == Side::Left);
-    lines.write_folded(columns, words.count().max(1), out)?;
+    lines.write_folded(columns, words.count().max(1), own, out)?;
     match table.rows.len().saturating_sub(shown_rows(table, detail)) {
         0 => Ok(()),
         rest => writeln!(out, "and {rest} more: --all shows them"),
@@ -217,10 +246,17 @@ type Headings = Vec<(String, String, Side)>;
 
 /// Name, unit and side of each column, and the cells as text: each column in one unit.
 pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>>) {
-    let rows = chosen(table, detail);
+    cells_of(&table.headings, &chosen(table, detail), detail)
+}
+
+fn cells_of(
+    columns: &[Heading],
+    rows: &[&Vec<Value>],
+    detail: Detail,
+) -> (Headings, Vec<Vec<String>>) {
     let mut headings = Vec::new();
     let mut lines = vec![Vec::new(); rows.len()];
-    for (place, heading) in table.headings.iter().enumerate() {
+    for (place, heading) in columns.iter().enumerate() {
         if heading.detail && detail == Detail::Short {
             continue;
         }
@@ -234,13 +270,13 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
         let (factor, unit) = in_one_unit(heading.unit, numbers.clone());
         let are_whole = whole(factor);
         // Nothing stands to the right of the last column.
-        let is_last = place + 1 == table.headings.len();
+        let is_last = place + 1 == columns.len();
         let side = match heading.unit {
             Unit::Words => Side::Left,
             _ => Side::Right,
         };
         headings.push((heading.name.to_string(), unit.to_owned(), side));
-        for (line, row) in lines.iter_mut().zip(&rows) {
+        for (line, row) in lines.iter_mut().zip(rows) {
             line.push(match &row[place] {
                 Value::Unknown => "-".to_owned(),
                 Value::Text(text) if detail == Detail::Short && !is_last => cut(text, NAME),
@@ -259,7 +295,7 @@ pub(crate) fn cells(table: &Table, detail: Detail) -> (Headings, Vec<Vec<String>
                     one.text(|number| signed(number, aligned(number * factor)))
                 }
                 Value::Number(number) if heading.unit == Unit::Count => {
-                    quantity::count(*number as u64)
+                    quantity::count(number.round() as u64)
                 }
                 Value::Number(number) if are_whole => format!("{:.0}", number * factor),
                 // Only all is 100%.
@@ -370,7 +406,7 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
             format!("{} MWh", quantity::three_digits(number * 1e-3))
         }
         (Value::Number(number), _, Some(ns)) => quantity::duration(number * ns),
-        (Value::Number(number), Unit::Count, _) => quantity::count(*number as u64),
+        (Value::Number(number), Unit::Count, _) => quantity::count(number.round() as u64),
         (Value::Number(number), Unit::Share, _) => quantity::share(*number),
         (Value::Number(number), Unit::Percent, _) => quantity::share(number / 100.0),
         (Value::Number(number), Unit::Of(unit), _) => {
@@ -402,6 +438,51 @@ mod tests {
         let mut out = Vec::new();
         write(sheet, detail, &mut out).unwrap();
         plain(out)
+    }
+
+    fn write_table_within(columns: usize, table: &Table, detail: Detail, out: &mut Vec<u8>) {
+        write_within(columns, table, &[table], detail, out).unwrap();
+    }
+
+    #[test]
+    fn tables_of_like_sections_have_their_columns_in_the_same_place_and_unit() {
+        const TIME: &[Column<(&str, f64)>] = &[
+            Column::words("name", "name", "", |row| row.0.into()),
+            Column::measured("ns", "time", Unit::Ns, "", |row| row.1.into()),
+        ];
+        let mut sheet = Sheet::default();
+        let mut group = |id, rows: &[(&'static str, f64)]| {
+            let section = Section::new(id, id).titled();
+            sheet.section(section.table(Table::of("", TIME, rows)));
+        };
+        group("group", &[("C1", 2.5e6), ("default_idle", 3e6)]);
+        group("group", &[("C1", 400.0)]);
+        group("other", &[("C1", 400.0)]);
+        let text = text(&sheet, Detail::Short);
+        assert_eq!(
+            text,
+            "group\nname          time\n                µs\nC1            2500\n\
+             default_idle  3000\n\n\
+             group\nname          time\n                µs\nC1            0.40\n\n\
+             other\nname  time\n        ns\nC1     400\n"
+        );
+    }
+
+    #[test]
+    fn a_count_is_rounded_not_cut() {
+        let counts = Table {
+            rows: vec![vec![Value::Number(722_808.6)]],
+            ..Table::of::<u64>(
+                "",
+                &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())],
+                &[],
+            )
+        };
+        assert_eq!(cells(&counts, Detail::Short).1.concat(), ["722,809"]);
+        assert_eq!(
+            alone(Unit::Count, &Value::Number(722_808.6)).unwrap(),
+            "722,809"
+        );
     }
 
     #[test]
@@ -476,7 +557,7 @@ mod tests {
         ];
         let of = |columns, detail| {
             let mut out = Vec::new();
-            write_within(columns, &Table::of("", COLUMNS, &[25]), detail, &mut out).unwrap();
+            write_table_within(columns, &Table::of("", COLUMNS, &[25]), detail, &mut out);
             plain(out)
         };
         assert!(of(29, Detail::Short).contains(&format!("{}  25", "x".repeat(25))));
@@ -501,7 +582,7 @@ mod tests {
         assert_eq!(lengths(Detail::Short), [NAME, NAME + 5]);
         assert_eq!(lengths(Detail::All), [NAME + 5; 2]);
         let mut out = Vec::new();
-        write_within(50, &table, Detail::Short, &mut out).unwrap();
+        write_table_within(50, &table, Detail::Short, &mut out);
         let line = format!("{}…  {}\n", "x".repeat(NARROW - 1), "x".repeat(NAME + 5));
         assert!(plain(out).ends_with(&line));
     }

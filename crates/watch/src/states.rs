@@ -38,6 +38,9 @@ pub struct States {
     pub groups: Vec<GroupStates>,
     /// Every CPU by itself, ungrouped.
     pub cpus: Vec<Cpu>,
+    /// CPUs of the machine, these among them.
+    #[serde(skip)]
+    pub of_cpus: usize,
 }
 
 /// CPUs that are alike.
@@ -75,6 +78,7 @@ impl States {
     /// Of these CPUs of the machine.
     pub fn of(root: &Root, mut idle: Idle, cpus: &[u32]) -> Self {
         let without_driver = WithoutDriver::of(&idle, root);
+        let of_cpus = idle.cpus.len();
         idle.cpus.retain(|cpu| cpus.contains(&cpu.number));
         let machine = Identity::read(root);
         let uptime = root.text("proc/uptime");
@@ -102,12 +106,17 @@ impl States {
             isolated_cpus: idle.isolated,
             nohz_full_cpus: idle.nohz_full,
             cpus: idle.cpus,
+            of_cpus,
             machine,
         }
     }
 }
 
 impl GroupStates {
+    fn has_states(&self) -> bool {
+        self.online && !self.states.is_empty()
+    }
+
     fn of(group: Group, uptime_s: Option<f64>) -> Self {
         let (time_share_of, shares) = groups::shares(&group, uptime_s);
         let idle_time_us = group.idle_time_us();

@@ -1,7 +1,7 @@
 . ./assert.sh
 
 equal "kernel.timer_migration" "$(cat /proc/sys/kernel/timer_migration)" 1
-run 0 reveille doctor
+run 0 reveille doctor --all
 contains "doctor" "yes *pinned timers" "$output"
 make_disk slow 2000000
 anticipates --device slow --budget 100% --json

@@ -2,7 +2,7 @@
 . ./assert.sh
 
 equal "kernel.timer_migration" "$(cat /proc/sys/kernel/timer_migration)" 1
-run 0 reveille doctor
+run 0 reveille doctor --all
 contains "doctor" "no *pinned timers" "$output"
 contains "doctor" "no *absolute timers" "$output"
 make_disk slow 2000000

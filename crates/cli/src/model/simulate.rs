@@ -109,6 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 named.name, progress.replications_done, progress.replications
             );
             bar.show(&policy, done, bar.estimate(done), &detail);
+            bar.announce_estimate(done);
         }
         match interrupted.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),

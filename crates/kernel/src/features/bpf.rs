@@ -13,16 +13,18 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
     let (root, btf) = (facts.root, facts.btf.as_ref());
     table! { Bpf;
         names::BTF, kernel_types(root, btf) =>
-            USER_PROBE, "a kernel with CONFIG_DEBUG_INFO_BTF (those of the distributions have it)";
+            USER_PROBE, "a kernel with CONFIG_DEBUG_INFO_BTF (those of the distributions have it)",
+            Decides;
         names::TRACING, tracing(facts) =>
             USER_PROBE,
             "root, or CAP_BPF and CAP_PERFMON; kernel 5.5 or later with CONFIG_BPF_SYSCALL, \
-             CONFIG_BPF_JIT and CONFIG_BPF_EVENTS";
+             CONFIG_BPF_JIT and CONFIG_BPF_EVENTS", Decides;
         "JIT compiler for BPF", compiled(root) =>
             "each probe is interpreted, which costs the measured CPU several times as much",
-            "sysctl net.core.bpf_jit_enable=1, or a kernel with CONFIG_BPF_JIT";
+            "sysctl net.core.bpf_jit_enable=1, or a kernel with CONFIG_BPF_JIT", Distorts;
         names::TIMER, enumerator(btf, "BPF_FUNC_timer_start") =>
-            "no source `timer` with the BPF probe; `remote` remains", "kernel 5.15 or later";
+            "no source `timer` with the BPF probe; `remote` remains", "kernel 5.15 or later",
+            Decides;
         names::TIMER_ABSOLUTE, enumerator(btf, "BPF_F_TIMER_ABS") =>
             "the timer is armed relatively; the launch time is then read off the timer itself \
              (timer:hrtimer_start)",
@@ -32,7 +34,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
              and counted",
             "kernel 6.7 or later, or sysctl kernel.timer_migration=0";
         "ring buffer", enumerator(btf, "BPF_FUNC_ringbuf_reserve") =>
-            USER_PROBE, "kernel 5.8 or later";
+            USER_PROBE, "kernel 5.8 or later", Decides;
         "loops in programs", enumerator(btf, "BPF_FUNC_loop") =>
             "no `anticipate`", "kernel 5.17 or later";
         "threads for programs", function(btf, "bpf_wq_start") =>

@@ -18,7 +18,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         Err(error) => {
             return table! { Idle;
                 names::DRIVER, Presence::Unknown(error.to_string()) =>
-                    "this machine's idle states are unknown", "mount sysfs at /sys";
+                    "this machine's idle states are unknown", "mount sysfs at /sys", Decides;
             };
         }
     };
@@ -27,25 +27,27 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         names::DRIVER, driver(idle, without.as_ref()) =>
             &driver_costs(without.as_ref()),
             "idle states in the firmware's setup; in a virtual machine, a hypervisor that passes \
-             MWAIT or ACPI idle states on; a driver for this CPU";
+             MWAIT or ACPI idle states on; a driver for this CPU", Decides;
         "cpuidle governor", governor(idle) =>
             "nothing chooses between idle states",
             "a kernel with CONFIG_CPU_IDLE_GOV_MENU or another governor";
         "switching states off", switchable(facts, idle) =>
             "no --state, no --each-state: measured is what the governor chooses",
-            "root, a writable /sys, and an idle driver";
+            "root, a writable /sys, and an idle driver", Distorts;
         "default idle settings at boot", boot_settings(root) =>
             "the kernel uses fewer or other states than this CPU has",
-            "a kernel command line without them";
+            "a kernel command line without them", Distorts;
         pm_qos::DEVICE, device(facts) =>
             "latency bounds cannot be requested (`reveille hold`), nor seen",
             "root; a kernel with CONFIG_CPU_IDLE; in a container, that device passed in";
         "latency unbounded by other processes", held(root) =>
             "deeper states are not entered while it is held, and cannot be measured",
-            "ending that process, or its setting (tuned's profile, an audio server, a game)";
+            "ending that process, or its setting (tuned's profile, an audio server, a game)",
+            Distorts;
         "latency unbounded on each CPU", per_cpu(idle) =>
             "deeper states are not entered on those CPUs, and cannot be measured there",
-            "writing 0 to /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us";
+            "writing 0 to /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us",
+            Distorts;
     }
 }
 

@@ -13,16 +13,17 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         names::BARE_METAL, bare_metal(&facts.identity) =>
             "the hypervisor wakes this machine's CPUs: its time and its other guests are in every \
              figure, and the hardware's own states and counters are hidden",
-            "measuring on the host";
+            "measuring on the host", Distorts;
         "outside of containers", outside(root) =>
             "settings and BPF may be refused even to root, and other processes are not seen",
-            "running on the host, or a privileged container with /sys writable";
+            "running on the host, or a privileged container with /sys writable",
+            Distorts;
         "lockdown off", no_lockdown(root) =>
             "BPF programs may not read kernel memory, so that there is no BPF probe",
-            "booting without lockdown=confidentiality";
+            "booting without lockdown=confidentiality", Decides;
         names::SECOND_CPU, second_cpu(facts) =>
             "no source `remote`, and the reader shares the measured CPU",
-            "a machine with two CPUs online";
+            "a machine with two CPUs online", Distorts;
         "CPU hotplug", hotplug(facts) =>
             "no --offline-others", "a kernel with CONFIG_HOTPLUG_CPU";
     }

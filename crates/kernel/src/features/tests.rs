@@ -719,3 +719,40 @@ fn each_group_has_its_heading() {
         assert_eq!(group.title(), heading);
     }
 }
+
+#[test]
+fn what_matters_comes_by_weight_and_once_for_one_effect_or_remedy() {
+    let no = || Presence::No("gone".to_owned());
+    let denied = || Presence::Denied("not this user".to_owned());
+    let of = |name: &str, presence, weight| {
+        let new = Feature::new(Group::Bpf, name, presence, name, format!("{name}'s"));
+        new.weighing(weight)
+    };
+    let chosen = |features: &[Feature]| {
+        let chosen = that_matter(features).into_iter();
+        chosen
+            .map(|feature| feature.name.clone())
+            .collect::<Vec<_>>()
+    };
+    let mut features = vec![
+        of("energy", no(), Weight::Adds),
+        of("bare metal", no(), Weight::Distorts),
+        of("there", yes(), Weight::Decides),
+        of(
+            "unseen",
+            Presence::Unknown("why".to_owned()),
+            Weight::Decides,
+        ),
+        of("root", denied(), Weight::Decides),
+        of("BTF", no(), Weight::Decides),
+        of("CAP_BPF", denied(), Weight::Decides),
+    ];
+    assert_eq!(chosen(&features), ["root", "BTF", "bare metal"]);
+    features[6].presence = no();
+    assert_eq!(chosen(&features), ["root", "BTF", "CAP_BPF", "bare metal"]);
+    features[6].costs = "BTF".to_owned();
+    assert_eq!(chosen(&features), ["root", "BTF", "bare metal"]);
+    features[6].costs = "CAP_BPF".to_owned();
+    features[6].brings = "BTF's".to_owned();
+    assert_eq!(chosen(&features), ["root", "BTF", "bare metal"]);
+}

@@ -1,7 +1,7 @@
 //! The tracepoints that the BPF programs of `measure`, `top`, `cost`, `path` and `anticipate`
 //! sit on.
 
-use super::{Facts, Feature, Group, Presence};
+use super::{Facts, Feature, Group, Presence, Weight, names};
 use crate::{Btf, Root};
 
 /// Where tracefs is found: mounted by itself, or in debugfs.
@@ -100,13 +100,12 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             return None;
         }
         let name = format!("{group}:{name}");
-        Some(Feature::new(
-            Group::Tracepoints,
-            name,
-            presence,
-            *costs,
-            TRACING,
-        ))
+        let weight = match name == names::CPU_IDLE {
+            true => Weight::Decides,
+            false => Weight::Adds,
+        };
+        let feature = Feature::new(Group::Tracepoints, name, presence, *costs, TRACING);
+        Some(feature.weighing(weight))
     };
     USED.iter().filter_map(feature).collect()
 }

@@ -15,7 +15,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         Some(credentials) => of(credentials, root),
         None => {
             let unknown = Presence::Unknown("/proc/self/status is unreadable".to_owned());
-            table! { User; "root", unknown => ROOT_COSTS, "mount /proc"; }
+            table! { User; "root", unknown => ROOT_COSTS, "mount /proc", Decides; }
         }
     }
 }
@@ -48,12 +48,13 @@ fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
     };
     table! { User;
         "root", is_root =>
-            ROOT_COSTS, AS_ROOT;
+            ROOT_COSTS, AS_ROOT, Decides;
         "CAP_BPF", capability(Capability::Bpf) =>
             "no BPF programs: --probe user measures to the waiting thread",
-            &grant("cap_bpf,cap_perfmon");
+            &grant("cap_bpf,cap_perfmon"), Decides;
         "CAP_PERFMON", capability(Capability::Perfmon) =>
-            "no tracing programs and, mostly, no perf counters", &grant("cap_bpf,cap_perfmon");
+            "no tracing programs and, mostly, no perf counters", &grant("cap_bpf,cap_perfmon"),
+            Decides;
         "CAP_SYS_ADMIN", capability(Capability::SysAdmin) =>
             "the probes' own cost is not counted", AS_ROOT;
         "CAP_SYS_NICE", capability(Capability::SysNice) =>
@@ -71,7 +72,8 @@ fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
                 root.text("proc/sys/kernel/unprivileged_bpf_disabled"),
             ) =>
             "no BPF programs: --probe user measures to the waiting thread",
-            "root, or CAP_BPF and CAP_PERFMON (tracing needs them whatever that sysctl says)";
+            "root, or CAP_BPF and CAP_PERFMON (tracing needs them whatever that sysctl says)",
+            Decides;
     }
 }
 

@@ -11,8 +11,8 @@ use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
 use super::{
-    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, NOT_IDLE, NOTHING_KEPT, Run, Step,
-    rest,
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Launches, NOT_IDLE, NOTHING_KEPT,
+    Run, Step, by_reason, rest,
 };
 use crate::counters::Counters;
 use crate::distance::DRAWN;
@@ -287,6 +287,11 @@ impl Run<'_> {
             let done = goal.done(now_kept, start.elapsed());
             self.report(phase, done);
             let now = kernel.counts();
+            self.complain_if_scarce(done, || Launches {
+                launched: now.launched - before.launched,
+                dropped: by_reason(drops(&before, &now)),
+                ..Launches::default()
+            });
             if now.settled() != settled {
                 (settled, last_settled) = (now.settled(), Instant::now());
             }

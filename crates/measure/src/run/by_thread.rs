@@ -7,8 +7,8 @@ use reveille_kernel::Awake;
 use reveille_results::{Datapoint, Source};
 
 use super::{
-    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, NOT_IDLE, NOTHING_KEPT, Run, Step,
-    rest,
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Launches, NOT_IDLE, NOTHING_KEPT,
+    Run, Step, by_reason, rest,
 };
 use crate::distance::DRAWN;
 use crate::{Error, Result, floor, placement, user};
@@ -133,6 +133,16 @@ impl Run<'_> {
                 };
                 let done = goal.done(now_kept, start.elapsed());
                 self.report(phase, done);
+                self.complain_if_scarce(done, || {
+                    let [launched, awake, late] =
+                        [&waiting.launched, &waiting.awake, &waiting.late]
+                            .map(|count| count.load(Ordering::Relaxed));
+                    Launches {
+                        launched,
+                        dropped: by_reason(vec![(NOT_IDLE, awake), (LATE, late)]),
+                        ..Launches::default()
+                    }
+                });
                 if waiting.moved.load(Ordering::Relaxed) {
                     self.end_early(format!("CPU {} went offline", plan.cpu));
                 }

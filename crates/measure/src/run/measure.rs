@@ -35,6 +35,7 @@ impl Run<'_> {
             self.note(format!("BPF is unavailable; using the user probe: {why}"));
             self.outcome.probe = Probe::User;
         }
+        self.announce();
         let gathered = match self.outcome.probe {
             Probe::User => self.by_thread(),
             _ => self.by_bpf(),

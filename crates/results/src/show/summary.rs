@@ -50,14 +50,14 @@ pub fn summary(description: &Description) -> Sheet<'_> {
 fn details(description: &Description, sheet: &mut Sheet<'_>) {
     floors(description, sheet);
     counts(description, sheet);
-    sheet.fact("Kernel", description.machine.kernel_words());
+    sheet.detail("Kernel", description.machine.kernel_words());
     let (driver, governor) = (&description.driver, &description.governor);
-    sheet.fact(
+    sheet.detail(
         "Idle",
         driver_and_governor(driver.as_deref(), governor.as_deref()),
     );
     let (probe, arming) = (by_probe(description), &description.settings.arming);
-    sheet.fact("Probe", format!("{probe}; {arming}"));
+    sheet.detail("Probe", format!("{probe}; {arming}"));
 }
 
 fn floors(description: &Description, sheet: &mut Sheet<'_>) {
@@ -69,7 +69,7 @@ fn floors(description: &Description, sheet: &mut Sheet<'_>) {
         let p99 = floor.p99_ns.map_or(String::new(), |p99| {
             format!(", {} at p99", nanoseconds(p99))
         });
-        sheet.fact(
+        sheet.detail(
             "Floor",
             format!(
                 "{}: {} at the median{p99}, {place} ({})",
@@ -105,12 +105,12 @@ fn counts(description: &Description, sheet: &mut Sheet<'_>) {
         .map(|(reason, dropped)| format!("{reason} {}", count(*dropped)))
         .collect();
     if !dropped.is_empty() {
-        sheet.fact("Dropped", dropped.join(", "));
+        sheet.detail("Dropped", dropped.join(", "));
     }
     if description.probe != Probe::Foreign {
         let periods = count(counts.idle_periods);
         let periods = format!("datapoints are of {periods} idle periods");
-        sheet.fact(
+        sheet.detail(
             "Checked",
             match counts.cpuidle_entries {
                 Some(entries) => {
@@ -127,7 +127,7 @@ fn counts(description: &Description, sheet: &mut Sheet<'_>) {
             format!(", the median of {}", counted(windows.count, "window"))
         });
         let cost = duration(cost);
-        sheet.fact("Probes", format!("{cost} per idle entry and exit{of}"));
+        sheet.detail("Probes", format!("{cost} per idle entry and exit{of}"));
     }
 }
 

@@ -1,7 +1,9 @@
 //! A capture in words, while it runs and at its end.
 
 use std::path::Path;
+use std::time::Duration;
 
+use reveille_show::progress::announcement;
 use reveille_show::quantity::{count, counted};
 
 use super::{CycleRecord, Progress, Record};
@@ -22,6 +24,9 @@ pub fn progress(progress: &Progress<'_>) -> Vec<String> {
                 record.alarm,
                 time(record.wake_after_s as i64 * 1_000_000)
             ));
+            let asleep = Duration::from_secs(record.wake_after_s);
+            let all = asleep.saturating_mul(record.cycles_asked.try_into().unwrap_or(u32::MAX));
+            lines.extend(announcement("this takes at least", all));
             lines
         }
         Progress::Suspending { .. } => Vec::new(),
@@ -79,4 +84,35 @@ pub fn conclusion(record: &Record, folder: &Path) -> Vec<String> {
     }
     lines.push(format!("kept in {}", folder.display()));
     lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn first_lines(wake_after_s: u64, cycles: usize) -> Vec<String> {
+        let record = serde_json::json!({
+            "format": "reveille-capture", "version": 1, "started": "", "machine": {}, "model": null,
+            "mode": "mem", "state": "mem", "sleep": "deep", "alarm": "rtc0",
+            "wake_after_s": wake_after_s, "cycles_asked": cycles, "cycles": [], "interrupted": false,
+            "notes": [], "suspend_stats_before": {}, "suspend_stats_after": {}, "left_changed": [],
+        });
+        let record: Record = serde_json::from_value(record).unwrap();
+        progress(&Progress::Suspending {
+            record: &record,
+            number: 1,
+        })
+    }
+
+    #[test]
+    fn a_long_capture_says_first_how_long_it_takes() {
+        let lines = first_lines(5, 13);
+        assert!(
+            lines[0].contains("13 times; the alarm of rtc0 wakes it after 5 s"),
+            "{lines:?}"
+        );
+        let words = "this takes at least 1m 5s; Ctrl-C ends it and keeps what there is";
+        assert_eq!(lines[1..], [words]);
+        assert_eq!(first_lines(5, 12).len(), 1);
+    }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use memchr::{memchr, memchr2, memmem};
+use reveille_show::progress::Reading;
 
 use super::cycles::{At, Cycles};
 use super::event::{Event, Parsed};
@@ -423,6 +424,7 @@ pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
     let mut reader = Reader::default();
     for path in paths {
         let file = File::open(path).map_err(Error::at(path))?;
+        let file = Reading::of(file, path);
         reader.source(file).map_err(Error::at(path))?;
     }
     let path = paths

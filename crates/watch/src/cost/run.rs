@@ -35,6 +35,7 @@ pub fn run(
             let done = 1.0 - left.as_secs_f64() / all.as_secs_f64();
             if let Some(bar) = bar {
                 bar.show("following", done, Some(left), &options.subject.name);
+                bar.announce(left);
             }
             left
         });

@@ -110,4 +110,5 @@ fn show_progress(bar: &Bar, options: &Options<'_>, gathered: &Gathered, elapsed:
         false => groups.join("  "),
     };
     bar.show(what, done, bar.estimate(done), &detail);
+    bar.announce_estimate(done);
 }

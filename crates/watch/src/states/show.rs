@@ -20,8 +20,10 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
         "The driver's target residency";
     words "enabled_by_default", "dflt", on(one.state.enabled_by_default), "Is it on by default?";
     words "disabled", "now", on(one.state.disabled.map(|disabled| !disabled)), "Is it on now?";
-    measured(Count) "usage", "uses", one.state.usage, "Entries since boot";
-    measured(Us) "time_us", "time", one.state.time_us, "Time in it since boot";
+    measured(Count) "usage", "uses", one.state.usage,
+        "Entries since boot, a sum over the group's CPUs";
+    measured(Us) "time_us", "time", one.state.time_us,
+        "Time in it since boot, a sum over the group's CPUs";
     measured(Percent) "time_share_percent", "share", one.time_share_percent,
         "Of the CPUs' time since boot; of all idle time where the uptime is unknown";
     measured(Percent) detail "rejected", "rejected", rejected(&one.state),
@@ -65,20 +67,23 @@ pub fn sheet(states: &States) -> Sheet<'_> {
     facts(states, &mut sheet);
     let mut shares = Vec::new();
     for group in &states.groups {
-        let has_states = group.online && !group.states.is_empty();
         sheet.section(section(states, group));
-        if has_states && !shares.contains(&group.time_share_of) {
+        if group.has_states() && !shares.contains(&group.time_share_of) {
             shares.push(group.time_share_of);
         }
+    }
+    let has_sums = |group: &GroupStates| group.has_states() && group.cpus.len() > 1;
+    if states.groups.iter().any(has_sums) {
+        sheet
+            .notes
+            .push("uses, time: sums over the group's CPUs.".to_owned());
     }
     let of = |share| match share {
         ShareOf::CpuTimeSinceBoot => "share: of the group's CPU time since boot.",
         ShareOf::IdleTime => "share: of the time in the group's idle states.",
     };
-    sheet.notes = shares
-        .into_iter()
-        .map(|share| of(share).to_owned())
-        .collect();
+    let shares = shares.into_iter().map(|share| of(share).to_owned());
+    sheet.notes.extend(shares);
     sheet
 }
 
@@ -135,10 +140,19 @@ fn facts(states: &States, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// `Model; 104 CPUs, 52 cores, 2 packages`.
-fn cpu_line(states: &States) -> String {
+/// `Model; 104 CPUs, 52 cores, 2 packages`; of some of them: `Model; CPUs 1,9 of 104`.
+pub fn cpu_line(states: &States) -> String {
     let cpus = &states.cpus;
     let model = states.machine.cpu_model.as_deref();
+    let model = model.unwrap_or("of unknown model");
+    if cpus.len() < states.of_cpus {
+        let numbers: Vec<u32> = cpus.iter().map(|cpu| cpu.number).collect();
+        return format!(
+            "{model}; {} of {}",
+            cpulist::named(&numbers),
+            states.of_cpus
+        );
+    }
     let packages: BTreeSet<u32> = cpus.iter().filter_map(|cpu| cpu.package).collect();
     let cores = cpus.iter().filter_map(|cpu| cpu.package.zip(cpu.core));
     let cores: BTreeSet<(u32, u32)> = cores.collect();
@@ -150,7 +164,6 @@ fn cpu_line(states: &States) -> String {
     if !states.offline_cpus.is_empty() {
         parts.push(format!("{} offline", states.offline_cpus.len()));
     }
-    let model = model.unwrap_or("of unknown model");
     format!("{model}; {}", parts.join(", "))
 }
 
