@@ -42,7 +42,7 @@ const QUESTIONS: [(&str, &str); 13] = [
     ("What would servers save if they slept?", "model"),
     (
         "How do I show, compare, export results?",
-        "show, report, export RESULT",
+        "show, report, export",
     ),
     ("What can be measured here, and what is missing?", "doctor"),
 ];

@@ -91,7 +91,10 @@ fn bad_input_gets_one_line() {
         (&["--latency", "1.5us"], "fraction"),
         (&["--latency", "soon"], "not a time"),
         (&[], "--latency"),
-        (&["--latency", "1ms", "--cpu", "4000"], "no CPU 4000"),
+        (
+            &["--latency", "1ms", "--cpu", "4000"],
+            "CPU 4000: no such CPU",
+        ),
         (&["--latency", "1ms", "--cpu", "x"], "not a list of CPUs"),
         (&["--latency", "1ms", "--root", "/"], "--dry-run"),
         (&["--latency", "1ms", "--percentile", "99"], "--result"),

@@ -132,7 +132,7 @@ fn names_are_matched_cpu_by_cpu() {
         "--cpu",
         "1",
     ];
-    refused(&other_kind, 2, "they have POLL, C1, C6A, C6S");
+    refused(&other_kind, 2, "these CPUs have POLL, C1, C6A, C6S");
     // A dry run changes nothing.
     let disable = "sys/devices/system/cpu/cpu0/cpuidle/state3/disable";
     assert_eq!(
@@ -175,13 +175,13 @@ fn bad_input_gets_one_line() {
             &["--deepest", "C1", "--disable", "C6"],
             "cannot be used with",
         ),
-        (&["--deepest", "C9"], "no idle state of these CPUs"),
+        (&["--deepest", "C9"], "state \"C9\": no such idle state"),
         (
             &["--disable", "C6,C9"],
             "state \"C9\": no such idle state; these CPUs have",
         ),
         (&["--disable", ""], "state \"\": no such idle state"),
-        (&["--deepest", "C1", "--cpu", "7"], "no CPU 7"),
+        (&["--deepest", "C1", "--cpu", "7"], "CPU 7: no such CPU"),
         (&["--deepest", "C1", "--cpu", "a"], "not a list of CPUs"),
         (&["--deepest", "C1", "--keep"], "cannot be used with"),
     ] {

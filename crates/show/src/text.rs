@@ -545,7 +545,10 @@ mod tests {
             write(&sheet, detail, &mut out).unwrap();
             plain(out)
         };
-        assert_eq!(of(Detail::Short), "First.\n");
+        assert_eq!(
+            of(Detail::Short),
+            "First.\n\n--all shows more facts and tables\n"
+        );
         assert_eq!(of(Detail::All), "First.\n\nSecond.\n");
     }
 

@@ -418,14 +418,17 @@ pub(super) fn read_all<R: Read>(inputs: impl IntoIterator<Item = R>) -> io::Resu
 /// Reads the files of one machine's log.
 ///
 /// # Errors
-/// [`Error::Io`] where a file cannot be read, [`Error::Unreadable`] where all of them together have no
-/// suspend.
+/// [`Error::Io`] where a file cannot be opened, [`Error::Unreadable`] where it is no text or all of them
+/// together have no suspend.
 pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
     let mut reader = Reader::default();
     for path in paths {
         let file = File::open(path).map_err(Error::at(path))?;
         let file = Reading::of(file, path);
-        reader.source(file).map_err(Error::at(path))?;
+        reader.source(file).map_err(|error| Error::Unreadable {
+            path: path.clone(),
+            why: error.to_string(),
+        })?;
     }
     let path = paths
         .first()
