@@ -126,6 +126,15 @@ pub fn run<'a>(run: &Run<'_>) -> Sheet<'a> {
     );
     assumptions(parameters, &mut sheet);
     let rows = rows(parameters, point, true);
+    let known = rows.iter().filter_map(|row| {
+        let (outcome, ..) = row.figures?;
+        Some((
+            row.policy.as_str(),
+            outcome.power_mean,
+            outcome.response_mean,
+        ))
+    });
+    sheet.answer = words::least(known, "");
     let table = Table::of("Policies at this load", ROWS, &rows).without(&["utilisation"]);
     sheet.section(Section::new("policies", "Policies").table(table.whole()));
     if let Some(rows) = &run.simulated {

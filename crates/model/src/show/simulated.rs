@@ -142,6 +142,11 @@ pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
     if let Some(one) = first {
         sheet.fact("Runs", runs(one));
     }
+    let known = rows.iter().filter_map(|(policy, simulated)| {
+        let one = (*simulated)?;
+        Some((*policy, one.power_mean.value, one.response_mean.value))
+    });
+    sheet.answer = words::least(known, " in these runs");
     let table = Table::of("Response time", &response(), &rows).whole();
     sheet.section(Section::new("response", "Response time").table(table));
     let stable = rows.iter().filter(|row| row.1.is_some());

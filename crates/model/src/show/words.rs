@@ -5,7 +5,7 @@ use crate::policy::{Choice, Law, Policy, Rule};
 use crate::question::{BestTimeout, Crossings, Figure, Largest, Why};
 use crate::sweep::Pair;
 
-use reveille_show::quantity::{digits, time};
+use reveille_show::quantity::{digits, duration, three_digits, time};
 
 /// The assumption of every closed form.
 pub const POISSON: &str =
@@ -167,6 +167,34 @@ pub fn power(parameters: &Parameters) -> String {
         digits(power.nap),
         digits(power.transition)
     )
+}
+
+/// The policy with the least power, against the first: name, power in W, mean response time in s of each.
+/// Empty where fewer than two have figures.
+pub fn least<'n>(policies: impl Iterator<Item = (&'n str, f64, f64)>, among: &str) -> String {
+    let all: Vec<_> = policies.collect();
+    let least = all.iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let (Some(first), Some(least)) = (all.first(), least) else {
+        return String::new();
+    };
+    let figures = |(_, power, response): &(&str, f64, f64)| {
+        let response = duration(response * 1e9);
+        format!(
+            "{} W, {response} a request on average",
+            three_digits(*power)
+        )
+    };
+    match all.len() {
+        1 => String::new(),
+        _ if least.0 == first.0 => format!("{} draws least{among}: {}.", least.0, figures(least)),
+        _ => format!(
+            "{} draws least{among}: {}; {}: {}.",
+            least.0,
+            figures(least),
+            first.0,
+            figures(first)
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -424,5 +452,21 @@ mod tests {
                 "100 W active, 60 W idle, 3 W napping, 14 W in transition"
             ]
         );
+    }
+
+    #[test]
+    fn the_policy_with_the_least_power_stands_against_the_first() {
+        let of = |policies: &[(&'static str, f64, f64)]| least(policies.iter().copied(), "");
+        let (on, nap) = (("always on", 72.0, 0.0543), ("nap", 32.7, 0.0639));
+        assert_eq!(
+            of(&[on, ("DVFS", 35.1, 0.13), nap]),
+            "nap draws least: 32.7 W, 63.9 ms a request on average; always on: 72 W, 54.3 ms a request on \
+             average."
+        );
+        assert_eq!(
+            of(&[nap, on]),
+            "nap draws least: 32.7 W, 63.9 ms a request on average."
+        );
+        assert_eq!(of(&[on]), "");
     }
 }
