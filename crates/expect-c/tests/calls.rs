@@ -18,10 +18,25 @@ fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Cargo puts them beside the tests.
+/// Builds the libraries: nothing in Rust links them, so that `cargo test` does not build them.
 fn library(name: &str) -> PathBuf {
+    let mut build = Command::new(env!("CARGO"));
+    build.args([
+        "build",
+        "--quiet",
+        "--locked",
+        "--package",
+        "reveille-expect-c",
+    ]);
+    if !cfg!(debug_assertions) {
+        build.arg("--release");
+    }
+    let done = build.current_dir(here()).output().unwrap();
+    let said = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{said}");
+    // The tests are in its folder `deps`.
     let tests = std::env::current_exe().unwrap();
-    let library = tests.parent().unwrap().join(name);
+    let library = tests.ancestors().nth(2).unwrap().join(name);
     assert!(library.exists(), "{}", library.display());
     library
 }
