@@ -15,6 +15,7 @@ use clap_complete::engine::{
 use clap_complete::env::{CompleteEnv, Shells};
 use reveille_anticipate::BlockDevice;
 use reveille_kernel::{Idle, Root, cpulist, network};
+use reveille_show::terminal;
 
 /// The shell that asks. A name of our own: many programs have a variable `COMPLETE`.
 const VARIABLE: &str = "REVEILLE_COMPLETE";
@@ -202,7 +203,7 @@ pub fn processes() -> ArgValueCandidates {
                 .ok()
                 .filter(|words| !words.is_empty())?;
             let name = fs::read_to_string(entry.path().join("comm")).ok()?;
-            Some((pid, name.trim_end().to_owned()))
+            Some((pid, terminal::shown(name.trim_end()).into_owned()))
         };
         let mut processes: Vec<_> = entries.filter_map(process).collect();
         processes.sort_unstable();

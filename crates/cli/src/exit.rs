@@ -82,7 +82,9 @@ pub fn usage_error(error: &clap::Error, command: &clap::Command) -> ExitCode {
         }
     } else {
         let line = in_one_line(&error.to_string());
-        match before_dashes(error, command, std::env::args().skip(1)) {
+        let words = std::env::args_os().skip(1);
+        let words = words.map(|word| word.to_string_lossy().into_owned());
+        match before_dashes(error, command, words) {
             Some(tip) => say(format_args!("{line}; {tip}")),
             None => say(line),
         }

@@ -100,13 +100,16 @@ pub fn find(path: &Path) -> anyhow::Result<Kept> {
     if metadata.is_dir() {
         return in_folder(path);
     }
+    // Opening a FIFO would wait; the reader of datapoints refuses it.
+    if !metadata.is_file() {
+        return Ok(Kept::Measured);
+    }
     let name = path.file_name();
     let by_name = |kind: &Kind| name.is_some_and(|name| name == kind.signs().0);
     if let Some(kind) = Kind::ALL.into_iter().find(by_name) {
         return Ok(Kept::File(path.to_owned(), kind));
     }
-    // Opening a FIFO would wait; the reader of datapoints refuses it.
-    match metadata.is_file().then(|| keys(path)).flatten() {
+    match keys(path)? {
         // Datapoints are a table.
         None => Ok(Kept::Measured),
         Some(keys) => by_keys(path, &keys),
@@ -155,11 +158,13 @@ fn by_keys(path: &Path, keys: &BTreeMap<String, IgnoredAny>) -> anyhow::Result<K
 }
 
 /// The keys of a JSON object; `None` for any other file. A table of datapoints may be long, and is not read.
-fn keys(path: &Path) -> Option<BTreeMap<String, IgnoredAny>> {
-    let mut file = BufReader::new(fs::File::open(path).ok()?);
-    if file.fill_buf().ok()?.trim_ascii_start().first() != Some(&b'{') {
-        return None;
+fn keys(path: &Path) -> anyhow::Result<Option<BTreeMap<String, IgnoredAny>>> {
+    let at = || reveille_kernel::Error::at(path);
+    let mut file = BufReader::new(fs::File::open(path).map_err(at())?);
+    let start = file.fill_buf().map_err(at())?;
+    if start.trim_ascii_start().first() != Some(&b'{') {
+        return Ok(None);
     }
-    // Of a damaged object no key is known.
-    Some(serde_json::from_reader(file).unwrap_or_default())
+    let damaged = |error| anyhow::anyhow!("{}: is damaged JSON: {error}", path.display());
+    serde_json::from_reader(file).map(Some).map_err(damaged)
 }

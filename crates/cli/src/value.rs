@@ -23,17 +23,17 @@ pub fn cpus(text: &str) -> Result<CpuList, String> {
     }
 }
 
+/// The longest time: sums and products of times, and instants after it, do not overflow. Ten years of 365.25 days.
+const LONGEST: Duration = Duration::from_secs(315_576_000);
+
 /// A time from zero on; `example` is one that fits the flag.
 pub fn time(example: &'static str) -> impl Parser<Duration> {
-    move |text| parse::time(text, example)
+    time_within(example, Duration::ZERO..=LONGEST)
 }
 
 /// A time above zero.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    match parse::time(text, "30s")? {
-        Duration::ZERO => Err("must be above zero".to_owned()),
-        time => Ok(time),
-    }
+    time_within("30s", Duration::from_nanos(1)..=LONGEST)(text)
 }
 
 /// A time within a range.
@@ -52,7 +52,7 @@ pub fn time_within(
 
 /// The time between two refreshes. Watching is to be no load: a refresh costs some milliseconds.
 pub fn interval(text: &str) -> Result<Duration, String> {
-    time_within("1s", Duration::from_millis(100)..=Duration::MAX)(text)
+    time_within("1s", Duration::from_millis(100)..=LONGEST)(text)
 }
 
 /// A latency bound in µs, as the kernel takes it.

@@ -5,10 +5,13 @@ mod made_up;
 #[allow(dead_code, reason = "others are another user, too")]
 mod program;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use nix::unistd::Uid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Uid, mkfifo};
 use program::{reveille, run};
 
 /// A command line, its exit code, and words of its message. `res` is a result of `measure`, `cost.json` of
@@ -40,6 +43,21 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         "measure --duration 0s",
         2,
         "invalid value '0s' for '--duration <TIME>': must be above zero",
+    ),
+    (
+        "measure --duration 18446744073709551615s",
+        2,
+        "invalid value '18446744073709551615s' for '--duration <TIME>': too long: at most 10years",
+    ),
+    (
+        "top --interval 11years",
+        2,
+        "invalid value '11years' for '--interval <TIME>': too long: at most 10years",
+    ),
+    (
+        "trial --ping ::1 --settle 11years",
+        2,
+        "invalid value '11years' for '--settle <TIME>': too long: at most 10years",
     ),
     (
         "measure --duration 5parsecs",
@@ -197,7 +215,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report cut.json",
         1,
-        "cut.json: is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
+        "cut.json: is damaged JSON: EOF while parsing a value at line 2 column 0",
     ),
     (
         "report res --filter wake",
@@ -243,7 +261,12 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "show cut.json",
         1,
-        "cut.json: is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
+        "cut.json: is damaged JSON: EOF while parsing a value at line 2 column 0",
+    ),
+    (
+        "show fifo/cost.json",
+        1,
+        "fifo/cost.json: is neither a folder nor a regular file",
     ),
     (
         "show res --page --json",
@@ -743,6 +766,8 @@ fn files(folder: &Path) {
     let example =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/example/results/cost.json");
     fs::copy(example, at("cost.json")).unwrap();
+    fs::create_dir(at("fifo")).unwrap();
+    mkfifo(&at("fifo/cost.json"), Mode::S_IRWXU).unwrap();
     for (name, content) in [
         ("text.txt", &b"hello\n"[..]),
         ("bin", &bin),
@@ -776,4 +801,12 @@ fn a_hundred_mistakes_get_one_line_and_the_exit_code_of_their_kind() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(MISTAKES.len() >= 100);
+}
+
+#[test]
+fn an_argument_that_is_not_utf_8_is_an_unexpected_one_as_any_other() {
+    let ended = run(reveille().arg("cost").arg(OsStr::from_bytes(b"\xff")));
+    assert_eq!(ended.code, 2, "{}", ended.stderr);
+    let words = "unexpected argument '\u{fffd}' found; a command to run follows --";
+    assert!(ended.stderr.contains(words), "{}", ended.stderr);
 }

@@ -53,14 +53,16 @@ fn json_output_makes_a_page_whatever_its_name() {
     assert!(reveille_show::page::is_page(&String::from_utf8_lossy(
         &by_name.stdout
     )));
-    // Other JSON is no result.
-    for text in ["{\"machines\": []}", "{\"machines\": "] {
+    for (text, why) in [
+        ("{\"machines\": []}", "is JSON of no result"),
+        ("{\"machines\": ", "is damaged JSON: EOF"),
+    ] {
         std::fs::write(&file, text).unwrap();
         for command in [&["report", "-o", "-"][..], &["show"]] {
             let other = reveille(&[command, &[file.to_str().unwrap()]].concat());
             let said = String::from_utf8(other.stderr).unwrap();
             assert_eq!(other.status.code(), Some(1), "{said}");
-            assert!(said.contains("is JSON of no result"), "{said}");
+            assert!(said.contains(why), "{said}");
         }
     }
 }
