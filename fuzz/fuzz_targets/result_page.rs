@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
-use reveille_results::show::{self, Input, Options, Views};
+use reveille_results::show::{self, Input, Views};
 use reveille_results::{Description, Loaded, read};
 use reveille_show::{page::is_page, web};
 
@@ -28,7 +28,7 @@ fuzz_target!(|bytes: &[u8]| {
     }) {
         let inputs = [input];
         let views = Views::of(&inputs).expect("what can be an input has a page");
-        let sheet = show::sheet(&views, &Options::default());
+        let sheet = show::sheet(&views, None);
         assert!(is_page(&web::page(&sheet)));
     }
 });

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use reveille_results::output::{Existing, Naming, OutputFile};
-use reveille_results::show::{self, Error, Input, Options, Views};
+use reveille_results::show::{self, Error, Input, Views};
 use reveille_results::{Filter, Loaded, ResultFolder};
 use reveille_show::page::is_page;
 use reveille_show::quantity::{self, counted};
@@ -82,12 +82,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return write(&output, &page);
     }
     let inputs = inputs(&args.results, filter.as_ref())?;
-    let options = Options {
-        title: args.title.clone(),
-        filter: args.filter.clone(),
-    };
     let views = Views::of(&inputs)?;
-    let page = args.render(&show::sheet(&views, &options));
+    let page = args.render(&show::sheet(&views, args.title.as_deref()));
     write(&output, &page)
 }
 
@@ -150,7 +146,7 @@ pub fn beside(result: &ResultFolder) -> anyhow::Result<PathBuf> {
     let input = input(result.read_back(None)?, result.path(), None)?;
     let inputs = [input];
     let views = Views::of(&inputs)?;
-    let html = web::page(&show::sheet(&views, &Options::default()));
+    let html = web::page(&show::sheet(&views, None));
     let folder = result.folder();
     Ok(folder.write(PAGE, Existing::Stays, html.as_bytes())?)
 }

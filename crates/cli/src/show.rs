@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use reveille_results::show::{self as results, Options, Views};
+use reveille_results::show::{self as results, Views};
 use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_show::sheet::Sheet;
 use serde::Serialize;
@@ -85,12 +85,8 @@ fn measured(args: &Args, inputs: Vec<results::Input>) -> anyhow::Result<()> {
         let sheet = results::summary(description);
         return Ok(args.printed.print(description, &sheet, To::Output)?);
     }
-    let options = Options {
-        title: None,
-        filter: args.filter.clone(),
-    };
     let views = Views::of(&inputs)?;
     let descriptions: Vec<_> = inputs.iter().map(results::Input::description).collect();
-    let sheet = results::sheet(&views, &options);
+    let sheet = results::sheet(&views, None);
     Ok(args.printed.print(&descriptions, &sheet, To::Output)?)
 }

@@ -145,3 +145,21 @@ fn several_results_are_compared_if_they_are_of_measure() {
         );
     }
 }
+
+#[test]
+fn what_a_filter_leaves_out_is_stated_in_every_form() {
+    let lab = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/example/results/lab"
+    );
+    let filter = ["--filter", "requested_state == 'C1'"];
+    for form in [&[][..], &["--json"], &["--markdown"]] {
+        let shown = reveille(&[&["show", lab], &filter[..], form].concat());
+        let shown = text(&shown.stdout);
+        let words = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            words.contains("Only datapoints with requested_state == 'C1': "),
+            "{form:?}: {words}"
+        );
+    }
+}

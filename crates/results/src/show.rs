@@ -20,7 +20,7 @@ mod summary;
 mod verdicts;
 mod view;
 
-pub use input::{Error, Input, Options, Result};
+pub use input::{Error, Input, Result};
 pub use notices::{by_probe, subject};
 pub use page::sheet;
 pub use statistics::reference;

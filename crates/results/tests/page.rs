@@ -6,16 +6,16 @@ mod sample;
 
 use reveille_figures::tail::Tail;
 use reveille_results::description::{Ended, Probe};
-use reveille_results::show::{self, Error, Input, Options, Views};
+use reveille_results::show::{self, Error, Input, Views};
 use reveille_results::{Columns, Filter, Loaded, NULL};
 use reveille_show::page::is_page;
 use reveille_show::sheet::not_in_json;
 use reveille_show::web;
 use sample::{bare_description, columns_of, server};
 
-fn page(inputs: &[Input], options: &Options) -> show::Result<String> {
+fn page(inputs: &[Input], title: Option<&str>) -> show::Result<String> {
     let views = Views::of(inputs)?;
-    Ok(web::page(&show::sheet(&views, options)))
+    Ok(web::page(&show::sheet(&views, title)))
 }
 
 fn page_of(results: impl IntoIterator<Item = Loaded>) -> String {
@@ -23,7 +23,7 @@ fn page_of(results: impl IntoIterator<Item = Loaded>) -> String {
         .into_iter()
         .map(|loaded| Input::new(loaded).unwrap())
         .collect();
-    page(&inputs, &Options::default()).unwrap()
+    page(&inputs, None).unwrap()
 }
 
 fn of_latencies(latencies: impl IntoIterator<Item = i64>) -> Loaded {
@@ -43,7 +43,7 @@ fn outliers(html: &str) -> serde_json::Value {
 fn the_page_has_every_state_and_its_verdict() {
     let loaded = server("one", 20_000, 1, 1.0);
     let input = Input::new(loaded).unwrap();
-    let html = page(&[input], &Options::default()).unwrap();
+    let html = page(&[input], None).unwrap();
     for state in ["POLL", "C1", "C1E", "C6"] {
         assert!(
             html.contains(&format!("<h3>{state} · timer</h3>")),
@@ -105,13 +105,9 @@ fn hostile_names_remain_text() {
                 .for_each(|name| *name = format!("{name}{HOSTILE}"));
         }
     }
-    let options = Options {
-        title: Some(HOSTILE.to_owned()),
-        filter: Some(HOSTILE.to_owned()),
-    };
     let other = server("other", 3_000, 2, 1.0);
     let inputs = [Input::new(loaded).unwrap(), Input::new(other).unwrap()];
-    let html = page(&inputs, &options).unwrap();
+    let html = page(&inputs, Some(HOSTILE)).unwrap();
     assert!(!html.contains("<img") && !html.contains("<script>alert"));
     assert!(!html.contains("\"'&"), "an attribute could be left");
     // The page's own two scripts, and no third.
@@ -256,12 +252,8 @@ fn a_filter_selects_the_datapoints_of_the_statistics() {
     let input = Input::filtered(loaded.clone(), &filter).unwrap();
     let left = input.datapoints();
     assert!(left > 0 && left < 9_000);
-    let options = Options {
-        filter: Some(filter.to_string()),
-        ..Options::default()
-    };
-    let html = page(&[input], &options).unwrap();
-    assert!(html.contains("Only datapoints with requested_state == &quot;C6&quot;"));
+    let html = page(&[input], None).unwrap();
+    assert!(html.contains("Only datapoints with requested_state == &quot;C6&quot;: "));
     assert!(html.contains("<h3>C6 · timer</h3>") && !html.contains("<h3>C1 · timer</h3>"));
 
     let unknown = Filter::parse("requested_state == \"C6\" && pc10_percent > 1").unwrap();
@@ -283,10 +275,7 @@ fn a_damaged_result_is_refused_with_a_message() {
         .columns
         .retain(|column| column.name != "wake_latency_ns");
     assert!(matches!(Input::new(blind), Err(Error::NoLatency)));
-    assert!(matches!(
-        page(&[], &Options::default()),
-        Err(Error::NoResult)
-    ));
+    assert!(matches!(page(&[], None), Err(Error::NoResult)));
 }
 
 #[test]
@@ -461,7 +450,7 @@ fn as_text(results: impl IntoIterator<Item = Loaded>) -> [String; 3] {
         .map(|one| Input::new(one).unwrap())
         .collect();
     let views = Views::of(&inputs).unwrap();
-    let sheet = show::sheet(&views, &Options::default());
+    let sheet = show::sheet(&views, None);
     let of = |detail| {
         let mut out = Vec::new();
         text::write(&sheet, detail, &mut out).unwrap();
@@ -588,7 +577,7 @@ fn what_cannot_be_compared_is_not_said_to_be_alike() {
 #[test]
 fn every_column_is_a_field_of_the_json() {
     let input = Input::new(server("one", 40_000, 1, 1.0)).unwrap();
-    let page = page(std::slice::from_ref(&input), &Options::default()).unwrap();
+    let page = page(std::slice::from_ref(&input), None).unwrap();
     assert!(page.contains("Beyond the data") && page.contains("no estimate beyond the data"));
     let mut description = server("one", 40_000, 1, 1.0).description;
     description.statistics = description.statistics_of(&server("one", 40_000, 1, 1.0).columns);

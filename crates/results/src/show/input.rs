@@ -1,12 +1,13 @@
 //! What is shown: results, all their datapoints or those that a filter keeps.
 
+use reveille_show::quantity::count;
+
 use crate::{Columns, Description, Filter, FilterError, Loaded};
 
 /// One result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
     pub(super) loaded: Loaded,
-    pub(super) before_filter: Option<usize>,
 }
 
 impl Input {
@@ -15,27 +16,25 @@ impl Input {
     /// a column has not one value for each datapoint.
     pub fn new(loaded: Loaded) -> Result<Self> {
         check(&loaded.columns)?;
-        let mut input = Self {
-            loaded,
-            before_filter: None,
-        };
+        let mut input = Self { loaded };
         if input.loaded.description.statistics.is_empty() {
             input.compute_statistics();
         }
         Ok(input)
     }
 
-    /// A result with those datapoints that `filter` keeps; its statistics are theirs. Errors as [`Input::new`],
+    /// A result with those datapoints that `filter` keeps; its statistics are theirs, and its first note is the
+    /// filter. Errors as [`Input::new`],
     /// and [`Error::Filter`] if the result lacks a column of the filter.
     pub fn filtered(mut loaded: Loaded, filter: &Filter) -> Result<Self> {
         check(&loaded.columns)?;
-        let before = loaded.columns.rows;
+        let all = count(loaded.columns.rows as u64);
         let kept = filter.apply(&loaded.columns)?;
         loaded.columns.retain(&kept);
-        let mut input = Self {
-            loaded,
-            before_filter: Some(before),
-        };
+        let kept = count(loaded.columns.rows as u64);
+        let note = format!("Only datapoints with {filter}: {kept} of {all}.");
+        loaded.description.notes.insert(0, note);
+        let mut input = Self { loaded };
         input.compute_statistics();
         Ok(input)
     }
@@ -76,15 +75,6 @@ fn check(columns: &Columns) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// What the page shows besides the results.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Options {
-    /// The page's title; the results' names where there is none.
-    pub title: Option<String>,
-    /// The expression that the datapoints were selected by.
-    pub filter: Option<String>,
 }
 
 /// Why there is no page.

@@ -3,7 +3,6 @@
 use reveille_show::quantity::{counted, listed};
 use reveille_show::sheet::{Section, Sheet};
 
-use super::input::Options;
 use super::notices::{notices, subject};
 use super::statistics::{Row, distribution, tails, verdicts};
 use super::view::{View, Views};
@@ -16,13 +15,13 @@ const FOOT: &str = "Figures come from the idle driver's table, from what was mea
                     stated: from the launch time to the first instruction, less the \
                     instrument's overhead.";
 
-/// The results, with all their datapoints. It is the same for the same results.
-pub fn sheet<'a>(views: &'a Views<'a>, options: &Options) -> Sheet<'a> {
+/// The results, with all their datapoints, by the title `given` or their names. It is the same for the same results.
+pub fn sheet<'a>(views: &'a Views<'a>, given: Option<&str>) -> Sheet<'a> {
     let titles: Vec<String> = views.views.iter().map(View::title).collect();
     let title = format!("Wake latency: {}", titles.join(", "));
     let comparisons = difference::all(views);
     let mut sheet = Sheet {
-        title: options.title.clone().unwrap_or(title),
+        title: given.map_or(title, str::to_owned),
         about: views.views.iter().map(about).collect(),
         answer: answer(views, &comparisons),
         data: outliers::data(&views.views),
@@ -34,7 +33,7 @@ pub fn sheet<'a>(views: &'a Views<'a>, options: &Options) -> Sheet<'a> {
         let subject = subject(&view.input.loaded.description);
         sheet.fact("Measured", format!("{}{subject}, {datapoints}", view.who()));
     }
-    notices(&views.views, options, &mut sheet);
+    notices(&views.views, &mut sheet);
     let rows = rows(views);
     let differences = difference::section(views, &comparisons);
     let method = difference::method(&comparisons);
