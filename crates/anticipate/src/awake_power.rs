@@ -42,7 +42,7 @@ impl AwakePower {
         let packages = Packages::of(root).ok_or_else(|| {
             Error::Cannot("there is no energy counter of the processor here (RAPL)".into())
         })?;
-        let cpu = interrupts::quiet_cpu(root, &affinity::allowed())
+        let cpu = interrupts::quiet_cpu_or_last(root, &affinity::allowed())
             .ok_or_else(|| Error::Cannot("the CPUs of this process are unknown".into()))?;
         by_turns(&packages, &mut |awake| {
             let began = Instant::now();

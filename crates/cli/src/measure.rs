@@ -274,7 +274,7 @@ fn quiet_cpu(root: &Root, idle: &Idle) -> anyhow::Result<u32> {
         .filter(|cpu| cpu.online)
         .map(|cpu| cpu.number)
         .collect();
-    interrupts::quiet_cpu(root, &online)
+    interrupts::quiet_cpu_or_last(root, &online)
         .ok_or_else(|| Failure::cannot("no CPU is online by /sys; is it mounted?"))
 }
 

@@ -16,7 +16,8 @@ use crate::report;
 
 /// Print a result again, as the command that made it printed it.
 ///
-/// Takes what any command kept or printed with --json: the kind is found by the content. Several results
+/// Takes what `measure`, `cost`, `path`, `trial`, `anticipate bench` or `resume capture` kept, and what
+/// `resume analyze --json` printed: the kind is found by the content. Several results
 /// of `measure` are compared. Changes nothing; needs no root.
 #[derive(clap::Args)]
 #[command(after_help = "\

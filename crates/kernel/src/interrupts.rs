@@ -98,20 +98,22 @@ impl Line {
 /// How long interrupts and idle time are counted for [`quiet_cpu`]: some 25 ticks.
 const QUIET_LOOK: Duration = Duration::from_millis(250);
 
-/// The mostly idle candidate that serves the fewest device interrupts within a quarter of a second; the
-/// last candidate if the counts are unavailable.
+/// The mostly idle candidate that serves the fewest device interrupts within a quarter of a second; `None`
+/// if the counts are unavailable.
 pub fn quiet_cpu(root: &Root, candidates: &[u32]) -> Option<u32> {
-    let quietest = || {
-        let (before, ticks) = (Interrupts::read(root)?, load::idle_ticks(root)?);
-        std::thread::sleep(QUIET_LOOK);
-        let (after, later) = (Interrupts::read(root)?, load::idle_ticks(root)?);
-        let idled = |cpu: &u32| Some(later.get(cpu)?.saturating_sub(*ticks.get(cpu)?));
-        let most = candidates.iter().filter_map(idled).max()?;
-        let idle = candidates.iter().copied();
-        let idle = idle.filter(|cpu| idled(cpu) >= Some(most / 2));
-        quietest_cpu(&before, &after, &idle.collect::<Vec<_>>())
-    };
-    quietest().or_else(|| candidates.last().copied())
+    let (before, ticks) = (Interrupts::read(root)?, load::idle_ticks(root)?);
+    std::thread::sleep(QUIET_LOOK);
+    let (after, later) = (Interrupts::read(root)?, load::idle_ticks(root)?);
+    let idled = |cpu: &u32| Some(later.get(cpu)?.saturating_sub(*ticks.get(cpu)?));
+    let most = candidates.iter().filter_map(idled).max()?;
+    let idle = candidates.iter().copied();
+    let idle = idle.filter(|cpu| idled(cpu) >= Some(most / 2));
+    quietest_cpu(&before, &after, &idle.collect::<Vec<_>>())
+}
+
+/// [`quiet_cpu`], or else the last candidate: the machine's own work gathers on the first CPU.
+pub fn quiet_cpu_or_last(root: &Root, candidates: &[u32]) -> Option<u32> {
+    quiet_cpu(root, candidates).or_else(|| candidates.last().copied())
 }
 
 /// The candidate that served the fewest device interrupts between two readings; of equals, the one with
@@ -153,8 +155,9 @@ mod tests {
     fn without_counts_the_last_candidate_is_the_quiet_cpu() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        assert_eq!(quiet_cpu(&root, &[0, 3]), Some(3));
-        assert_eq!(quiet_cpu(&root, &[]), None);
+        assert_eq!(quiet_cpu_or_last(&root, &[0, 3]), Some(3));
+        assert_eq!(quiet_cpu(&root, &[0, 3]), None);
+        assert_eq!(quiet_cpu_or_last(&root, &[]), None);
     }
 
     #[test]

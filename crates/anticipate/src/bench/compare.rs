@@ -47,7 +47,7 @@ pub struct Options {
 /// [`Error::Usage`] for a CPU that this process cannot use.
 pub fn cpu(root: &Root, given: Option<u32>) -> Result<u32> {
     let allowed = affinity::allowed();
-    match given.or_else(|| interrupts::quiet_cpu(root, &allowed)) {
+    match given.or_else(|| interrupts::quiet_cpu_or_last(root, &allowed)) {
         Some(cpu) if allowed.contains(&cpu) => Ok(cpu),
         Some(cpu) => Err(Error::Usage(format!(
             "CPU {cpu}: no such CPU, it is offline, or this process may not use it"

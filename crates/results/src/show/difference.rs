@@ -295,7 +295,7 @@ pub fn method(comparisons: &[Comparisons]) -> Section<'static> {
         false => section.text(
             "Latencies are skewed, so no normal distribution is supposed: the test is Brunner and \
              Munzel's (does a wake of the one result take longer than one of the other more often than \
-             not?), its p-value is adjusted for the number of states (Holm), and the differences of \
+             not?), its p-value is adjusted for the number of states of one comparison (Holm), and the differences of \
              quantiles have 95% intervals from order statistics.",
         ),
     }
