@@ -100,13 +100,16 @@ pub fn find(path: &Path) -> anyhow::Result<Kept> {
     if metadata.is_dir() {
         return in_folder(path);
     }
+    // Opening a FIFO would wait, and a device may not end; the reader of datapoints refuses both.
+    if !metadata.is_file() {
+        return Ok(Kept::Measured);
+    }
     let name = path.file_name();
     let by_name = |kind: &Kind| name.is_some_and(|name| name == kind.signs().0);
     if let Some(kind) = Kind::ALL.into_iter().find(by_name) {
         return Ok(Kept::File(path.to_owned(), kind));
     }
-    // Opening a FIFO would wait; the reader of datapoints refuses it.
-    match metadata.is_file().then(|| keys(path)).flatten() {
+    match keys(path) {
         // Datapoints are a table.
         None => Ok(Kept::Measured),
         Some(keys) => by_keys(path, &keys),

@@ -145,3 +145,22 @@ fn several_results_are_compared_if_they_are_of_measure() {
         );
     }
 }
+
+/// A FIFO would be waited for, and some devices have no end.
+#[test]
+fn a_device_with_the_name_of_a_result_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["cost.json", "trial.json"] {
+        let file = folder.path().join(name);
+        std::os::unix::fs::symlink("/dev/null", &file).unwrap();
+        for command in ["show", "report"] {
+            let refused = reveille(&[command, file.to_str().unwrap()]);
+            let why = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(1), "{why}");
+            assert!(
+                why.contains("is neither a folder nor a regular file"),
+                "{why}"
+            );
+        }
+    }
+}
