@@ -1,5 +1,6 @@
 //! The machine that the advice is for: as the result describes it, and as its sysfs does.
 
+use reveille_kernel::limits::POLL;
 use reveille_kernel::{Cpu, Identity, Idle, IdleState, Root};
 use reveille_results::description::Probe;
 use reveille_results::statistics::UNKNOWN;
@@ -7,9 +8,6 @@ use reveille_results::{Description, Loaded};
 use serde::Serialize;
 
 use crate::{Error, Result};
-
-/// The state in which nothing sleeps.
-const POLL: &str = "POLL";
 
 /// The driver and its table, and the CPUs that the measured one stands for.
 #[derive(Debug, Clone, PartialEq, Serialize)]

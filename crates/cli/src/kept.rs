@@ -100,7 +100,7 @@ pub fn find(path: &Path) -> anyhow::Result<Kept> {
     if metadata.is_dir() {
         return in_folder(path);
     }
-    // Opening a FIFO would wait; the reader of datapoints refuses it.
+    // Opening a FIFO would wait, and a device may not end; the reader of datapoints refuses both.
     if !metadata.is_file() {
         return Ok(Kept::Measured);
     }

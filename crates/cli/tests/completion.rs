@@ -217,6 +217,34 @@ fn bash_completes_names_with_spaces_and_after_an_equals_sign() {
 }
 
 #[test]
+fn bash_quotes_what_it_would_run() {
+    let folder = scripts();
+    for name in ["plain-1.2", "run$(id)", "then;id", "run`id`", "into>id"] {
+        let result = folder.path().join(name);
+        fs::create_dir(&result).unwrap();
+        fs::write(result.join("result.json"), "").unwrap();
+    }
+    let line = r#"
+        source completions/reveille.bash
+        compopt() { echo "$2"; }
+        for word in plain 'run$' then 'run`' into; do
+            COMP_WORDS=(reveille show "$word") COMP_CWORD=2
+            _reveille reveille "$word" show
+            printf '%s\n' "${COMPREPLY[@]}"
+        done"#;
+    let Some(output) = shell(folder.path(), "bash", &["-c", line]) else {
+        return;
+    };
+    // A folder has no space behind it.
+    let quoted = |name| format!("filenames\nnospace\n{name}/\n");
+    let names = ["run$(id)", "then;id", "run`id`", "into>id"].map(quoted);
+    assert_eq!(
+        String::from_utf8_lossy(&output.stdout),
+        format!("nospace\nplain-1.2/\n{}", names.concat())
+    );
+}
+
+#[test]
 fn fish_completes() {
     let folder = scripts();
     machine(folder.path());

@@ -163,3 +163,22 @@ fn what_a_filter_leaves_out_is_stated_in_every_form() {
         );
     }
 }
+
+/// A FIFO would be waited for, and some devices have no end.
+#[test]
+fn a_device_with_the_name_of_a_result_is_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["cost.json", "trial.json"] {
+        let file = folder.path().join(name);
+        std::os::unix::fs::symlink("/dev/null", &file).unwrap();
+        for command in ["show", "report"] {
+            let refused = reveille(&[command, file.to_str().unwrap()]);
+            let why = text(&refused.stderr);
+            assert_eq!(refused.status.code(), Some(1), "{why}");
+            assert!(
+                why.contains("is neither a folder nor a regular file"),
+                "{why}"
+            );
+        }
+    }
+}

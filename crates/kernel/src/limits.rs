@@ -224,11 +224,14 @@ pub fn by_name<'a>(states: &'a [IdleState], cpu: u32, name: &str) -> Result<&'a 
     })
 }
 
-/// The poll state, in which nothing sleeps: cpuidle's state 0 of that name.
+/// The name of the poll state, in which nothing sleeps.
+pub const POLL: &str = "POLL";
+
+/// The poll state: cpuidle's state 0 of that name.
 pub fn poll(states: &[IdleState]) -> Option<&IdleState> {
     states
         .iter()
-        .find(|state| state.index == 0 && state.name == "POLL")
+        .find(|state| state.index == 0 && state.name == POLL)
 }
 
 #[cfg(test)]

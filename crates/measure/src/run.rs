@@ -187,8 +187,6 @@ struct Run<'a> {
     elsewhere: Vec<u32>,
     /// Indices of the deepest states, in turn; `None`: as the machine is set.
     deepest: Vec<Option<u32>>,
-    /// Since the first datapoint after the characterisation.
-    measuring_since: Option<Instant>,
     /// Time spent in phases so far.
     measured: Duration,
     phases: usize,
@@ -248,7 +246,6 @@ impl<'a> Run<'a> {
             states,
             elsewhere: Vec::new(),
             deepest,
-            measuring_since: None,
             measured: Duration::ZERO,
             phases,
             finished: 0,
@@ -400,9 +397,9 @@ impl<'a> Run<'a> {
         (self.outcome.counts.kept > 0).then_some(left)
     }
 
-    /// Since the first datapoint.
+    /// Since the first step, as `done` is: the first datapoint may be long in coming.
     fn elapsed(&self) -> Duration {
-        self.measuring_since
+        self.steps_since
             .map_or(Duration::ZERO, |since| since.elapsed())
     }
 
@@ -458,7 +455,6 @@ impl<'a> Run<'a> {
         self.sink_failed = kept.is_err();
         kept?;
         self.outcome.counts.kept += 1;
-        self.measuring_since.get_or_insert_with(Instant::now);
         let state = datapoint.requested_state.as_deref().unwrap_or("unknown");
         if !self.by_state.contains_key(state) {
             self.by_state.insert(state.to_owned(), SoFar::default());
@@ -783,7 +779,7 @@ mod tests {
     }
 
     #[derive(Default)]
-    struct Said(Vec<String>, Vec<f64>);
+    struct Said(Vec<String>, Vec<f64>, Vec<Option<Duration>>);
 
     impl Sink for Said {
         fn begin(&mut self, _: &Outcome) -> Result<()> {
@@ -794,6 +790,7 @@ mod tests {
         }
         fn progress(&mut self, progress: &Progress<'_>) {
             self.1.push(progress.done);
+            self.2.push(progress.left);
         }
         fn notice(&mut self, notice: Notice) {
             self.0.push(notice.0);
@@ -831,7 +828,7 @@ mod tests {
     }
 
     fn announced(change: impl FnOnce(&mut Options)) -> Vec<String> {
-        let Said(said, _) = with_run(change, |run| run.announce());
+        let Said(said, ..) = with_run(change, |run| run.announce());
         let about = said.into_iter().filter(|words| words.contains("takes"));
         about.collect()
     }
@@ -861,7 +858,7 @@ mod tests {
 
     #[test]
     fn a_sweep_is_done_by_the_time_of_its_steps_not_by_their_number() {
-        let Said(_, done) = with_run(
+        let Said(_, done, _) = with_run(
             |options| {
                 options.distances = Distances::new(1_000_000, 4_000_000).unwrap();
                 options.protocol = Protocol::Sweep {
@@ -901,7 +898,7 @@ mod tests {
         let since = |run: &mut Run<'_>, seconds| {
             run.steps_since = Instant::now().checked_sub(Duration::from_secs(seconds));
         };
-        let Said(said, _) = with_run(
+        let Said(said, ..) = with_run(
             |options| options.duration = Some(Duration::from_secs(30)),
             |run| {
                 run.step_s = 30.0;
@@ -921,6 +918,23 @@ mod tests {
         let words = "only 0% of 1,000 launches on CPU 0 are kept; 1,000 are dropped: not idle at the \
                      launch";
         assert_eq!(kept.collect::<Vec<_>>(), [words]);
+    }
+
+    #[test]
+    fn a_late_first_datapoint_does_not_shorten_what_is_left() {
+        let Said(.., left) = with_run(
+            |options| options.duration = Some(Duration::from_secs(30)),
+            |run| {
+                run.step_s = 30.0;
+                run.steps_since = Instant::now().checked_sub(Duration::from_secs(3));
+                run.report("measuring", 0.1);
+                run.outcome.counts.kept = 1;
+                run.report("measuring", 0.1);
+            },
+        );
+        assert_eq!(left[0], None);
+        let left = left[1].unwrap().as_secs_f64();
+        assert!((26.9..28.0).contains(&left), "{left}");
     }
 
     #[test]

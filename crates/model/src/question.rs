@@ -55,6 +55,9 @@ pub struct Crossings {
 /// Loads between which a change of sign is looked for. Two crossings within one step are not seen.
 const STEPS: u32 = 1000;
 
+/// The highest load that is looked at.
+pub(crate) const LOAD_MAX: f64 = (STEPS - 1) as f64 / STEPS as f64;
+
 /// The loads at which the two policies have the same figure, to within 1e-9.
 ///
 /// # Errors

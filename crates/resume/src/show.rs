@@ -13,7 +13,9 @@ use reveille_show::page::RESUME_SCRIPT;
 use reveille_show::quantity::{self, counted};
 use reveille_show::sheet::{Heading, Section, Sheet};
 
-use crate::analysis::{Analysis, Machine, Removal, Spread, half_name, no_devices, no_length};
+use crate::analysis::{
+    Analysis, Machine, Removal, Replay, Spread, WhatIf, half_name, no_devices, no_length,
+};
 use crate::cycle::{Name, Us, time};
 use crate::graph::Half;
 
@@ -165,11 +167,7 @@ fn answer(machine: &Machine) -> String {
     let changed = changed.and_then(|one| Some((one, one.replays.last()?)));
     let sentence = path::answer(machine.shown(), &machine.removals);
     let shorter = match (changed, machine.removals.first()) {
-        (Some((what_if, last)), _) => format!(
-            " With all changes the resume takes {} instead of {}.",
-            time(last.total_us),
-            time(what_if.measured_us)
-        ),
+        (Some((what_if, last)), _) => with_changes(what_if, last),
         // It may be the device that the sentence is about.
         (None, Some(best)) if !sentence.starts_with(&format!("{} ", best.device)) => format!(
             " The best single removal is {}: {}, {} less.",
@@ -180,6 +178,22 @@ fn answer(machine: &Machine) -> String {
         _ => String::new(),
     };
     sentence + &shorter
+}
+
+fn with_changes(what_if: &WhatIf, last: &Replay) -> String {
+    let changes = match what_if.replays.len() {
+        1 => "the change",
+        _ => "all changes",
+    };
+    let [before, after] = [what_if.measured_us, last.total_us].map(time);
+    let saved = what_if.measured_us - last.total_us;
+    let takes = match (saved, before == after) {
+        (0, _) => "as long".to_owned(),
+        (1.., true) => format!("{} less", time(saved)),
+        (_, true) => format!("{} more", time(-saved)),
+        (_, false) => format!("{after} instead of {before}"),
+    };
+    format!(" With {changes} the resume takes {takes}.")
 }
 
 /// `usb1 (usb) with 3 devices below it`

@@ -236,6 +236,21 @@ fn coarse_stamps_concern_their_cycle_and_not_the_log() {
 }
 
 #[test]
+fn a_truncated_resume_within_a_step_of_the_stamps_has_no_path() {
+    for tenth in 0..10 {
+        let later = f64::from(tenth) / 10.0;
+        let cut = in_seconds(&until("usb_dev_resume+0x0/0x20 returned"), later);
+        let machine = analysed(&cut).machines.remove(0);
+        assert_eq!(machine.shown().path, [], "{tenth}");
+        let answer = reveille_resume::show::sheet(&analysed(&cut), None).answer;
+        assert_eq!(
+            answer,
+            "The log lacks the end of the resume: no critical path."
+        );
+    }
+}
+
+#[test]
 fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
     let cut = until("usb_dev_resume+0x0/0x20 returned");
     let machine = analysed(&cut).machines.remove(0);
@@ -243,7 +258,7 @@ fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
     assert_eq!(cycle.resume_us, None);
     let seen: Us = cycle.path.iter().map(|link| link.duration_us).sum();
     assert_eq!(seen, 100_000);
-    assert_eq!(extent(cycle, Half::Resume), " until the log ends");
+    assert_eq!(extent(cycle, Half::Resume), " as far as the log has it");
     assert_eq!(extent(cycle, Half::Suspend), "");
     let analysis = analysed(&cut);
     let facts = reveille_resume::show::sheet(&analysis, None).facts;
@@ -251,7 +266,7 @@ fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
     assert_eq!(resume.1, "unknown; the log has 100 ms of it");
     assert_eq!(
         no_length(cycle, Half::Resume).unwrap(),
-        "The log ends before the resume does"
+        "The log lacks the end of the resume"
     );
     assert!(machine.removals.is_empty() && !machine.suspend_removals.is_empty());
     let has_slack = |half| cycle.calls_of(half).any(|(_, one)| one.slack_us.is_some());
@@ -268,7 +283,7 @@ fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
         };
         let error = asked(&cut, &question).unwrap_err().to_string();
         assert!(
-            error.contains("The log ends before the resume does"),
+            error.contains("The log lacks the end of the resume"),
             "{error}"
         );
         assert!(asked(LOG, &question).is_ok());

@@ -91,16 +91,16 @@ fn path_and_headline_have_the_analysis_figures() {
 #[test]
 fn the_answer_names_the_longest_call_and_what_is_next_without_it() {
     let log = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/logs/6.12-dmesg.txt");
-    let of = |without: &[&str]| {
-        let changes = without.iter().map(|name| Change::without(name).unwrap());
+    let of = |changes: Vec<Change>| {
         let question = Question {
-            changes: changes.collect(),
+            changes,
             ..Question::default()
         };
         let logs = [std::path::PathBuf::from(log)];
         analyse(inputs(&logs, &[]).unwrap(), &question).unwrap()
     };
-    let (plain, without) = (of(&[]), of(&["2-3"]));
+    let removed = |name: &str| Change::without(name).unwrap();
+    let (plain, without) = (of(Vec::new()), of(vec![removed("2-3")]));
     assert_eq!(
         show::sheet(&plain, None).answer,
         "2-3 (usb) takes 885 ms of the 1.15 s of the resume; without it and 3 devices below it the \
@@ -113,9 +113,30 @@ fn the_answer_names_the_longest_call_and_what_is_next_without_it() {
     assert_eq!(longest.device.as_deref(), Some("1-1"));
     let answer = show::sheet(&without, None).answer;
     assert!(
-        answer.ends_with(" With all changes the resume takes 997 ms instead of 1.15 s."),
+        answer.ends_with(" With the change the resume takes 997 ms instead of 1.15 s."),
         "{answer}"
     );
+    for (changes, takes) in [
+        (
+            vec![removed("2-3"), removed("1-1")],
+            "all changes the resume takes 993 ms instead of 1.15 s.",
+        ),
+        (
+            vec![removed("00:05")],
+            "the change the resume takes as long.",
+        ),
+        (
+            vec![Change::set("2-3=884ms").unwrap()],
+            "the change the resume takes 1.07 ms less.",
+        ),
+        (
+            vec![Change::set("2-3=886ms").unwrap()],
+            "the change the resume takes 931 µs more.",
+        ),
+    ] {
+        let answer = show::sheet(&of(changes), None).answer;
+        assert!(answer.ends_with(&format!(" With {takes}")), "{answer}");
+    }
 }
 
 #[test]
@@ -154,7 +175,7 @@ fn what_ifs_are_a_staircase() {
         best.device
     );
     assert!(html.contains(&format!("<p>without {}: removes ", best.device)));
-    assert!(html.contains("With all changes the resume takes "));
+    assert!(html.contains("With the change the resume takes "));
 }
 
 #[test]

@@ -7,8 +7,8 @@ _reveille() {
     done
     mapfile -t COMPREPLY < <(REVEILLE_COMPLETE=bash _CLAP_COMPLETE_INDEX=${#words[@]} \
         reveille -- "${words[@]}" "$2" 2>/dev/null)
-    # Quotes a name with a space (`haltpoll idle`) like a file's.
-    [[ ${COMPREPLY[*]} != *" "* ]] || compopt -o filenames 2>/dev/null
+    # Quotes a name with a space (`haltpoll idle`) like a file's, and a folder that another user called `$(...)`.
+    [[ ${COMPREPLY[*]} != *[!a-zA-Z0-9_.,:/=@%+-]* ]] || compopt -o filenames 2>/dev/null
     [[ ${COMPREPLY-} != *[=/:] ]] || compopt -o nospace 2>/dev/null
 }
 # Where the program knows nothing, files complete.

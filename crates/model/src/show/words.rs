@@ -2,7 +2,7 @@
 
 use crate::parameters::Parameters;
 use crate::policy::{Choice, Law, Policy, Rule};
-use crate::question::{BestTimeout, Crossings, Figure, Largest, Why};
+use crate::question::{BestTimeout, Crossings, Figure, LOAD_MAX, Largest, Why};
 use crate::sweep::Pair;
 
 use reveille_show::quantity::{digits, duration, three_digits, time};
@@ -14,9 +14,19 @@ pub const POISSON: &str =
 /// Where the two cross, in power and in response time.
 pub fn pair(pair: &Pair) -> String {
     let Pair { first, second, .. } = pair;
+    let Some((_, most)) = pair.power.looked_at else {
+        return format!("{first} and {second} are stable together at no load.");
+    };
     let power = crossed(&pair.power, first, second);
     let response = crossed(&pair.response, "it", second);
-    format!("{}; {response}", power.trim_end_matches('.'))
+    let beyond = match most < LOAD_MAX {
+        true => format!(
+            " Above {}% load one of them is not stable.",
+            digits(most * 100.0)
+        ),
+        false => String::new(),
+    };
+    format!("{}; {response}{beyond}", power.trim_end_matches('.'))
 }
 
 /// A lower figure than another policy's, and the same.
@@ -297,6 +307,31 @@ mod tests {
             said(None, None),
             "nap draws as much as DVFS at every load; it answers as fast as DVFS at every load."
         );
+    }
+
+    #[test]
+    fn loads_at_which_one_of_them_is_not_stable_are_no_loads_of_both() {
+        let crossings = |figure, looked_at| Crossings {
+            figure,
+            crossings: Vec::new(),
+            first_is_lower_at_first: Some(false),
+            looked_at,
+        };
+        let said = |looked_at| {
+            pair(&Pair {
+                first: "nap".into(),
+                second: "DVFS".into(),
+                power: crossings(Figure::Power, looked_at),
+                response: crossings(Figure::Response, looked_at),
+            })
+        };
+        let never = "nap never draws less than DVFS; it never answers faster than DVFS.";
+        assert_eq!(said(Some((0.001, 0.999))), never);
+        assert_eq!(
+            said(Some((0.001, 0.299))),
+            format!("{never} Above 29.9% load one of them is not stable.")
+        );
+        assert_eq!(said(None), "nap and DVFS are stable together at no load.");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use reveille_kernel::limits::POLL;
 use reveille_show::quantity::{after, count, counted, duration, nanoseconds, some};
 
 use crate::Description;
@@ -42,9 +43,8 @@ pub fn standing(one: &StateStatistics) -> Standing {
 /// often, then those that come nearest to it. The poll state, in which nothing sleeps, is left out beside
 /// others.
 pub fn ranked(statistics: &[StateStatistics]) -> Vec<&StateStatistics> {
-    let polls = |one: &&StateStatistics| one.driver_exit_latency_us == Some(0);
     let mut ranked: Vec<&StateStatistics> = statistics.iter().collect();
-    if !statistics.iter().all(|one| polls(&one)) {
+    if !statistics.iter().all(polls) {
         ranked.retain(|one| !polls(one));
     }
     ranked.sort_by(|a, b| {
@@ -58,6 +58,11 @@ pub fn ranked(statistics: &[StateStatistics]) -> Vec<&StateStatistics> {
             .then_with(|| descending(&against_figure))
     });
     ranked
+}
+
+/// acpi_idle gives 0 for a halt without a figure, too.
+fn polls(one: &StateStatistics) -> bool {
+    one.state == POLL
 }
 
 /// The share of its wakes beyond the driver's figure.
@@ -120,16 +125,16 @@ pub fn figures(one: &StateStatistics) -> String {
 pub fn judgement(one: &StateStatistics) -> String {
     let latency = &one.wake_latency;
     let last = latency.p99_ns.unwrap_or(latency.median_ns) as f64;
-    match (figure_ns(one), one.driver_exit_latency_us) {
-        (Some(figure), _) => {
+    match figure_ns(one) {
+        Some(figure) => {
             format!(
                 "the driver says {}, and {}",
                 after(last, figure),
                 verdict(one)
             )
         }
-        (None, Some(_)) => "nothing sleeps in it".to_owned(),
-        (None, None) => "the driver gives no figure".to_owned(),
+        None if polls(one) => "nothing sleeps in it".to_owned(),
+        None => "the driver gives no figure".to_owned(),
     }
 }
 
@@ -312,15 +317,14 @@ mod tests {
                 [(1, 20_000), (0, 0)],
                 "20 µs (1 wake); the driver gives no figure.",
             ),
-            (
-                Some(0),
-                [(999, 900), (0, 0)],
-                "900 ns at the median of 999 wakes; nothing sleeps in it.",
-            ),
         ] {
             let answer = answer_of(&[("C6", driver, wakes)]);
             assert_eq!(answer, format!("C6 wakes in {words}"));
         }
+        assert_eq!(
+            answer_of(&[("POLL", Some(0), [(999, 900), (0, 0)])]),
+            "POLL wakes in 900 ns at the median of 999 wakes; nothing sleeps in it."
+        );
         let mut user = described(&[("C6", None, [(10, 20_000), (0, 0)])]);
         user.probe = Probe::User;
         assert!(answer(&user).starts_with("C6 wakes a thread in 20 µs"));
@@ -348,6 +352,22 @@ mod tests {
              longer. So do wakes of C1E (1 in 10: 9 µs, p99 12, driver 10). Only single wakes do in \
              C3 (95 µs at most, driver 40). C1 keeps to its figure. Too few wakes to judge C8 (7 wakes). \
              The driver gives no figure for C9 (99 µs)."
+        );
+    }
+
+    #[test]
+    fn a_state_that_sleeps_has_no_figure_where_the_driver_says_zero() {
+        let states = [
+            ("POLL", Some(0), [(3000, 900), (0, 0)]),
+            ("C1", Some(0), [(3000, 9_000), (0, 0)]),
+            ("C2", Some(40), [(3000, 30_000), (0, 0)]),
+        ];
+        let c1 = "C1 wakes in 9 µs at the median, 9 at p99; the driver gives no figure.";
+        assert_eq!(answer_of(&states[..2]), c1);
+        assert_eq!(
+            answer_of(&states),
+            "C2 wakes in 30 µs at the median, 30 at p99; the driver says 40, and none of 3,000 wakes \
+             takes longer. The driver gives no figure for C1 (9 µs, p99 9)."
         );
     }
 

@@ -238,10 +238,14 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
     let (suspend_us, resume_us) = (carried(times.suspend_us), carried(times.resume_us));
     let path = |graph: &Graph, known: Option<Us>, carried: Option<Us>| {
         let is_known = carried.is_some() || known.is_none() && cycle.cut;
-        match is_known && cycle.stamped {
-            true => with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps),
-            false => Vec::new(),
+        if !is_known || !cycle.stamped {
+            return Vec::new();
         }
+        let path = with_messages(links(cycle, &graph.critical_path().links), &cycle.gaps);
+        let whole: Us = path.iter().map(|link| link.duration_us).sum();
+        Some(path)
+            .filter(|_| cycle.carries(whole))
+            .unwrap_or_default()
     };
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
         duration_us: cycle.took_us(call),

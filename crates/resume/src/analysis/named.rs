@@ -56,7 +56,7 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
     Some(match (cycle.stamped, there, cycle.cut) {
         (false, ..) => "The log's timestamps are not the kernel's".to_owned(),
         (true, false, _) => format!("No {name} in the log"),
-        (true, true, true) if is_begun => format!("The log ends before the {name} does"),
+        (true, true, true) if is_begun => format!("The log lacks the end of the {name}"),
         (true, true, true) => format!("The log starts after the {name} does"),
         (true, true, false) if cycle.resolution_us > 1 => format!(
             "The {name} took less than {} and the log's timestamps are {} apart",
@@ -77,10 +77,10 @@ fn is_begin(stage: &StageResult) -> bool {
 
 /// Of what a path is, behind its name: the half, or what the log has of it.
 pub fn extent(cycle: &CycleResult, half: Half) -> &'static str {
-    match (no_length(cycle, half), half) {
-        (None, _) => "",
-        (Some(_), Half::Resume) => " until the log ends",
-        (Some(_), Half::Suspend) => " as far as the log has it",
+    // The log may go on with other cycles.
+    match no_length(cycle, half) {
+        None => "",
+        Some(_) => " as far as the log has it",
     }
 }
 
