@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use reveille_figures::rounds::Estimate;
 
@@ -313,6 +314,8 @@ pub struct Table {
     pub rows: Vec<Vec<Value>>,
     /// Rows that a terminal shows unless all are asked for; with 0 it leaves the table out.
     pub first: usize,
+    /// The place of the first of these rows.
+    pub start: usize,
     /// The key of the column whose largest figures choose these rows; the table's first rows where there
     /// is none.
     pub largest: Option<&'static str>,
@@ -331,6 +334,7 @@ impl Table {
             headings: Column::headings(columns),
             rows: rows.into_iter().map(cells).collect(),
             first: 10,
+            start: 0,
             largest: None,
         }
     }
@@ -345,6 +349,12 @@ impl Table {
     pub fn whole(self) -> Self {
         // One more has to fit in.
         self.first(usize::MAX - 1)
+    }
+
+    /// With only these rows on a terminal, unless all are asked for.
+    pub fn only(mut self, rows: Range<usize>) -> Self {
+        self.start = rows.start;
+        self.first(rows.len())
     }
 
     /// Without the columns of these keys.

@@ -228,7 +228,8 @@ fn chosen(table: &Table, detail: Detail) -> Vec<&Vec<Value>> {
     let shown = shown_rows(table, detail);
     let by = |key| table.headings.iter().position(|heading| heading.key == key);
     let Some(column) = table.largest.and_then(by) else {
-        return table.rows[..shown].iter().collect();
+        let start = table.start.min(table.rows.len() - shown);
+        return table.rows[start..start + shown].iter().collect();
     };
     let figure = |place: &usize| {
         table.rows[*place][column]
@@ -608,6 +609,20 @@ mod tests {
         let one = Table::of("", NUMBER, &[3]).first(0);
         assert!(cells(&one, Detail::Short).1.is_empty());
         assert_eq!(cells(&one, Detail::All).1.len(), 1);
+    }
+
+    #[test]
+    fn rows_in_the_middle_are_chosen_by_their_places() {
+        const NUMBER: &[Column<u64>] =
+            &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())];
+        let of = |rows: &[u64], only, detail| {
+            let (_, rows) = cells(&Table::of("", NUMBER, rows).only(only), detail);
+            rows.concat().join(" ")
+        };
+        assert_eq!(of(&[3, 9, 1, 7], 1..3, Detail::Short), "9 1");
+        assert_eq!(of(&[3, 9, 1, 7], 1..3, Detail::All), "3 9 1 7");
+        // A line about the one hidden row would be as long as that row.
+        assert_eq!(of(&[3, 9, 1], 1..3, Detail::Short), "3 9 1");
     }
 
     #[test]

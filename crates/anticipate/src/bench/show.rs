@@ -139,7 +139,9 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     let gains = bench.gains.iter().map(|gain| at(bench, gain.point, gain));
     let gains = table(bench, "Cost of sleep, and what is regained", GAINS, gains);
     let heading = "Cost of sleep (as is less no sleep), and the share that is regained [95%]";
-    sheet.section(Section::new("gains", heading).titled().table(gains.known()));
+    // The answer has those that it is about.
+    let section = Section::new("gains", heading).titled().detail();
+    sheet.section(section.table(gains.known()));
     let compared = rows(bench, |row| row.change.is_some());
     let changes = table(bench, "Differences from as is", CHANGES, compared);
     // Without "no sleep" these are all that there is.
@@ -167,7 +169,7 @@ fn rows(bench: &Bench, is_shown: fn(&Row) -> bool) -> impl Iterator<Item = At<Ro
     rows.map(|row| at(bench, row.point, row))
 }
 
-/// All rows, with the points' own heading.
+/// All rows, with the points' own heading; in short those of the idle time that the answer is about.
 fn table<T>(
     bench: &Bench,
     caption: &str,
@@ -176,6 +178,12 @@ fn table<T>(
 ) -> Table {
     let rows: Vec<At<T>> = rows.collect();
     let mut table = Table::of(caption, columns, &rows).whole();
+    if let [point] = words::headline_points(bench)[..] {
+        let is_told = |at: &&At<T>| at.point == bench.points[point].name;
+        let start = rows.iter().take_while(|at| !is_told(at)).count();
+        let told = rows.iter().filter(is_told).count();
+        table = table.only(start..start + told);
+    }
     if let (Some(heading), false) = (table.headings.first_mut(), bench.is_storage()) {
         heading.name = "series".into();
     }
@@ -201,7 +209,7 @@ fn facts(bench: &Bench, what: String, sheet: &mut Sheet<'_>) {
         ),
     );
     if let Some(own) = own_cost(bench) {
-        sheet.fact("Own cost", own);
+        sheet.detail("Own cost", own);
     }
 }
 

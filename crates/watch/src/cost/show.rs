@@ -169,17 +169,19 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
         );
         sheet.section(section.chart(move || chart.html()));
     }
-    let pairs = Table::of("Wake-ups by waker and task", PAIRS, &cost.by_pair);
+    let pairs = Table::of("Wake-ups by waker and task", PAIRS, &cost.by_pair).first(5);
     sheet.section(
         Section::new("pairs", "By waker and task")
             .bars(bars(cost))
             .table(pairs),
     );
     let interrupts = Table::of("Wake-ups by interrupt", INTERRUPTS, &cost.by_interrupt);
-    sheet.section(Section::new("interrupts", "By interrupt").table(interrupts));
+    let section = Section::new("interrupts", "By interrupt").detail();
+    sheet.section(section.table(interrupts));
     let mut cpus: Vec<&CpuCost> = cost.by_cpu.iter().collect();
     cpus.sort_by_key(|cpu| std::cmp::Reverse((cpu.waited.leaving_ns, cpu.waits)));
-    sheet.section(Section::new("cpus", "By CPU").table(Table::of("Waits by CPU", CPUS, cpus)));
+    let cpus = Table::of("Waits by CPU", CPUS, cpus);
+    sheet.section(Section::new("cpus", "By CPU").detail().table(cpus));
     let table = Table::of("Deeper idle states forbidden", FORBIDDING, &cost.forbidding);
     let heading = "Savings by forbidding idle states";
     sheet.section(Section::new("forbidding", heading).table(table));
@@ -193,7 +195,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
         sheet.fact("Ended", description::Ended::INTERRUPTED);
     }
     let (driver, governor) = (&cost.subject.driver, &cost.subject.governor);
-    sheet.fact(
+    sheet.detail(
         "Idle",
         driver_and_governor(driver.as_deref(), governor.as_deref()),
     );
@@ -220,7 +222,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
     );
     let overhead = &cost.overhead;
     if let (Some(ns), Some(of_time)) = (overhead.per_wakeup_ns, overhead.share_of_cpu_time) {
-        sheet.fact(
+        sheet.detail(
             "Cost",
             format!(
                 "{} for each of {} wake-ups on the machine, {} of CPU time",
