@@ -60,12 +60,12 @@ const MACHINE: &[Column<Setting>] = &columns!(|one|
     words "name", "setting", one.name.as_str(), "The setting";
     measured(Of("W")) "observed.power_w", "power", observed(one, |one| one.power_w),
         "Power of the processor packages or the battery";
-    estimated(Of("W")) detail "power_difference_w", "against as is [95%]",
+    estimated(Of("W")) detail "power_difference_w", "power against as is [95%]",
         Value::difference(one.power_difference_w.as_ref()),
         "Difference of the power from that of `as is`, with its 95% interval";
     measured(Percent) "observed.awake_percent", "awake", observed(one, |one| one.awake_percent),
         "Share of all CPUs' time without sleep; polling is being awake";
-    estimated(Of("points")) detail "awake_difference_percent", "against as is [95%]",
+    estimated(Of("points")) detail "awake_difference_percent", "awake against as is [95%]",
         Value::difference(one.awake_difference_percent.as_ref()),
         "Difference of the time awake from that of `as is`, with its 95% interval";
     measured(Of("/s")) "observed.wakeups_per_s", "wake-ups", observed(one, |one| one.wakeups_per_s),
