@@ -6,7 +6,7 @@ mod rounds;
 mod trade;
 mod words;
 
-use reveille_figures::rounds::Summary;
+use reveille_figures::rounds::{Against, Summary};
 use reveille_show::chart::{colour, legend};
 use reveille_show::columns;
 use reveille_show::quantity::{count, duration};
@@ -210,6 +210,15 @@ fn figures(trial: &Trial) -> Table {
     };
     let table = Table::of("Figure of the workload", FIGURES, &trial.settings).whole();
     let mut table = table.without(other_direction);
+    let better = match workload.higher_is_better {
+        true => Against::More,
+        false => Against::Less,
+    };
+    for row in &mut table.rows {
+        for value in row {
+            *value = std::mem::replace(value, Value::Unknown).better_if(better);
+        }
+    }
     let own = figure::own_unit(workload);
     for heading in table.headings.iter_mut().filter(|one| one.unit == FIGURE) {
         heading.unit = figure::unit(workload);

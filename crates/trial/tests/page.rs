@@ -82,7 +82,7 @@ fn the_page_draws_each_setting_and_marks_the_dominated_one() {
     // Sixteen rounds over time, and as many around the discs.
     assert_eq!(html.matches("r=\"3\"/>").count(), 16);
     assert_eq!(html.matches("r=\"2\"/>").count(), 16);
-    assert!(html.contains("<td class=\"interval\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"));
+    assert!(html.contains("<td class=\"interval bad\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod charts;
 mod panels;
 mod words;
 
-use reveille_figures::rounds::Estimate;
+use reveille_figures::rounds::{Against, Estimate};
 use reveille_show::columns;
 use reveille_show::quantity::duration;
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
@@ -57,11 +57,11 @@ const GAINS: &[Column<At<Gain>>] = &columns!(|at|
     words "policy", "policy", at.one.policy.name(), "The policy";
     estimated(Ns) "median.lost_ns", "cost p50", estimate(&at.one.median.lost_ns),
         "Cost of sleep: the median latency as is less that without sleep";
-    estimated(Percent) "median.percent", "regained", difference(&at.one.median.percent),
+    estimated(Percent) "median.percent", "regained", better(&at.one.median.percent, Against::More),
         "Share of that cost that the policy regains; unknown if sleep is not shown to cost anything";
     estimated(Ns) "p99.lost_ns", "cost p99", estimate(&at.one.p99.lost_ns),
         "Cost of sleep at the 99th percentile";
-    estimated(Percent) "p99.percent", "regained p99", difference(&at.one.p99.percent),
+    estimated(Percent) "p99.percent", "regained p99", better(&at.one.p99.percent, Against::More),
         "Share of that cost that the policy regains";
     estimated(Percent) "awake_percent", "awake", difference(&at.one.awake_percent),
         "Time awake beyond as is, as a share of that of no sleep";
@@ -73,20 +73,20 @@ const CHANGES: &[Column<At<Row>>] = &columns!(|at|
     words "point", "idle", at.point.as_str(),
         "The idle time after each I/O, or the series; in the JSON its place in `points`";
     words "policy", "policy", at.one.policy.name(), "The policy";
-    estimated(Percent) "change.median_percent", "median", change(at, |one| &one.median_percent),
+    estimated(Percent) "change.median_percent", "median", change(at, |one| better(&one.median_percent, Against::Less)),
         "Difference of the median latency from as is";
-    estimated(Percent) "change.p99_percent", "p99", change(at, |one| &one.p99_percent),
+    estimated(Percent) "change.p99_percent", "p99", change(at, |one| better(&one.p99_percent, Against::Less)),
         "Difference of the 99th percentile from as is";
-    estimated(Percent) "change.per_s_percent", "rate", change(at, |one| &one.per_s_percent),
+    estimated(Percent) "change.per_s_percent", "rate", change(at, |one| better(&one.per_s_percent, Against::More)),
         "Difference of the waits per second from as is";
-    estimated(Percent) "change.run_percent", "run", change(at, |one| &one.run_percent),
+    estimated(Percent) "change.run_percent", "run", change(at, |one| better(&one.run_percent, Against::Less)),
         "Difference of the time to the end of the series from as is";
-    estimated(Of("points")) "change.awake_points", "awake", change(at, |one| &one.awake_points),
+    estimated(Of("points")) "change.awake_points", "awake", change(at, |one| difference(&one.awake_points)),
         "Difference of the time awake from as is, percentage points";
     estimated(Of("points")) "change.others_awake_points", "others awake",
-        change(at, |one| &one.others_awake_points),
+        change(at, |one| difference(&one.others_awake_points)),
         "Difference of the other CPUs' time awake from as is, percentage points";
-    estimated(Of("W")) "change.power_w", "power", change(at, |one| &one.power_w),
+    estimated(Of("W")) "change.power_w", "power", change(at, |one| difference(&one.power_w)),
         "Difference of the power from as is";
 );
 
@@ -103,9 +103,12 @@ fn difference(figure: &Option<Estimate>) -> Value {
     Value::difference(figure.as_ref())
 }
 
-fn change(at: &At<Row>, of: fn(&Change) -> &Option<Estimate>) -> Value {
-    let change = at.one.change.as_ref();
-    change.map_or(Value::Unknown, |change| difference(of(change)))
+fn better(figure: &Option<Estimate>, better: Against) -> Value {
+    difference(figure).better_if(better)
+}
+
+fn change(at: &At<Row>, of: fn(&Change) -> Value) -> Value {
+    at.one.change.as_ref().map_or(Value::Unknown, of)
 }
 
 /// The columns of every table, by the list of its rows in `bench.json`.

@@ -40,22 +40,29 @@ const STATES: &[Column<StateCost>] = &columns!(|state|
          interrupt and the one that runs the task";
     measured(Ns) "leaving_ns", "lost", sleeps(state, state.waited.leaving_ns),
         "Time CPUs took to leave the state, over all waits";
-    measured(Ns) "mean_leaving_ns", "mean", state.mean_leaving_ns,
+    measured(Ns) "mean_leaving_ns", "mean", against_exit(state, state.mean_leaving_ns),
         "Mean time to leave the state, over waits of known instant";
-    measured(Ns) "median_leaving_ns", "median", state.median_leaving_ns,
+    measured(Ns) "median_leaving_ns", "median", against_exit(state, state.median_leaving_ns),
         "Median time to leave the state; like the other quantiles unknown with fewer than ten \
          waits beyond it";
-    measured(Ns) detail "p90_leaving_ns", "p90", state.p90_leaving_ns,
+    measured(Ns) detail "p90_leaving_ns", "p90", against_exit(state, state.p90_leaving_ns),
         "90th percentile of the time to leave the state";
-    measured(Ns) "p99_leaving_ns", "p99", state.p99_leaving_ns,
+    measured(Ns) "p99_leaving_ns", "p99", against_exit(state, state.p99_leaving_ns),
         "99th percentile of the time to leave the state";
-    measured(Ns) "longest_leaving_ns", "max", sleeps(state, state.waited.longest_leaving_ns),
+    measured(Ns) "longest_leaving_ns", "max",
+        against_exit(state, sleeps(state, state.waited.longest_leaving_ns)),
         "Maximum time to leave the state";
     measured(Ns) "scheduling_ns", "sched", state.waited.scheduling_ns,
         "Time in interrupt and scheduler on a CPU that was awake by then, over all waits";
     measured(Ns) "queueing_ns", "queue", state.waited.queueing_ns,
         "Time behind other tasks, over all waits";
 );
+
+/// A time to leave the state, against the driver's exit latency.
+fn against_exit(state: &StateCost, ns: impl Into<Value>) -> Value {
+    let exit = state.driver_exit_latency_us.filter(|us| *us > 0);
+    ns.into().within(exit.map(|us| us as f64 * 1e3))
+}
 
 /// `busy` and `awake` are not left.
 fn sleeps(state: &StateCost, ns: u64) -> Value {

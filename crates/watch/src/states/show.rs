@@ -6,7 +6,9 @@ use reveille_kernel::groups::ShareOf;
 use reveille_kernel::{IdleState, cpulist};
 use reveille_show::columns;
 use reveille_show::quantity::counted;
-use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
+use reveille_show::sheet::{
+    Column, EXIT, EXIT_LATENCY, Heading, Judgement, Section, Sheet, Table, Value,
+};
 
 use super::{GroupStates, StateUse, States};
 
@@ -19,7 +21,7 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
     driver(Us) "target_residency_us", "target", one.state.target_residency_us,
         "The driver's target residency";
     words "enabled_by_default", "dflt", on(one.state.enabled_by_default), "Is it on by default?";
-    words "disabled", "now", on(one.state.disabled.map(|disabled| !disabled)), "Is it on now?";
+    words "disabled", "now", now(&one.state), "Is it on now?";
     measured(Count) "usage", "uses", one.state.usage,
         "Entries since boot, a sum over the group's CPUs";
     measured(Us) "time_us", "time", one.state.time_us,
@@ -36,6 +38,11 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
 
 fn on(on: Option<bool>) -> Value {
     on.map(|on| if on { "on" } else { "off" }).into()
+}
+
+fn now(state: &IdleState) -> Value {
+    let is_off = state.disabled == Some(true);
+    on(state.disabled.map(|disabled| !disabled)).judged(is_off.then_some(Judgement::Notable))
 }
 
 fn rejected(state: &IdleState) -> Value {
