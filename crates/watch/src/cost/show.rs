@@ -69,6 +69,12 @@ fn sleeps(state: &StateCost, ns: u64) -> Value {
     state.mean_leaving_ns.map(|_| ns).into()
 }
 
+/// A sum or a maximum over waits, some for a sleeping CPU: of these each takes some time, so with none the
+/// instant of every one is unknown.
+fn lost_by(asleep: u64, ns: u64) -> Option<u64> {
+    (asleep == 0 || ns > 0).then_some(ns)
+}
+
 fn waker(pair: &PairCost) -> String {
     match pair.by_interrupt {
         true => format!("[{}]", pair.waker),
@@ -83,13 +89,14 @@ const PAIRS: &[Column<PairCost>] = &columns!(|pair|
     measured(Count) "wakeups", "wake-ups", pair.wakeups, "Wake-ups of this pair";
     measured(Count) "asleep", "asleep", pair.asleep,
         "Of these, those that met a CPU in an idle state other than polling";
-    measured(Ns) "leaving_ns", "lost", pair.waited.leaving_ns,
+    measured(Ns) "leaving_ns", "lost", lost_by(pair.asleep, pair.waited.leaving_ns),
         "Time CPUs took to leave idle states, over all wake-ups of this pair";
     measured(Ns) "scheduling_ns", "sched", pair.waited.scheduling_ns,
         "Time in interrupt and scheduler, over all wake-ups of this pair";
     measured(Ns) "queueing_ns", "queue", pair.waited.queueing_ns,
         "Time behind other tasks, over all wake-ups of this pair";
-    measured(Ns) detail "longest_leaving_ns", "max", pair.waited.longest_leaving_ns,
+    measured(Ns) detail "longest_leaving_ns", "max",
+        lost_by(pair.asleep, pair.waited.longest_leaving_ns),
         "Maximum time to leave an idle state";
 );
 
@@ -98,9 +105,10 @@ const INTERRUPTS: &[Column<InterruptCost>] = &columns!(|one|
     measured(Count) "wakeups", "wake-ups", one.wakeups, "Wake-ups by this interrupt";
     measured(Count) "asleep", "asleep", one.asleep,
         "Of these, those that met a CPU in an idle state other than polling";
-    measured(Ns) "leaving_ns", "lost", one.waited.leaving_ns,
+    measured(Ns) "leaving_ns", "lost", lost_by(one.asleep, one.waited.leaving_ns),
         "Time CPUs took to leave idle states, over these wake-ups";
-    measured(Ns) "longest_leaving_ns", "max", one.waited.longest_leaving_ns,
+    measured(Ns) "longest_leaving_ns", "max",
+        lost_by(one.asleep, one.waited.longest_leaving_ns),
         "Maximum time to leave an idle state";
 );
 
@@ -109,9 +117,10 @@ const CPUS: &[Column<CpuCost>] = &columns!(|cpu|
     measured(Count) "waits", "waits", cpu.waits, "Waits for this CPU";
     measured(Count) "asleep", "asleep", cpu.asleep,
         "Of these, those that met it in an idle state other than polling";
-    measured(Ns) "leaving_ns", "lost", cpu.waited.leaving_ns,
+    measured(Ns) "leaving_ns", "lost", lost_by(cpu.asleep, cpu.waited.leaving_ns),
         "Time this CPU took to leave idle states, over all waits";
-    measured(Ns) "longest_leaving_ns", "max", cpu.waited.longest_leaving_ns,
+    measured(Ns) "longest_leaving_ns", "max",
+        lost_by(cpu.asleep, cpu.waited.longest_leaving_ns),
         "Maximum time to leave an idle state";
     measured(Ns) detail "scheduling_ns", "sched", cpu.waited.scheduling_ns,
         "Time in interrupt and scheduler, over all waits";
@@ -215,8 +224,9 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
     }
     sheet.fact("Wake-ups", wakeups);
     let waited = &cost.waited;
-    if let Some(of_time) = cost.lost_share {
-        let (lost, of_time) = (time(waited.leaving_ns), share(of_time));
+    let lost = lost_by(cost.met_sleeping_cpu, waited.leaving_ns);
+    if let Some((lost, of_time)) = lost.zip(cost.lost_share) {
+        let (lost, of_time) = (time(lost), share(of_time));
         sheet.fact(
             "Lost",
             format!("{lost} waiting for CPUs to leave idle states, {of_time} of the time"),
