@@ -8,7 +8,9 @@ mod setting;
 use reveille_results::show::{by_probe, subject};
 use reveille_show::columns;
 use reveille_show::quantity::up;
-use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
+use reveille_show::sheet::{
+    Column, EXIT, EXIT_LATENCY, Heading, Judgement, Section, Sheet, Table, Value,
+};
 
 pub use held::{Statement, hold, hold_reference, limit, limit_reference};
 pub use rewritten::{reference as table_reference, sheet as table_sheet};
@@ -19,11 +21,16 @@ use crate::{Answer, Demand, SourceEvidence, Standing, StateAdvice};
 struct Row {
     state: StateAdvice,
     evidence: Option<SourceEvidence>,
+    budget_ns: f64,
 }
 
 impl Row {
     fn figure<T: Into<Value>>(&self, figure: fn(&SourceEvidence) -> T) -> Value {
         self.evidence.as_ref().map(figure).into()
+    }
+
+    fn against_budget<T: Into<Value>>(&self, figure: fn(&SourceEvidence) -> T) -> Value {
+        self.figure(figure).within(Some(self.budget_ns))
     }
 }
 
@@ -40,9 +47,10 @@ const COLUMNS: &[Column<Row>] = &columns!(|row|
         EXIT_LATENCY;
     measured(Count) "count", "count", row.figure(|one| one.count), "Datapoints";
     measured(Ns) "median_ns", "median", row.figure(|one| one.median_ns), "Median latency";
-    measured(Ns) "percentile_ns", "seen", row.figure(|one| one.percentile_ns),
+    measured(Ns) "percentile_ns", "seen", row.against_budget(|one| one.percentile_ns),
         "The percentile as it was measured; unknown unless ten datapoints lie beyond it";
-    estimated(Ns) "percentile_high_ns", "at most", row.figure(|one| one.percentile_high_ns),
+    estimated(Ns) "percentile_high_ns", "at most",
+        row.against_budget(|one| Value::at_most(one.percentile_high_ns)),
         "Upper bound of the percentile, with the confidence asked for";
     measured(Ns) "max_ns", "max", row.figure(|one| one.max_ns), "Maximum latency";
     measured(Count) "exceeded", "over", row.figure(|one| one.exceeded), "Datapoints over the budget";
@@ -79,6 +87,7 @@ pub fn sheet<'a>(answer: &'a Answer<'_>, all_forms: bool) -> Sheet<'a> {
             evidence.into_iter().map(|evidence| Row {
                 state: state.clone(),
                 evidence,
+                budget_ns: question.budget_ns() as f64,
             })
         })
         .collect();
@@ -126,13 +135,14 @@ fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
     setting::facts(answer, sheet);
 }
 
-fn standing(state: &StateAdvice) -> &'static str {
-    match (state.standing, state.allowed) {
-        (Standing::NoSleep, _) => "no sleep",
-        (Standing::Within, true) => "allowed",
-        (Standing::Within, false) => "within",
-        (Standing::Exceeds, _) => "exceeds",
-        (Standing::NotShown, _) => "not shown",
-        (Standing::Off, _) => "off",
-    }
+fn standing(state: &StateAdvice) -> Value {
+    let (words, judgement) = match (state.standing, state.allowed) {
+        (Standing::NoSleep, _) => ("no sleep", None),
+        (Standing::Within, true) => ("allowed", Some(Judgement::Good)),
+        (Standing::Within, false) => ("within", None),
+        (Standing::Exceeds, _) => ("exceeds", Some(Judgement::Bad)),
+        (Standing::NotShown, _) => ("not shown", Some(Judgement::Notable)),
+        (Standing::Off, _) => ("off", None),
+    };
+    Value::from(words).judged(judgement)
 }

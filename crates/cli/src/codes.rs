@@ -77,6 +77,7 @@ const CODES: &[(&str, Codes)] = &[
         "model simulate",
         &[
             DONE,
+            CONTENT,
             ("2", "wrong use, or no policy is stable at this load"),
             INTERRUPTED,
         ],
@@ -115,7 +116,12 @@ const HOLDS: Codes = &[
     ("3", "not possible here, or without effect"),
     OWN,
 ];
-const MODELS: Codes = &[DONE, ("2", "wrong use, or no queue is stable at this load")];
+const CONTENT: (&str, &str) = ("1", "failed, or a file's content is wrong");
+const MODELS: Codes = &[
+    DONE,
+    CONTENT,
+    ("2", "wrong use, or no queue is stable at this load"),
+];
 
 /// The program's command, with exit codes in the help of each command below it.
 pub fn in_help(command: Command) -> Command {

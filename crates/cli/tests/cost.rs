@@ -93,7 +93,7 @@ fn a_result_that_was_not_kept_is_not_reported_as_kept() {
     assert!(errors.contains("No space left"), "{errors}");
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
-        said.contains("Cost ") && !said.contains("Kept in"),
+        said.contains("Wake-ups ") && !said.contains("Kept in"),
         "{said}"
     );
 }

@@ -1,6 +1,6 @@
-//! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Not
-//! covered are `path`, `resume capture` and `anticipate` itself, which need traffic, a suspend,
-//! applications.
+//! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Those of `path`,
+//! which needs traffic, are those of kept ones; `resume capture` prints those of `resume analyze`. Not
+//! covered is `anticipate` itself, which needs applications.
 //!
 //! A line is a field's path; `[]` is any member of a list, `{}` any key of a map. `?` at its end:
 //! only some runs have it. For a new field, add its line; with `WRITE_SCHEMAS=1` the tests write
@@ -17,7 +17,13 @@ use recorded::recorded;
 use serde_json::{Deserializer, Value};
 
 /// Objects whose keys are data.
-const MAPS: [&str; 3] = ["counts.dropped", "settings", "by_cpu[].leaving_by_state_ns"];
+const MAPS: [&str; 5] = [
+    "counts.dropped",
+    "settings",
+    "by_cpu[].leaving_by_state_ns",
+    "groups[].causes",
+    "readers.names",
+];
 
 /// One at a time: some hold a setting.
 static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
@@ -149,6 +155,17 @@ fn a_log_matches_its_schemas() {
 }
 
 #[test]
+fn kept_paths_match_their_schema() {
+    for kept in [
+        "../../docs/example/results/path.json",
+        "tests/pages/path.json",
+    ] {
+        let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(kept);
+        check("path", words("show --json").arg(file));
+    }
+}
+
+#[test]
 fn models_match_their_schemas() {
     check(
         "model-run",
@@ -159,6 +176,11 @@ fn models_match_their_schemas() {
         "model-simulate",
         &mut words("model simulate --json --servers 4 --requests 20000"),
     );
+    let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../resume/tests/logs/6.12-dmesg.txt");
+    let analysis = words("resume analyze --json").arg(log).output().unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, analysis.stdout).unwrap();
+    check("model-from", words("model from --json").arg(file.path()));
 }
 
 #[test]

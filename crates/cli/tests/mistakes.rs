@@ -601,15 +601,33 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     ("model from nope", 2, "nope: No such file or directory"),
     (
         "model from x.json",
-        2,
+        1,
         "x.json: is not an analysis; give what `reveille resume analyze --json` writes (missing field `format` at line",
     ),
     (
         "model from text.txt",
-        2,
+        1,
         "text.txt: is not an analysis; give what `reveille resume analyze --json` writes (expected value at line 1",
     ),
     ("model from empty", 2, "empty: Is a directory"),
+    (
+        "model run --params nope.toml",
+        2,
+        "nope.toml: No such file or directory",
+    ),
+    ("model run --params empty", 2, "empty: Is a directory"),
+    ("model run --params bin", 1, "bin: it is not text"),
+    ("model sweep --params text.txt", 1, "text.txt: line 1: "),
+    (
+        "model run --params zero.toml",
+        1,
+        "zero.toml: arrivals: utilisation: 0.0; give a number above 0",
+    ),
+    (
+        "model simulate --trace text.txt",
+        1,
+        "text.txt: trace: there is no request in it",
+    ),
     (
         "model simulate --trace nope",
         2,
@@ -774,6 +792,7 @@ fn files(folder: &Path) {
         ("nothing", b""),
         ("a.csv", b"a,b,c\n"),
         ("x.json", b"{\"a\":1}\n"),
+        ("zero.toml", b"[arrivals]\nutilisation = 0.0\n"),
         ("cut.json", b"{\"tool\":\"reveille\",\"forbidding\":\n"),
     ] {
         fs::write(at(name), content).unwrap();

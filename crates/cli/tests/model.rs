@@ -25,8 +25,17 @@ fn read(arguments: &[&str]) -> Value {
 
 /// The one line that reports wrong use.
 fn refused(arguments: &[&str]) -> String {
+    ended(arguments, 2)
+}
+
+/// The one line that reports the content of a file.
+fn unread(arguments: &[&str]) -> String {
+    ended(arguments, 1)
+}
+
+fn ended(arguments: &[&str], code: i32) -> String {
     let ended = run(reveille().arg("model").args(arguments));
-    assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
+    assert_eq!(ended.code, code, "{arguments:?}: {}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     ended.stderr
 }
@@ -250,14 +259,14 @@ fn wrong_use_is_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let wrong = folder.path().join("wrong.toml");
     std::fs::write(&wrong, "[power]\nactiv = 3\n").unwrap();
-    let said = refused(&["run", "--params", wrong.to_str().unwrap()]);
+    let said = unread(&["run", "--params", wrong.to_str().unwrap()]);
     assert!(
         said.contains("wrong.toml: line 2: unknown field `activ`"),
         "{said}"
     );
     for table in ["power", "arrivals", "sweep", "farm", "simulation"] {
         std::fs::write(&wrong, format!("{table} = 3\n")).unwrap();
-        let said = refused(&["run", "--params", wrong.to_str().unwrap()]);
+        let said = unread(&["run", "--params", wrong.to_str().unwrap()]);
         assert!(said.contains("expected a table"), "{said}");
     }
     for flags in [
@@ -268,7 +277,7 @@ fn wrong_use_is_one_line() {
         assert!(refused(flags).contains("No such file"), "{flags:?}");
     }
     std::fs::write(&wrong, b"\xff\xfe").unwrap();
-    assert!(refused(&["run", "--params", wrong.to_str().unwrap()]).contains("is not text"));
+    assert!(unread(&["run", "--params", wrong.to_str().unwrap()]).contains("is not text"));
 }
 
 fn analysis() -> Value {
@@ -367,7 +376,7 @@ fn a_file_that_is_no_analysis_is_refused_in_one_line() {
     let with = |key: &str, value: Value| {
         let mut analysis = analysis();
         analysis[key] = value;
-        refused(&["from", &kept(folder.path(), &analysis)])
+        unread(&["from", &kept(folder.path(), &analysis)])
     };
     assert!(with("format", json!("else")).contains("its format is `else`"));
     assert!(with("version", json!(9)).contains("version 9"));
@@ -381,7 +390,7 @@ fn a_file_that_is_no_analysis_is_refused_in_one_line() {
         "{said}"
     );
     std::fs::write(&path, "dmesg").unwrap();
-    assert!(refused(&["from", &path]).contains("is not an analysis"));
+    assert!(unread(&["from", &path]).contains("is not an analysis"));
 }
 
 /// A result of `measure`: 200 wakes from C1, 5 µs each.

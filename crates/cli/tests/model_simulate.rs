@@ -28,8 +28,12 @@ fn read(arguments: &[&str]) -> Value {
 }
 
 fn refused(arguments: &[&str]) -> String {
+    ended(arguments, 2)
+}
+
+fn ended(arguments: &[&str], code: i32) -> String {
     let ended = run(&mut simulate(arguments));
-    assert_eq!(ended.code, 2, "{arguments:?}: {}", ended.stderr);
+    assert_eq!(ended.code, code, "{arguments:?}: {}", ended.stderr);
     assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
     ended.stderr
 }
@@ -109,13 +113,13 @@ fn a_trace_is_found_relative_to_its_parameters() {
     assert!(shown.contains("as recorded, mean 1.33 s"), "{shown}");
 
     std::fs::write(at("bad.csv"), "0,1\n1,-1\n").unwrap();
-    let said = refused(&["--trace", &at("bad.csv")]);
+    let said = ended(&["--trace", &at("bad.csv")], 1);
     assert!(
         said.contains("bad.csv") && said.contains("line 2"),
         "{said}"
     );
     std::fs::write(at("empty.csv"), "").unwrap();
-    assert!(refused(&["--trace", &at("empty.csv")]).contains("no request"));
+    assert!(ended(&["--trace", &at("empty.csv")], 1).contains("no request"));
 }
 
 #[test]

@@ -43,6 +43,9 @@ pub enum Error {
     /// The request is invalid.
     #[error("{0}")]
     Usage(String),
+    /// A file is not what it should be, or lacks what is needed.
+    #[error("{0}")]
+    Content(String),
     /// Nothing was simulated that figures could be made of.
     #[error("{0}")]
     Nothing(String),

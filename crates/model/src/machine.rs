@@ -83,22 +83,26 @@ impl By {
 /// the program writes.
 ///
 /// # Errors
-/// [`Error::Usage`] if the text is not such an analysis, or has no such machine.
+/// [`Error::Content`] if the text is not such an analysis, [`Error::Usage`] if it has no such machine.
 pub fn read(text: &[u8], format: &str, version: u32, name: Option<&str>) -> Result<Vec<Machine>> {
     let is_none = "is not an analysis; give what `reveille resume analyze --json` writes";
-    let unreadable = |error| Error::Usage(format!("{is_none} ({error})"));
+    let unreadable = |error| Error::Content(format!("{is_none} ({error})"));
     let analysis: Analysis = serde_json::from_slice(text).map_err(unreadable)?;
-    ensure!(
-        analysis.format == format,
-        "{is_none} (its format is `{}`)",
-        analysis.format
-    );
-    ensure!(
-        (1..=version).contains(&analysis.version),
-        "has version {}, and this program knows {version}; take a newer reveille",
-        analysis.version
-    );
-    ensure!(!analysis.machines.is_empty(), "has no machine in it");
+    if analysis.format != format {
+        let other = &analysis.format;
+        return Err(Error::Content(format!(
+            "{is_none} (its format is `{other}`)"
+        )));
+    }
+    if !(1..=version).contains(&analysis.version) {
+        return Err(Error::Content(format!(
+            "has version {}, and this program knows {version}; take a newer reveille",
+            analysis.version
+        )));
+    }
+    if analysis.machines.is_empty() {
+        return Err(Error::Content("has no machine in it".into()));
+    }
     let all = analysis.machines.iter().map(|one| one.name.clone());
     let names: Vec<String> = all.collect();
     let wanted = |one: &Machine| name.is_none_or(|name| name == one.name);
@@ -116,7 +120,7 @@ pub fn read(text: &[u8], format: &str, version: u32, name: Option<&str>) -> Resu
 /// notes.
 ///
 /// # Errors
-/// [`Error::Usage`] if no machine has a whole resume.
+/// [`Error::Content`] if no machine has a whole resume.
 pub fn put_into(parameters: &mut Parameters, machines: &[Machine], by: By) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let naps = naps(machines, by, &mut notes)?;
@@ -168,7 +172,7 @@ fn naps(machines: &[Machine], by: By, notes: &mut Vec<String>) -> Result<Vec<Nam
     }
     match naps.is_empty() {
         false => Ok(naps),
-        true => Err(Error::Usage("no machine in it has a whole resume".into())),
+        true => Err(Error::Content("no machine in it has a whole resume".into())),
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::markup::escape;
+use crate::sheet::Judgement;
 pub use crate::sheet::Origin;
 
 /// Letters of words that may be broken into lines, and keep some room.
@@ -46,9 +47,9 @@ impl Table {
     }
 
     /// Adds a row; its first cell is its name. An unknown value is a dash.
-    pub fn row(&mut self, cells: &[String]) {
+    pub fn row(&mut self, cells: &[(Option<Judgement>, String)]) {
         self.html.push_str("<tr>");
-        for (place, cell) in cells.iter().take(self.columns).enumerate() {
+        for (place, (judgement, cell)) in cells.iter().take(self.columns).enumerate() {
             let text = match cell.split_once(" [") {
                 _ if cell.is_empty() => "–".to_owned(),
                 // A line may break before an interval, and not within it.
@@ -58,10 +59,22 @@ impl Table {
                 }
                 _ => escape(cell),
             };
-            let class = match cell.chars().count() > LONG && place < self.text_columns {
-                true => " class=\"word long\"",
-                false if cell.contains(" [") && place >= self.text_columns => " class=\"interval\"",
-                false => word(place, self.text_columns),
+            let is_word = place < self.text_columns;
+            let kind = match () {
+                () if is_word && cell.chars().count() > LONG => "word long",
+                () if is_word => "word",
+                () if cell.contains(" [") => "interval",
+                () => "",
+            };
+            let judgement = match judgement {
+                Some(Judgement::Good) => "good",
+                Some(Judgement::Notable) => "notable",
+                Some(Judgement::Bad) => "bad",
+                None => "",
+            };
+            let class = match format!("{kind} {judgement}").trim() {
+                "" => String::new(),
+                class => format!(" class=\"{class}\""),
             };
             let _ = match place {
                 0 => write!(self.html, "<th scope=\"row\"{class}>{text}</th>"),
@@ -93,10 +106,14 @@ mod tests {
     #[test]
     fn a_line_may_break_before_an_interval_only() {
         let mut table = Table::new("", 1, &[("state [95%]", None), ("median", None)]);
-        table.row(&["C1 [x y]".into(), "+10 [+9, +11] µs".into()]);
+        let faster = Some(Judgement::Good);
+        table.row(&[
+            (None, "C1 [x y]".into()),
+            (faster, "+10 [+9, +11] µs".into()),
+        ]);
         let html = table.html();
         assert!(
-            html.contains("<td class=\"interval\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"),
+            html.contains("<td class=\"interval good\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"),
             "{html}"
         );
         assert!(html.contains("C1 [x y]</th>"), "{html}");
@@ -105,9 +122,10 @@ mod tests {
     #[test]
     fn only_long_words_have_a_minimum_width() {
         let mut table = Table::new("", 2, &[("result", None), ("verdict", None)]);
-        table.row(&["A".into(), "nic".into()]);
+        table.row(&[(None, "A".into()), (None, "nic".into())]);
         assert!(!table.clone().html().contains("long"));
-        table.row(&["A".into(), "x".repeat(LONG + 1)]);
-        assert!(table.html().contains("<td class=\"word long\">xxx"));
+        let bad = Some(Judgement::Bad);
+        table.row(&[(None, "A".into()), (bad, "x".repeat(LONG + 1))]);
+        assert!(table.html().contains("<td class=\"word long bad\">xxx"));
     }
 }

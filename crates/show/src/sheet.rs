@@ -6,8 +6,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
-use reveille_figures::rounds::Estimate;
+use reveille_figures::rounds::{Against, Estimate};
 
 use crate::chart::Bars;
 
@@ -96,6 +97,18 @@ pub const EXIT: &str = "exit";
 /// Its description.
 pub const EXIT_LATENCY: &str = "The driver's exit latency";
 
+/// What a cell says of its row's subject. Media colour it; its words or figures say the same without
+/// colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judgement {
+    /// It keeps to a figure, or is better.
+    Good,
+    /// It deserves attention.
+    Notable,
+    /// It exceeds a figure, or is worse.
+    Bad,
+}
+
 /// A cell.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -114,6 +127,10 @@ pub enum Value {
     Estimate(Estimate),
     /// A difference over rounds with its interval, in the column's unit: `+5 [-1, +11]`.
     Difference(Estimate),
+    /// An upper bound, in the column's unit: it is rounded up.
+    AtMost(f64),
+    /// One of the others, judged.
+    Judged(Judgement, Box<Value>),
 }
 
 impl Value {
@@ -122,14 +139,66 @@ impl Value {
         of.map_or(Self::Unknown, |one| Self::Difference(one.clone()))
     }
 
+    /// An upper bound; unknown for `None`.
+    pub fn at_most(of: Option<i64>) -> Self {
+        of.map_or(Self::Unknown, |number| Self::AtMost(number as f64))
+    }
+
+    /// With this judgement, if any. What is unknown has none.
+    pub fn judged(self, judgement: impl Into<Option<Judgement>>) -> Self {
+        match judgement.into() {
+            Some(judgement) if self != Self::Unknown => Self::Judged(judgement, Box::new(self)),
+            _ => self,
+        }
+    }
+
+    /// Notable if its figure is above the limit, which is in the column's unit.
+    pub fn within(self, limit: Option<f64>) -> Self {
+        let is_over = self
+            .number()
+            .zip(limit)
+            .is_some_and(|(number, limit)| number > limit);
+        self.judged(is_over.then_some(Judgement::Notable))
+    }
+
+    /// A difference with the judgement of its interval, if that is on one side of zero.
+    pub fn better_if(self, better: Against) -> Self {
+        let judgement = match &self {
+            Self::Difference(one) => match one.against_zero() {
+                Against::Unknown => None,
+                against if against == better => Some(Judgement::Good),
+                _ => Some(Judgement::Bad),
+            },
+            _ => None,
+        };
+        self.judged(judgement)
+    }
+
+    /// Its judgement, if it has one.
+    pub(crate) fn judgement(&self) -> Option<Judgement> {
+        match self {
+            Self::Judged(judgement, _) => Some(*judgement),
+            _ => None,
+        }
+    }
+
+    /// Without the judgement.
+    pub(crate) fn plain(&self) -> &Self {
+        match self {
+            Self::Judged(_, value) => value.plain(),
+            value => value,
+        }
+    }
+
     /// The figure without its interval; `None` for words and what is unknown.
     pub(crate) fn number(&self) -> Option<f64> {
-        match self {
-            Self::Number(number) | Self::Interval(number, _) | Self::SignedInterval(number, _) => {
-                Some(*number)
-            }
+        match self.plain() {
+            Self::AtMost(number)
+            | Self::Number(number)
+            | Self::Interval(number, _)
+            | Self::SignedInterval(number, _) => Some(*number),
             Self::Estimate(one) | Self::Difference(one) => Some(one.estimate),
-            Self::Text(_) | Self::Unknown => None,
+            Self::Text(_) | Self::Unknown | Self::Judged(..) => None,
         }
     }
 }
@@ -313,6 +382,8 @@ pub struct Table {
     pub rows: Vec<Vec<Value>>,
     /// Rows that a terminal shows unless all are asked for; with 0 it leaves the table out.
     pub first: usize,
+    /// The place of the first of these rows.
+    pub start: usize,
     /// The key of the column whose largest figures choose these rows; the table's first rows where there
     /// is none.
     pub largest: Option<&'static str>,
@@ -331,6 +402,7 @@ impl Table {
             headings: Column::headings(columns),
             rows: rows.into_iter().map(cells).collect(),
             first: 10,
+            start: 0,
             largest: None,
         }
     }
@@ -345,6 +417,12 @@ impl Table {
     pub fn whole(self) -> Self {
         // One more has to fit in.
         self.first(usize::MAX - 1)
+    }
+
+    /// With only these rows on a terminal, unless all are asked for.
+    pub fn only(mut self, rows: Range<usize>) -> Self {
+        self.start = rows.start;
+        self.first(rows.len())
     }
 
     /// Without the columns of these keys.
@@ -593,6 +671,38 @@ pub(crate) mod tests {
         assert_eq!(Value::from(f64::NAN), Value::Unknown);
         assert_eq!(Value::from(None::<u64>), Value::Unknown);
         assert_eq!(Value::from(Some(0_u64)), Value::Number(0.0));
+    }
+
+    #[test]
+    fn a_figure_is_judged_by_its_limit_and_a_difference_by_its_interval() {
+        let judgement = |value: Value| value.judgement();
+        assert_eq!(judgement(Value::Number(3.0).within(Some(3.0))), None);
+        let over = Value::Number(3.1).within(Some(3.0));
+        assert_eq!(over.plain(), &Value::Number(3.1));
+        assert_eq!(over.number(), Some(3.1));
+        assert_eq!(judgement(over), Some(Judgement::Notable));
+        assert_eq!(judgement(Value::Number(3.1).within(None)), None);
+        assert_eq!(Value::Unknown.judged(Judgement::Bad), Value::Unknown);
+        let of = |interval| {
+            Value::Difference(Estimate {
+                estimate: -5.0,
+                interval,
+                rounds: 10,
+            })
+        };
+        let less = of(Some((-7.0, -3.0)));
+        let judged = |better| judgement(less.clone().better_if(better));
+        assert_eq!(judged(Against::Less), Some(Judgement::Good));
+        assert_eq!(judged(Against::More), Some(Judgement::Bad));
+        assert_eq!(
+            judgement(of(Some((-7.0, 1.0))).better_if(Against::Less),),
+            None
+        );
+        assert_eq!(judgement(of(None).better_if(Against::Less)), None);
+        assert_eq!(
+            judgement(Value::Number(-5.0).better_if(Against::Less)),
+            None
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Aligned columns of text: a heading of two lines, then rows.
 
-use crate::terminal;
+use crate::terminal::{self, PLAIN, Style};
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -20,8 +20,11 @@ const GAP: &str = "  ";
 pub struct Table {
     /// Name, unit, side.
     headings: Vec<(String, String, Side)>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<Cell>>,
 }
+
+/// Its text in a style.
+type Cell = (Style, String);
 
 impl Table {
     /// A table with these columns: name, unit, side.
@@ -33,12 +36,13 @@ impl Table {
     }
 
     /// Adds a row, with a cell for each column.
-    pub fn push(&mut self, cells: Vec<String>) {
-        let columns = self.headings.len();
-        assert_eq!(cells.len(), columns, "a row has a cell for each column");
+    pub fn push(&mut self, cells: impl Iterator<Item = (Style, String)>) {
         // Sanitised here, because the columns' widths depend on it.
-        let shown = cells.iter().map(|cell| terminal::shown(cell).into_owned());
-        self.rows.push(shown.collect());
+        let shown = cells.map(|(style, cell)| (style, terminal::shown(&cell).into_owned()));
+        let row: Vec<Cell> = shown.collect();
+        let columns = self.headings.len();
+        assert_eq!(row.len(), columns, "a row has a cell for each column");
+        self.rows.push(row);
     }
 
     /// Writes lines of text; a column is as wide as its widest cell.
@@ -84,7 +88,7 @@ impl Table {
     fn widths(&self) -> Vec<usize> {
         let width = |column: usize| {
             let (name, unit, _) = &self.headings[column];
-            let cells = self.rows.iter().map(|row| &row[column]);
+            let cells = self.rows.iter().map(|row| &row[column].1);
             let texts = cells.chain([name, unit]);
             texts.map(|text| text.chars().count()).max().unwrap_or(0)
         };
@@ -98,20 +102,15 @@ impl Table {
         rows: Range<usize>,
         out: &mut impl Write,
     ) -> io::Result<()> {
-        let names = self
-            .headings
-            .iter()
-            .map(|heading| heading.0.clone())
-            .collect();
-        let units = self
-            .headings
-            .iter()
-            .map(|heading| heading.1.clone())
-            .collect();
+        let headings = self.headings.iter();
+        let names = headings.clone().map(|heading| (PLAIN, heading.0.clone()));
+        let units = headings.map(|heading| (PLAIN, heading.1.clone()));
+        let (names, units) = (names.collect(), units.collect());
         for line in [&names, &units].into_iter().chain(&self.rows[rows]) {
             let cell = |column: &usize| {
-                let text = &line[*column];
+                let (style, text) = &line[*column];
                 let blanks = " ".repeat(widths[*column] - text.chars().count());
+                let text = format!("{style}{text}{style:#}");
                 match self.headings[*column].2 {
                     Side::Left => format!("{text}{blanks}"),
                     Side::Right => format!("{blanks}{text}"),
@@ -135,11 +134,15 @@ mod tests {
         Table::of(headings.iter().map(owned).collect())
     }
 
+    fn push(table: &mut Table, cells: &[&str]) {
+        table.push(cells.iter().map(|cell| (PLAIN, (*cell).to_owned())));
+    }
+
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let mut table = of(&[("state", "", Side::Left), ("exit", "µs", Side::Right)]);
-        table.push(vec!["C1".into(), "2".into()]);
-        table.push(vec!["default_idle".into(), "133".into()]);
+        push(&mut table, &["C1", "2"]);
+        push(&mut table, &["default_idle", "133"]);
         let mut text = Vec::new();
         table.write(&mut text).unwrap();
         assert_eq!(
@@ -156,7 +159,7 @@ mod tests {
             ("median", "µs", Side::Right),
             ("max", "µs", Side::Right),
         ]);
-        table.push(vec!["C1".into(), "2".into(), "3.5".into(), "12".into()]);
+        push(&mut table, &["C1", "2", "3.5", "12"]);
         let folded = |columns| {
             let mut text = Vec::new();
             table.write_folded(columns, 1, 0..1, &mut text).unwrap();

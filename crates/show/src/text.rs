@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use crate::quantity::{self, LEGIBLE, SCALES, Scale, aligned, scale_of};
-use crate::sheet::{Heading, Part, Section, Sheet, Table, Unit, Value};
+use crate::quantity::{self, LEGIBLE, SCALES, Scale, aligned, scale_of, up};
+use crate::sheet::{Heading, Judgement, Part, Section, Sheet, Table, Unit, Value};
 use crate::table::{self, Side};
-use crate::terminal::{BAD, STRONG};
+use crate::terminal::{BAD, GOOD, NOTABLE, PLAIN, STRONG, Style};
 use crate::wrap;
 
 /// The maximum length of a name in a table.
@@ -188,6 +188,10 @@ fn write_within(
         together.extend(rows);
     }
     let (headings, rows) = cells_of(&table.headings, &together, detail);
+    let places: Vec<usize> = (0..table.headings.len())
+        .filter(|place| is_shown(&table.headings[*place], detail))
+        .collect();
+    let style = |row: usize, column: usize| style(&together[row][places[column]]);
     let text = |letters: Option<usize>| {
         let mut text = table::Table::of(headings.clone());
         let last = headings.len() - 1;
@@ -195,8 +199,10 @@ fn write_within(
             Some(letters) if headings[place].2 == Side::Left && place < last => cut(cell, letters),
             _ => cell.clone(),
         };
-        let rows = rows.iter().map(|row| row.iter().enumerate().map(cell));
-        rows.for_each(|row| text.push(row.collect()));
+        for (number, row) in rows.iter().enumerate() {
+            let cells = row.iter().enumerate();
+            text.push(cells.map(|(place, one)| (style(number, place), cell((place, one)))));
+        }
         text
     };
     let mut lines = text(None);
@@ -228,7 +234,8 @@ fn chosen(table: &Table, detail: Detail) -> Vec<&Vec<Value>> {
     let shown = shown_rows(table, detail);
     let by = |key| table.headings.iter().position(|heading| heading.key == key);
     let Some(column) = table.largest.and_then(by) else {
-        return table.rows[..shown].iter().collect();
+        let start = table.start.min(table.rows.len() - shown);
+        return table.rows[start..start + shown].iter().collect();
     };
     let figure = |place: &usize| {
         table.rows[*place][column]
@@ -240,6 +247,19 @@ fn chosen(table: &Table, detail: Detail) -> Vec<&Vec<Value>> {
     places.truncate(shown);
     places.sort_unstable();
     places.iter().map(|place| &table.rows[*place]).collect()
+}
+
+fn is_shown(heading: &Heading, detail: Detail) -> bool {
+    detail == Detail::All || !heading.detail
+}
+
+fn style(cell: &Value) -> Style {
+    match cell.judgement() {
+        Some(Judgement::Good) => GOOD,
+        Some(Judgement::Notable) => NOTABLE,
+        Some(Judgement::Bad) => BAD,
+        None => PLAIN,
+    }
 }
 
 type Headings = Vec<(String, String, Side)>;
@@ -257,7 +277,7 @@ fn cells_of(
     let mut headings = Vec::new();
     let mut lines = vec![Vec::new(); rows.len()];
     for (place, heading) in columns.iter().enumerate() {
-        if heading.detail && detail == Detail::Short {
+        if !is_shown(heading, detail) {
             continue;
         }
         let numbers: Vec<f64> = rows.iter().filter_map(|row| row[place].number()).collect();
@@ -277,7 +297,7 @@ fn cells_of(
         };
         headings.push((heading.name.to_string(), unit.to_owned(), side));
         for (line, row) in lines.iter_mut().zip(rows) {
-            line.push(match &row[place] {
+            line.push(match row[place].plain() {
                 Value::Unknown => "-".to_owned(),
                 Value::Text(text) if detail == Detail::Short && !is_last => cut(text, NAME),
                 Value::Text(text) => text.clone(),
@@ -302,7 +322,9 @@ fn cells_of(
                 Value::Number(number) if unit == "%" && is_nearly_all(number * factor) => {
                     quantity::percent(number * factor)
                 }
+                Value::AtMost(number) => aligned(up(number * factor)),
                 Value::Number(number) => aligned(number * factor),
+                Value::Judged(..) => unreachable!("it is plain"),
             });
         }
     }
@@ -370,6 +392,7 @@ fn signed(number: f64, text: String) -> String {
 
 /// A figure with its unit, for a page or a sentence; `None` if it is unknown.
 pub fn alone(unit: Unit, value: &Value) -> Option<String> {
+    let value = value.plain();
     let in_unit_of = |number: f64, text: &dyn Fn(f64) -> String| {
         let (factor, unit) = match unit.as_time() {
             Some(ns) => within(scale_of(number * ns), ns),
@@ -402,6 +425,9 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
                 })
             })
         }
+        (Value::AtMost(number), ..) => in_unit_of(*number, &|factor| {
+            quantity::three_digits(up(number * factor))
+        }),
         (Value::Number(number), Unit::Kwh, _) => {
             format!("{} MWh", quantity::three_digits(number * 1e-3))
         }
@@ -415,6 +441,7 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
                 .to_owned()
         }
         (Value::Number(number), ..) => quantity::three_digits(*number),
+        (Value::Judged(..), ..) => unreachable!("it is plain"),
     })
 }
 
@@ -608,6 +635,63 @@ mod tests {
         let one = Table::of("", NUMBER, &[3]).first(0);
         assert!(cells(&one, Detail::Short).1.is_empty());
         assert_eq!(cells(&one, Detail::All).1.len(), 1);
+    }
+
+    #[test]
+    fn rows_in_the_middle_are_chosen_by_their_places() {
+        const NUMBER: &[Column<u64>] =
+            &[Column::measured("n", "n", Unit::Count, "", |n| (*n).into())];
+        let of = |rows: &[u64], only, detail| {
+            let (_, rows) = cells(&Table::of("", NUMBER, rows).only(only), detail);
+            rows.concat().join(" ")
+        };
+        assert_eq!(of(&[3, 9, 1, 7], 1..3, Detail::Short), "9 1");
+        assert_eq!(of(&[3, 9, 1, 7], 1..3, Detail::All), "3 9 1 7");
+        // A line about the one hidden row would be as long as that row.
+        assert_eq!(of(&[3, 9, 1], 1..3, Detail::Short), "3 9 1");
+    }
+
+    #[test]
+    fn a_judged_cell_is_coloured_and_its_column_stays_aligned() {
+        const COLUMNS: &[Column<(&str, f64)>] = &[
+            Column::measured("ns", "median", Unit::Ns, "", |row| {
+                Value::from(row.1).within(Some(150.0))
+            }),
+            Column::words("verdict", "verdict", "", |row| {
+                Value::from(row.0).judged((row.0 == "over").then_some(Judgement::Bad))
+            }),
+            Column::words("end", "end", "", |_| "x".into()),
+        ];
+        let mut out = Vec::new();
+        let table = Table::of("", COLUMNS, &[("over", 200.0), ("none", 90.0)]);
+        write_table(&table, Detail::Short, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        let (number, verdict) = (
+            format!("{NOTABLE}200{NOTABLE:#}"),
+            format!("{BAD}over{BAD:#}"),
+        );
+        assert_eq!(
+            text,
+            format!(
+                "median  verdict  end\n    ns\n   {number}  {verdict}     x\n    90  none     x\n"
+            )
+        );
+    }
+
+    #[test]
+    fn an_upper_bound_is_not_rounded_down() {
+        const BOUND: &[Column<f64>] = &[Column::estimated("ns", "at most", Unit::Ns, "", |ns| {
+            Value::AtMost(*ns)
+        })];
+        let of = |ns: f64| {
+            let (_, rows) = cells(&Table::of("", BOUND, &[ns, 3e5]), Detail::Short);
+            rows[0][0].clone()
+        };
+        assert_eq!(of(101_010.0), "102");
+        assert_eq!(of(101_000.0), "101");
+        assert_eq!(of(79_410.0), "79.5");
+        let alone = |ns| alone(Unit::Ns, &Value::AtMost(ns)).unwrap();
+        assert_eq!([alone(101_010.0), alone(2_501.0)], ["102 µs", "2.51 µs"]);
     }
 
     #[test]

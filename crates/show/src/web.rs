@@ -138,7 +138,10 @@ pub fn table(table: &Table) -> String {
     let mut html = html_table::Table::new(&table.caption, words, &heads);
     for row in table.rows.iter().take(MOST) {
         let cells = table.headings.iter().zip(row);
-        let cells = cells.map(|(heading, value)| alone(heading.unit, value).unwrap_or_default());
+        let cells = cells.map(|(heading, value)| {
+            let text = alone(heading.unit, value).unwrap_or_default();
+            (value.judgement(), text)
+        });
         html.row(&cells.collect::<Vec<_>>());
     }
     match table.rows.len().saturating_sub(MOST) {

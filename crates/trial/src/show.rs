@@ -6,7 +6,7 @@ mod rounds;
 mod trade;
 mod words;
 
-use reveille_figures::rounds::Summary;
+use reveille_figures::rounds::{Against, Summary};
 use reveille_show::chart::{colour, legend};
 use reveille_show::columns;
 use reveille_show::quantity::{count, duration};
@@ -29,7 +29,7 @@ const FIGURE: Unit = Unit::Of("`workload.unit`");
 const FIGURES: &[Column<Setting>] = &columns!(|one|
     words "name", "setting", one.name.as_str(), "The setting";
     measured(Count) detail "rounds", "rounds", one.rounds, "Rounds with a figure";
-    measured(Count) "figure.count", "count", one.figure.as_ref().map_or(0, |figure| figure.count),
+    measured(Count) detail "figure.count", "count", one.figure.as_ref().map_or(0, |figure| figure.count),
         "Figures of all rounds";
     measured(Count) detail "failed", "failed", one.failed,
         "Requests without a reply, or runs that failed";
@@ -60,12 +60,12 @@ const MACHINE: &[Column<Setting>] = &columns!(|one|
     words "name", "setting", one.name.as_str(), "The setting";
     measured(Of("W")) "observed.power_w", "power", observed(one, |one| one.power_w),
         "Power of the processor packages or the battery";
-    estimated(Of("W")) detail "power_difference_w", "against as is [95%]",
+    estimated(Of("W")) detail "power_difference_w", "power against as is [95%]",
         Value::difference(one.power_difference_w.as_ref()),
         "Difference of the power from that of `as is`, with its 95% interval";
     measured(Percent) "observed.awake_percent", "awake", observed(one, |one| one.awake_percent),
         "Share of all CPUs' time without sleep; polling is being awake";
-    estimated(Of("points")) detail "awake_difference_percent", "against as is [95%]",
+    estimated(Of("points")) detail "awake_difference_percent", "awake against as is [95%]",
         Value::difference(one.awake_difference_percent.as_ref()),
         "Difference of the time awake from that of `as is`, with its 95% interval";
     measured(Of("/s")) "observed.wakeups_per_s", "wake-ups", observed(one, |one| one.wakeups_per_s),
@@ -132,13 +132,12 @@ pub fn sheet(trial: &Trial) -> Sheet<'_> {
     sheet.section(Section::new("charts", heading).chart(|| charts(trial)));
     sheet.section(Section::new("figures", "Figures").table(figures(trial)));
     let machine = Table::of("All CPUs together", MACHINE, &trial.settings).whole();
-    sheet.section(Section::new("machine", "Machine during the turns").table(machine));
+    let machine = machine.without(cost(trial));
+    let section = Section::new("machine", "Machine during the turns").titled();
+    sheet.section(section.table(machine).detail());
     let heading = "Residency of idle states, of all CPUs' time";
-    sheet.section(
-        Section::new("residency", heading)
-            .titled()
-            .table(residency(trial)),
-    );
+    let section = Section::new("residency", heading).titled();
+    sheet.section(section.table(residency(trial)).detail());
     let settings: Vec<Named> = trial.settings.iter().map(Named::from).collect();
     let settings = Table::of("Settings", SETTINGS, &settings).first(0);
     sheet.section(Section::new("settings", "Settings").table(settings));
@@ -168,7 +167,7 @@ fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
         ),
     );
     if let Some(pace) = &workload.pace {
-        sheet.fact(
+        sheet.detail(
             "Requests",
             format!(
                 "{} a turn, {} apart on average, {} bytes, timeout {}",
@@ -193,7 +192,16 @@ fn charts(trial: &Trial) -> String {
     )
 }
 
-/// The workload's figure under each setting, in its own unit.
+/// The columns that weigh against the figure: they stand beside it.
+fn cost(trial: &Trial) -> &'static [&'static str] {
+    match trial.cost {
+        Some(Cost::Power) => &["observed.power_w", "power_difference_w"],
+        Some(Cost::TimeAwake) => &["observed.awake_percent", "awake_difference_percent"],
+        None => &[],
+    }
+}
+
+/// The workload's figure under each setting, in its own unit, and its cost.
 fn figures(trial: &Trial) -> Table {
     let workload = &trial.workload;
     let other_direction: &[_] = match workload.higher_is_better {
@@ -202,6 +210,15 @@ fn figures(trial: &Trial) -> Table {
     };
     let table = Table::of("Figure of the workload", FIGURES, &trial.settings).whole();
     let mut table = table.without(other_direction);
+    let better = match workload.higher_is_better {
+        true => Against::More,
+        false => Against::Less,
+    };
+    for row in &mut table.rows {
+        for value in row {
+            *value = std::mem::replace(value, Value::Unknown).better_if(better);
+        }
+    }
     let own = figure::own_unit(workload);
     for heading in table.headings.iter_mut().filter(|one| one.unit == FIGURE) {
         heading.unit = figure::unit(workload);
@@ -209,7 +226,15 @@ fn figures(trial: &Trial) -> Table {
             heading.name = format!("{}, {own}", heading.name).into();
         }
     }
-    table
+    let cost = MACHINE
+        .iter()
+        .filter(|column| cost(trial).contains(&column.heading.key));
+    cost.fold(table, |table, column| {
+        table.column(
+            column.heading.clone(),
+            trial.settings.iter().map(column.value),
+        )
+    })
 }
 
 /// A column for each idle state; no rows if the kernel counts none.

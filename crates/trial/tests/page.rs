@@ -82,7 +82,7 @@ fn the_page_draws_each_setting_and_marks_the_dominated_one() {
     // Sixteen rounds over time, and as many around the discs.
     assert_eq!(html.matches("r=\"3\"/>").count(), 16);
     assert_eq!(html.matches("r=\"2\"/>").count(), 16);
-    assert!(html.contains("<td class=\"interval\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"));
+    assert!(html.contains("<td class=\"interval bad\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"));
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn figures_have_the_unit_of_the_workload_and_the_tail_of_its_direction() {
     let (short, all) = (text::Detail::Short, text::Detail::All);
     assert_eq!(
         heads(&trial, short),
-        "setting count median p99 max against as is [95%]"
+        "setting median p99 max against as is [95%] awake"
     );
     let text = on_a_terminal(&trial, short);
     assert!(text.contains("+10.0 [+9.00, +11.0]"), "{text}");
@@ -162,10 +162,34 @@ fn figures_have_the_unit_of_the_workload_and_the_tail_of_its_direction() {
     assert_eq!(
         heads(&trial, all),
         "setting rounds count failed median, MB/s p1, MB/s min, MB/s mean, MB/s sd, MB/s against as is \
-         [95%], MB/s"
+         [95%], MB/s awake awake against as is [95%]"
     );
     let text = on_a_terminal(&trial, short);
     assert!(text.contains("median 60000 MB/s"), "{text}");
+}
+
+#[test]
+fn the_cost_stands_beside_the_figure_and_the_rest_of_the_machine_is_shown_on_request() {
+    let mut trial = trial();
+    let short = on_a_terminal(&trial, text::Detail::Short);
+    assert!(
+        !short.contains("wake-ups") && !short.contains("power"),
+        "{short}"
+    );
+    trial["cost"] = json!("power");
+    let short = on_a_terminal(&trial, text::Detail::Short);
+    assert!(
+        short.contains("power") && !short.contains("awake"),
+        "{short}"
+    );
+    let all = on_a_terminal(&trial, text::Detail::All);
+    for columns in [
+        "wake-ups",
+        "interrupts",
+        "  power  power against as is [95%]\n",
+    ] {
+        assert_eq!(all.matches(columns).count(), 1, "{columns}: {all}");
+    }
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reveille_kernel::Identity;
 use reveille_show::page::is_page;
-use reveille_show::{sheet, web};
+use reveille_show::{sheet, terminal, text, web};
 use reveille_watch::cost::{
     About, BUCKETS, Cause, Cost, Counted, Depth, Ended, Pair, PairSums, SCHEMA_VERSION, State,
     Subject, Tallies, Thread, Totals, WaitSums, Waited, read, show,
@@ -171,6 +171,33 @@ fn the_page_has_the_sentence_the_tables_and_the_charts() {
     ] {
         assert!(html.contains(part), "{part}");
     }
+}
+
+#[test]
+fn a_loss_that_is_unknown_is_a_dash_and_no_loss_is_zero() {
+    let mut tallies = tallies();
+    let none = Waited {
+        leaving_ns: 0,
+        longest_leaving_ns: 0,
+        ..tallies.pairs.values().next().unwrap().waited
+    };
+    let lost = |tallies: &Tallies| {
+        let mut out = Vec::new();
+        text::write(&show::sheet(&cost(tallies)), text::Detail::Short, &mut out).unwrap();
+        let text = terminal::plain(out);
+        let row = text.lines().find(|line| line.starts_with("<script>"));
+        let cell = row.and_then(|row| row.split_whitespace().nth(4));
+        cell.unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert_eq!(lost(&tallies), "80");
+    let pair = |tallies: &mut Tallies, asleep, waited| {
+        let sums = tallies.pairs.values_mut().next().unwrap();
+        (sums.asleep, sums.waited) = (asleep, waited);
+    };
+    pair(&mut tallies, 10, none);
+    assert_eq!(lost(&tallies), "-");
+    pair(&mut tallies, 0, none);
+    assert_eq!(lost(&tallies), "0");
 }
 
 #[test]

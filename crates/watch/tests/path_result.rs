@@ -1,10 +1,10 @@
 //! The result of `reveille path` for readers.
 
 use reveille_show::page::is_page;
-use reveille_show::{sheet, web};
+use reveille_show::{sheet, terminal, text, web};
 use reveille_watch::path::{
-    Cause, Counts, Estimate, Follow, Gathered, Met, Packet, Path, SCHEMA_VERSION, Sleep, Stage,
-    Subject, read, show,
+    Cause, Counts, Delay, Estimate, Follow, Gathered, Met, Packet, Path, SCHEMA_VERSION, Sleep,
+    Stage, Subject, read, show,
 };
 
 /// Pings that met a sleeping CPU and an awake one.
@@ -99,11 +99,56 @@ fn every_stage_is_in_the_chart_and_in_the_tables() {
         let row = format!("<th scope=\"row\" class=\"word\">{stage}</th>");
         assert_eq!(
             html.matches(&row).count(),
-            1 + usize::from(stage != "interrupt"),
+            // In the tables of its groups, and in the one that compares them.
+            2 + usize::from(stage != "interrupt"),
             "{stage}"
         );
     }
     assert!(html.contains("<dd>1 unanswered</dd>"));
+}
+
+#[test]
+fn a_terminal_shows_groups_beside_each_other_and_the_settings_that_add_latency() {
+    let delay = |what: &str, adds: Option<&str>| Delay {
+        what: what.into(),
+        interface: None,
+        now: "on".into(),
+        adds: adds.map(Into::into),
+        set: None,
+    };
+    let mut path = path();
+    path.delays = vec![
+        delay("steering", Some("an interrupt")),
+        delay("interrupts", None),
+        delay("polling", Some("nothing; if it is on, readers poll")),
+    ];
+    let of = |path: &Path, detail| {
+        let mut out = Vec::new();
+        text::write(&show::sheet(path), detail, &mut out).unwrap();
+        terminal::plain(out)
+    };
+    let short = of(&path, text::Detail::Short);
+    assert!(
+        short.contains("steering: on; adds an interrupt\n"),
+        "{short}"
+    );
+    for hidden in ["interrupts: on", "polling: on", "Announced by"] {
+        assert!(!short.contains(hidden), "{short}");
+        assert!(of(&path, text::Detail::All).contains(hidden), "{hidden}");
+    }
+    let heads = short.lines().find(|line| line.starts_with("stage "));
+    assert!(heads.unwrap().ends_with("C6<b>  awake"), "{short}");
+    assert!(
+        short.contains("its wake-up, at the median about 133 µs from C6<b> (estimates)."),
+        "{short}"
+    );
+    // One group has nothing to be compared with.
+    path.groups.pop();
+    let short = of(&path, text::Detail::Short);
+    assert!(
+        short.contains("Announced by") && short.contains("p99"),
+        "{short}"
+    );
 }
 
 #[test]

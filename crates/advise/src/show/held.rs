@@ -3,6 +3,7 @@
 use reveille_kernel::cpulist::named;
 use reveille_kernel::limits::{self, LimitedState};
 use reveille_show::columns;
+use reveille_show::quantity::listed;
 use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table};
 
 use crate::hold::{self, Effect, HeldState, Through};
@@ -60,7 +61,7 @@ pub struct Statement {
 
 /// A latency bound. `until`: how long it lasts, in a sentence; may be empty.
 pub fn hold(plan: &hold::Plan, until: &str) -> Statement {
-    let mut sheet = sheet("Latency bound", until, &plan.notes);
+    let mut sheet = sheet("Latency bound", &plan.notes);
     let whose = match plan.all {
         true => "all CPUs".to_owned(),
         false => named(&plan.cpus),
@@ -75,6 +76,7 @@ pub fn hold(plan: &hold::Plan, until: &str) -> Statement {
         us => format!("{us} µs"),
     };
     sheet.fact("Bound", format!("{bound} for {whose}{through}"));
+    let mut effects = Vec::new();
     if plan.request_us != plan.bound_us {
         let request = format!("{} µs, by the measured latencies", plan.request_us);
         sheet.fact("Request", request);
@@ -92,24 +94,31 @@ pub fn hold(plan: &hold::Plan, until: &str) -> Statement {
         section(&mut sheet, &group.cpus, group.core_kind.as_deref(), table);
         let names = |effect| {
             let states = group.states.iter().filter(|state| state.effect == effect);
-            let names: Vec<&str> = states.map(|state| state.name.as_str()).collect();
-            names.join(", ")
+            states.map(|state| state.name.as_str()).collect::<Vec<_>>()
         };
         let (left, stopped) = (names(Effect::Left), names(Effect::Stopped));
-        let stopped = if stopped.is_empty() { "none" } else { &stopped };
+        let stops = if stopped.is_empty() {
+            "none".to_owned()
+        } else {
+            stopped.join(", ")
+        };
         let cpus = named(&group.cpus);
         lines.push(format!(
-            "{bound} held on {cpus}: leaves {left}, stops {stopped}"
+            "{bound} held on {cpus}: leaves {}, stops {stops}",
+            left.join(", ")
         ));
+        let effect = format!("leaves {} and stops {}", states(&left), states(&stopped));
+        effects.push((cpus, effect));
     }
     lines.extend(plan.notes.iter().cloned());
+    sheet.answer = in_a_sentence("The bound", &effects, until);
     Statement { sheet, lines }
 }
 
 /// A limit, as [`hold()`].
 pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
-    let mut sheet = sheet("Limit of idle states", until, &plan.notes);
-    let mut lines = Vec::new();
+    let mut sheet = sheet("Limit of idle states", &plan.notes);
+    let (mut lines, mut effects) = (Vec::new(), Vec::new());
     for group in &plan.groups {
         let table = Table::of("", LIMITED, &group.states).whole();
         section(&mut sheet, &group.cpus, group.core_kind.as_deref(), table);
@@ -121,15 +130,50 @@ pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
             true => format!("{cpus}: no state is disabled"),
             false => format!("{cpus}: disables {}", off.join(", ")),
         });
+        let on = group.states.iter();
+        let on = on.filter(|state| state.disabled == Some(false));
+        let on: Vec<&str> = on.map(|state| state.name.as_str()).collect();
+        let effect = format!("leaves {} and disables {}", states(&on), states(&off));
+        effects.push((cpus, effect));
     }
     lines.extend(plan.notes.iter().cloned());
+    sheet.answer = match plan.without_effect {
+        Some(_) => format!("The limit has no effect here. {until}")
+            .trim_end()
+            .to_owned(),
+        None => in_a_sentence("The limit", &effects, until),
+    };
     Statement { sheet, lines }
 }
 
-fn sheet(title: &str, until: &str, notes: &[String]) -> Sheet<'static> {
+/// `The bound leaves C1 and stops C6. Held until Ctrl-C.`, with the CPUs where it does not do the same on
+/// all. Without CPUs that honour it, the notes say what is done instead.
+fn in_a_sentence(what: &str, effects: &[(String, String)], until: &str) -> String {
+    let words: Vec<String> = match effects {
+        [] => return until.to_owned(),
+        [(_, first), others @ ..] if others.iter().all(|(_, one)| one == first) => {
+            vec![first.clone()]
+        }
+        all => all
+            .iter()
+            .map(|(cpus, one)| format!("{one} on {cpus}"))
+            .collect(),
+    };
+    format!("{what} {}. {until}", words.join("; it "))
+        .trim_end()
+        .to_owned()
+}
+
+fn states(names: &[&str]) -> String {
+    match names {
+        [] => "no state".to_owned(),
+        names => listed(names),
+    }
+}
+
+fn sheet(title: &str, notes: &[String]) -> Sheet<'static> {
     Sheet {
         title: title.to_owned(),
-        answer: until.to_owned(),
         notes: notes.iter().map(|note| format!("{note}.")).collect(),
         ..Sheet::default()
     }

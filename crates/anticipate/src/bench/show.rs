@@ -4,7 +4,7 @@ mod charts;
 mod panels;
 mod words;
 
-use reveille_figures::rounds::Estimate;
+use reveille_figures::rounds::{Against, Estimate};
 use reveille_show::columns;
 use reveille_show::quantity::duration;
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
@@ -57,11 +57,11 @@ const GAINS: &[Column<At<Gain>>] = &columns!(|at|
     words "policy", "policy", at.one.policy.name(), "The policy";
     estimated(Ns) "median.lost_ns", "cost p50", estimate(&at.one.median.lost_ns),
         "Cost of sleep: the median latency as is less that without sleep";
-    estimated(Percent) "median.percent", "regained", difference(&at.one.median.percent),
+    estimated(Percent) "median.percent", "regained", better(&at.one.median.percent, Against::More),
         "Share of that cost that the policy regains; unknown if sleep is not shown to cost anything";
     estimated(Ns) "p99.lost_ns", "cost p99", estimate(&at.one.p99.lost_ns),
         "Cost of sleep at the 99th percentile";
-    estimated(Percent) "p99.percent", "regained p99", difference(&at.one.p99.percent),
+    estimated(Percent) "p99.percent", "regained p99", better(&at.one.p99.percent, Against::More),
         "Share of that cost that the policy regains";
     estimated(Percent) "awake_percent", "awake", difference(&at.one.awake_percent),
         "Time awake beyond as is, as a share of that of no sleep";
@@ -73,20 +73,20 @@ const CHANGES: &[Column<At<Row>>] = &columns!(|at|
     words "point", "idle", at.point.as_str(),
         "The idle time after each I/O, or the series; in the JSON its place in `points`";
     words "policy", "policy", at.one.policy.name(), "The policy";
-    estimated(Percent) "change.median_percent", "median", change(at, |one| &one.median_percent),
+    estimated(Percent) "change.median_percent", "median", change(at, |one| better(&one.median_percent, Against::Less)),
         "Difference of the median latency from as is";
-    estimated(Percent) "change.p99_percent", "p99", change(at, |one| &one.p99_percent),
+    estimated(Percent) "change.p99_percent", "p99", change(at, |one| better(&one.p99_percent, Against::Less)),
         "Difference of the 99th percentile from as is";
-    estimated(Percent) "change.per_s_percent", "rate", change(at, |one| &one.per_s_percent),
+    estimated(Percent) "change.per_s_percent", "rate", change(at, |one| better(&one.per_s_percent, Against::More)),
         "Difference of the waits per second from as is";
-    estimated(Percent) "change.run_percent", "run", change(at, |one| &one.run_percent),
+    estimated(Percent) "change.run_percent", "run", change(at, |one| better(&one.run_percent, Against::Less)),
         "Difference of the time to the end of the series from as is";
-    estimated(Of("points")) "change.awake_points", "awake", change(at, |one| &one.awake_points),
+    estimated(Of("points")) "change.awake_points", "awake", change(at, |one| difference(&one.awake_points)),
         "Difference of the time awake from as is, percentage points";
     estimated(Of("points")) "change.others_awake_points", "others awake",
-        change(at, |one| &one.others_awake_points),
+        change(at, |one| difference(&one.others_awake_points)),
         "Difference of the other CPUs' time awake from as is, percentage points";
-    estimated(Of("W")) "change.power_w", "power", change(at, |one| &one.power_w),
+    estimated(Of("W")) "change.power_w", "power", change(at, |one| difference(&one.power_w)),
         "Difference of the power from as is";
 );
 
@@ -103,9 +103,12 @@ fn difference(figure: &Option<Estimate>) -> Value {
     Value::difference(figure.as_ref())
 }
 
-fn change(at: &At<Row>, of: fn(&Change) -> &Option<Estimate>) -> Value {
-    let change = at.one.change.as_ref();
-    change.map_or(Value::Unknown, |change| difference(of(change)))
+fn better(figure: &Option<Estimate>, better: Against) -> Value {
+    difference(figure).better_if(better)
+}
+
+fn change(at: &At<Row>, of: fn(&Change) -> Value) -> Value {
+    at.one.change.as_ref().map_or(Value::Unknown, of)
 }
 
 /// The columns of every table, by the list of its rows in `bench.json`.
@@ -139,7 +142,9 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     let gains = bench.gains.iter().map(|gain| at(bench, gain.point, gain));
     let gains = table(bench, "Cost of sleep, and what is regained", GAINS, gains);
     let heading = "Cost of sleep (as is less no sleep), and the share that is regained [95%]";
-    sheet.section(Section::new("gains", heading).titled().table(gains.known()));
+    // The answer has those that it is about.
+    let section = Section::new("gains", heading).titled().detail();
+    sheet.section(section.table(gains.known()));
     let compared = rows(bench, |row| row.change.is_some());
     let changes = table(bench, "Differences from as is", CHANGES, compared);
     // Without "no sleep" these are all that there is.
@@ -167,7 +172,7 @@ fn rows(bench: &Bench, is_shown: fn(&Row) -> bool) -> impl Iterator<Item = At<Ro
     rows.map(|row| at(bench, row.point, row))
 }
 
-/// All rows, with the points' own heading.
+/// All rows, with the points' own heading; in short those of the idle time that the answer is about.
 fn table<T>(
     bench: &Bench,
     caption: &str,
@@ -176,6 +181,12 @@ fn table<T>(
 ) -> Table {
     let rows: Vec<At<T>> = rows.collect();
     let mut table = Table::of(caption, columns, &rows).whole();
+    if let [point] = words::headline_points(bench)[..] {
+        let is_told = |at: &&At<T>| at.point == bench.points[point].name;
+        let start = rows.iter().take_while(|at| !is_told(at)).count();
+        let told = rows.iter().filter(is_told).count();
+        table = table.only(start..start + told);
+    }
     if let (Some(heading), false) = (table.headings.first_mut(), bench.is_storage()) {
         heading.name = "series".into();
     }
@@ -201,7 +212,7 @@ fn facts(bench: &Bench, what: String, sheet: &mut Sheet<'_>) {
         ),
     );
     if let Some(own) = own_cost(bench) {
-        sheet.fact("Own cost", own);
+        sheet.detail("Own cost", own);
     }
 }
 

@@ -116,5 +116,8 @@ fn machines(args: &Args) -> anyhow::Result<Vec<Machine>> {
 }
 
 fn wrong(args: &Args, error: &reveille_model::Error) -> anyhow::Error {
-    Failure::usage(format!("{}: {error}", args.file.display()))
+    match error {
+        reveille_model::Error::Content(_) => source::in_content(&args.file, error),
+        _ => Failure::usage(format!("{}: {error}", args.file.display())),
+    }
 }

@@ -184,5 +184,5 @@ fn overrule(simulation: &mut Simulation, args: &Args) {
 fn read_trace(path: &Path) -> anyhow::Result<Trace> {
     let text = File::open(path).and_then(|file| text::read(file, 4096));
     let text = text.map_err(reveille_kernel::Error::at(path))?;
-    Trace::read(&text).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    Trace::read(&text).map_err(|error| source::in_content(path, error))
 }

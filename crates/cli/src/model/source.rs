@@ -1,5 +1,6 @@
 //! Where parameters come from: a file, the command line, a result of `measure`.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -92,14 +93,9 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
 fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
     let text = File::open(path).and_then(|file| text::read(file, 64));
     let text = text.map_err(reveille_kernel::Error::at(path))?;
-    let text = String::from_utf8(text).map_err(|_| {
-        Failure::usage(format!(
-            "{}: is not text; parameters are TOML",
-            path.display()
-        ))
-    })?;
-    Parameters::parse_over(&text, base)
-        .map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    let text = String::from_utf8(text)
+        .map_err(|_| in_content(path, "is not text; parameters are TOML"))?;
+    Parameters::parse_over(&text, base).map_err(|error| in_content(path, error))
 }
 
 /// Puts the medians of a result in the place of the states' exit latencies.
@@ -125,6 +121,11 @@ fn measured(result: &Path, parameters: &mut Parameters) -> anyhow::Result<Vec<St
     let measured: Vec<Measured<'_>> = measured.collect();
     latencies::put_into(parameters, &measured)
         .map_err(|error| Failure::usage(format!("--states {}: {error}", result.display())))
+}
+
+/// A file whose content is wrong is a failure, not wrong use.
+pub fn in_content(file: &Path, error: impl Display) -> anyhow::Error {
+    anyhow::anyhow!("{}: {error}", file.display())
 }
 
 /// What was asked for wrongly, or an unstable load, is wrong use: other figures would do.

@@ -1,6 +1,6 @@
 //! Several results: what differs from the first, and whether that may be chance.
 
-use reveille_figures::rounds::Estimate;
+use reveille_figures::rounds::{Against, Estimate};
 use reveille_show::columns;
 use reveille_show::quantity::{
     after, counted, duration, listed, nanoseconds, p_value, share, some,
@@ -39,11 +39,12 @@ const COLUMNS: &[Column<StateComparison>] = &columns!(|one|
 
 fn signed(difference: Option<&Difference>) -> Value {
     difference.map_or(Value::Unknown, |one| {
-        Value::Difference(Estimate {
+        let difference = Value::Difference(Estimate {
             estimate: one.difference_ns as f64,
             interval: Some((one.low_ns as f64, one.high_ns as f64)),
             rounds: 0,
-        })
+        });
+        difference.better_if(Against::Less)
     })
 }
 

@@ -2,13 +2,14 @@
 
 use reveille_figures::tail::{Estimate, Tail};
 use reveille_show::quantity::{count, listed, p_value};
-use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Value};
+use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Judgement, Section, Table, Value};
 
 use crate::statistics::StateStatistics;
 use crate::verdict::{Exceedance, Verdict};
 use reveille_show::columns;
 
 use super::machine::{FLOOR, STATES};
+use super::verdicts::{Standing, figure_ns, standing};
 
 /// A state of a result.
 #[derive(Debug, Clone)]
@@ -27,12 +28,23 @@ impl Row {
         self.of.exceedance.as_ref().map(|one| one.exceeded)
     }
 
-    fn verdict(&self) -> String {
-        match &self.of.verdict {
+    fn verdict(&self) -> Value {
+        let words = match &self.of.verdict {
             Verdict::TooFewDatapoints { .. } => "too few datapoints".to_owned(),
             Verdict::NoFigure => "no figure".to_owned(),
             verdict => verdict.to_string(),
-        }
+        };
+        Value::from(words).judged(match standing(&self.of) {
+            Standing::Exceeded => Some(Judgement::Bad),
+            Standing::ByMaximum => Some(Judgement::Notable),
+            Standing::Kept => Some(Judgement::Good),
+            Standing::TooFew | Standing::NoFigure => None,
+        })
+    }
+
+    /// A latency against the driver's figure, if it has one.
+    fn against_figure(&self, ns: impl Into<Value>) -> Value {
+        ns.into().within(figure_ns(&self.of))
     }
 
     fn tail<T: Into<Value>>(&self, figure: fn(&Estimate) -> T) -> Value {
@@ -56,18 +68,24 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
     measured(Count) "wake_latency.count", "count", row.of.wake_latency.count, "Datapoints";
     measured(Ns) detail "wake_latency.min_ns", "min", row.of.wake_latency.min_ns,
         "Minimum wake latency";
-    measured(Ns) "wake_latency.median_ns", "median", row.of.wake_latency.median_ns,
+    measured(Ns) "wake_latency.median_ns", "median",
+        row.against_figure(row.of.wake_latency.median_ns),
         "Median wake latency";
     measured(Ns) detail "median_above_floor_ns", "above floor", row.of.median_above_floor_ns,
         "The median less the floor's median of the same source";
-    measured(Ns) detail "wake_latency.p90_ns", "p90", row.of.wake_latency.p90_ns,
+    measured(Ns) detail "wake_latency.p90_ns", "p90",
+        row.against_figure(row.of.wake_latency.p90_ns),
         "90th percentile; unknown with fewer than ten datapoints beyond, as the other quantiles";
-    measured(Ns) "wake_latency.p99_ns", "p99", row.of.wake_latency.p99_ns, "99th percentile";
-    measured(Ns) detail "wake_latency.p99_9_ns", "p99.9", row.of.wake_latency.p99_9_ns,
+    measured(Ns) "wake_latency.p99_ns", "p99",
+        row.against_figure(row.of.wake_latency.p99_ns), "99th percentile";
+    measured(Ns) detail "wake_latency.p99_9_ns", "p99.9",
+        row.against_figure(row.of.wake_latency.p99_9_ns),
         "99.9th percentile";
-    measured(Ns) detail "wake_latency.p99_99_ns", "p99.99", row.of.wake_latency.p99_99_ns,
+    measured(Ns) detail "wake_latency.p99_99_ns", "p99.99",
+        row.against_figure(row.of.wake_latency.p99_99_ns),
         "99.99th percentile";
-    measured(Ns) "wake_latency.max_ns", "max", row.of.wake_latency.max_ns,
+    measured(Ns) "wake_latency.max_ns", "max",
+        row.against_figure(row.of.wake_latency.max_ns),
         "Maximum wake latency";
     measured(Ns) detail "wake_latency.mean_ns", "mean", row.of.wake_latency.mean_ns,
         "Mean wake latency";

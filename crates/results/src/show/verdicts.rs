@@ -75,8 +75,8 @@ fn against_figure(one: &StateStatistics) -> f64 {
     one.wake_latency.median_ns as f64 / figure_ns(one).unwrap_or(1.0)
 }
 
-/// The driver's figure, ns.
-fn figure_ns(one: &StateStatistics) -> Option<f64> {
+/// The driver's figure, ns; `None` without one, and where nothing sleeps.
+pub fn figure_ns(one: &StateStatistics) -> Option<f64> {
     one.driver_exit_latency_us
         .filter(|us| *us > 0)
         .map(|us| us as f64 * 1e3)

@@ -24,6 +24,16 @@ impl Labels {
         Self(points.into_iter().map(area).collect())
     }
 
+    /// Whether nothing there is covered.
+    pub(super) fn is_free(&self, area: &Area) -> bool {
+        !self.0.iter().any(|other| overlap(area, other))
+    }
+
+    /// Nothing else is to be written there.
+    pub(super) fn cover(&mut self, area: Area) {
+        self.0.push(area);
+    }
+
     /// The words beside a point, in the nearest free place; a line leads there from far away.
     pub fn write(&mut self, (x, y): (f64, f64), words: &str) -> String {
         let width = LETTER * words.chars().count() as f64;
@@ -53,10 +63,10 @@ impl Labels {
                 && one[2] <= LEFT + WIDTH
                 && one[1] >= TOP - LINE
                 && one[3] <= TOP + HEIGHT;
-            inside && !self.0.iter().any(|other| overlap(&one, other))
+            inside && self.is_free(&one)
         };
         let place = places.clone().find(is_free).unwrap_or(near[0]);
-        self.0.push(area(place));
+        self.cover(area(place));
         let (anchor, at, middle) = place;
         let leads = match (middle - y).abs() > 1.5 * LINE {
             true => format!("<path class=\"leads\" d=\"M{x:.1} {y:.1}L{at:.1} {middle:.1}\"/>"),

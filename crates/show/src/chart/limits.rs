@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::axis::Axis;
 use crate::chart::curves::{corners, single, steps_down, survival};
 use crate::chart::frame::{HEIGHT, LEFT, TOP, WIDTH};
+use crate::chart::labels::Labels;
 use crate::chart::{Frame, Quantity};
 use crate::markup::escape;
 
@@ -48,7 +49,7 @@ pub fn against_limits(latency: Axis, label: &str, curves: &[Limited<'_>]) -> Str
             beyond(&frame, curve, svg);
             let begin = (frame.x(frame.x.min), frame.y(1.0));
             let stairs = corners(&frame, curve.latencies, 0);
-            labels.keep_off(&[&[begin], &stairs[..]].concat());
+            keep_off(&mut labels, &[&[begin], &stairs[..]].concat());
         }
         for curve in curves {
             end(&frame, curve, &mut labels, svg);
@@ -69,14 +70,14 @@ fn limits(frame: &Frame<'_>, curves: &[Limited<'_>], labels: &mut Labels, svg: &
         }
         drawn.push((name, *value));
         let x = frame.x(*value);
-        labels.0.push([x - 2.0, TOP, x + 2.0, TOP + HEIGHT]);
+        labels.cover([x - 2.0, TOP, x + 2.0, TOP + HEIGHT]);
         // Writing to a String cannot fail.
         let _ = write!(
             svg,
             "<g class=\"mark {colour} limit\"><path d=\"M{x:.1} {TOP}v{HEIGHT}\"/>"
         );
         let above = [TOP - 4.0, TOP - 4.0 - LINE].map(|y| (x, y, Anchor::Middle));
-        labels.write(&above, name, svg);
+        write(labels, &above, name, svg);
         svg.push_str("</g>");
     }
 }
@@ -126,7 +127,7 @@ fn end(frame: &Frame<'_>, curve: &Limited<'_>, labels: &mut Labels, svg: &mut St
         (x + 6.0, y - 24.0, Anchor::Start),
         (x + 6.0, y - 38.0, Anchor::Start),
     ];
-    labels.write(&places, &curve.name, svg);
+    write(labels, &places, &curve.name, svg);
     svg.push_str("</g>");
 }
 
@@ -147,50 +148,38 @@ enum Anchor {
     End,
 }
 
-/// Texts that do not overlap: left, top, right and bottom of each.
-#[derive(Default)]
-struct Labels(Vec<[f64; 4]>);
-
-impl Labels {
-    /// Texts do not stand on a staircase with these corners.
-    fn keep_off(&mut self, corners: &[(f64, f64)]) {
-        for pair in corners.windows(2) {
-            let [(left, top), (right, bottom)] = [pair[0], pair[1]];
-            self.0.push([left - 1.0, top, left + 1.0, bottom]);
-            self.0.push([left, bottom - 1.0, right, bottom + 1.0]);
-        }
+/// Texts do not stand on a staircase with these corners.
+fn keep_off(labels: &mut Labels, corners: &[(f64, f64)]) {
+    for pair in corners.windows(2) {
+        let [(left, top), (right, bottom)] = [pair[0], pair[1]];
+        labels.cover([left - 1.0, top, left + 1.0, bottom]);
+        labels.cover([left, bottom - 1.0, right, bottom + 1.0]);
     }
+}
 
-    /// Writes the text at the first place that is free and in the drawing, if there is one.
-    fn write(&mut self, places: &[(f64, f64, Anchor)], text: &str, svg: &mut String) {
-        let width = LETTER * text.chars().count() as f64;
-        for (x, y, anchor) in places {
-            let (name, left) = match anchor {
-                Anchor::Start => ("start", *x),
-                Anchor::Middle => ("middle", x - width / 2.0),
-                Anchor::End => ("end", x - width),
-            };
-            let place = [left, y - LINE + 3.0, left + width, y + 3.0];
-            // The name of the axis stands in the corner.
-            let is_inside = place[0] >= LEFT - 8.0
-                && place[2] <= LEFT + WIDTH + 24.0
-                && place[1] >= 0.0
-                && place[3] <= TOP + HEIGHT;
-            let overlaps = |other: &[f64; 4]| {
-                place[0] < other[2]
-                    && other[0] < place[2]
-                    && place[1] < other[3]
-                    && other[1] < place[3]
-            };
-            if is_inside && !self.0.iter().any(overlaps) {
-                self.0.push(place);
-                let text = escape(text);
-                let _ = write!(
-                    svg,
-                    "<text text-anchor=\"{name}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"
-                );
-                return;
-            }
+/// Writes the text at the first place that is free and in the drawing, if there is one.
+fn write(labels: &mut Labels, places: &[(f64, f64, Anchor)], text: &str, svg: &mut String) {
+    let width = LETTER * text.chars().count() as f64;
+    for (x, y, anchor) in places {
+        let (name, left) = match anchor {
+            Anchor::Start => ("start", *x),
+            Anchor::Middle => ("middle", x - width / 2.0),
+            Anchor::End => ("end", x - width),
+        };
+        let place = [left, y - LINE + 3.0, left + width, y + 3.0];
+        // The name of the axis stands in the corner.
+        let is_inside = place[0] >= LEFT - 8.0
+            && place[2] <= LEFT + WIDTH + 24.0
+            && place[1] >= 0.0
+            && place[3] <= TOP + HEIGHT;
+        if is_inside && labels.is_free(&place) {
+            labels.cover(place);
+            let text = escape(text);
+            let _ = write!(
+                svg,
+                "<text text-anchor=\"{name}\" x=\"{x:.1}\" y=\"{y:.1}\">{text}</text>"
+            );
+            return;
         }
     }
 }
@@ -270,7 +259,8 @@ mod tests {
         let place = [(200.0, 100.0, Anchor::Start)];
         let mut of = |x: f64| {
             let mut svg = String::new();
-            labels.write(
+            write(
+                &mut labels,
                 &place.map(|(_, y, anchor)| (x, y, anchor)),
                 "four",
                 &mut svg,
@@ -282,9 +272,9 @@ mod tests {
         assert!(of(200.0 + 4.0 * LETTER));
         assert!(!of(LEFT + WIDTH));
         let mut labels = Labels::default();
-        labels.keep_off(&[(100.0, 90.0), (300.0, 99.0)]);
+        keep_off(&mut labels, &[(100.0, 90.0), (300.0, 99.0)]);
         let mut svg = String::new();
-        labels.write(&place, "four", &mut svg);
+        write(&mut labels, &place, "four", &mut svg);
         assert!(svg.is_empty());
     }
 }

@@ -5,7 +5,7 @@ use reveille_results::kept::About;
 use reveille_show::sheet::Sheet;
 
 /// A sheet with what is known of the run: in the lines below the title `what` was run, where and when, and
-/// the command line; the facts on the machine, and how the run ended if it ended early.
+/// the command line; details of the machine, and how the run ended if it ended early.
 pub fn sheet<'a>(title: &str, what: &str, about: &About) -> Sheet<'a> {
     let machine = &about.machine;
     let mut line = vec![what.to_owned()];
@@ -18,10 +18,10 @@ pub fn sheet<'a>(title: &str, what: &str, about: &About) -> Sheet<'a> {
         ..Sheet::default()
     };
     let unknown = || "unknown".to_owned();
-    sheet.fact("Machine", machine.cpu_model.clone().unwrap_or_else(unknown));
-    sheet.fact("Kernel", machine.kernel_words());
+    sheet.detail("Machine", machine.cpu_model.clone().unwrap_or_else(unknown));
+    sheet.detail("Kernel", machine.kernel_words());
     let [driver, governor] = [&about.driver, &about.governor].map(Option::as_deref);
-    sheet.fact("Idle", driver_and_governor(driver, governor));
+    sheet.detail("Idle", driver_and_governor(driver, governor));
     if let Some(early) = about.ended.early() {
         sheet.fact("Ended", early);
     }

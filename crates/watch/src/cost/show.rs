@@ -40,16 +40,17 @@ const STATES: &[Column<StateCost>] = &columns!(|state|
          interrupt and the one that runs the task";
     measured(Ns) "leaving_ns", "lost", sleeps(state, state.waited.leaving_ns),
         "Time CPUs took to leave the state, over all waits";
-    measured(Ns) "mean_leaving_ns", "mean", state.mean_leaving_ns,
+    measured(Ns) "mean_leaving_ns", "mean", against_exit(state, state.mean_leaving_ns),
         "Mean time to leave the state, over waits of known instant";
-    measured(Ns) "median_leaving_ns", "median", state.median_leaving_ns,
+    measured(Ns) "median_leaving_ns", "median", against_exit(state, state.median_leaving_ns),
         "Median time to leave the state; like the other quantiles unknown with fewer than ten \
          waits beyond it";
-    measured(Ns) detail "p90_leaving_ns", "p90", state.p90_leaving_ns,
+    measured(Ns) detail "p90_leaving_ns", "p90", against_exit(state, state.p90_leaving_ns),
         "90th percentile of the time to leave the state";
-    measured(Ns) "p99_leaving_ns", "p99", state.p99_leaving_ns,
+    measured(Ns) "p99_leaving_ns", "p99", against_exit(state, state.p99_leaving_ns),
         "99th percentile of the time to leave the state";
-    measured(Ns) "longest_leaving_ns", "max", sleeps(state, state.waited.longest_leaving_ns),
+    measured(Ns) "longest_leaving_ns", "max",
+        against_exit(state, sleeps(state, state.waited.longest_leaving_ns)),
         "Maximum time to leave the state";
     measured(Ns) "scheduling_ns", "sched", state.waited.scheduling_ns,
         "Time in interrupt and scheduler on a CPU that was awake by then, over all waits";
@@ -57,9 +58,21 @@ const STATES: &[Column<StateCost>] = &columns!(|state|
         "Time behind other tasks, over all waits";
 );
 
+/// A time to leave the state, against the driver's exit latency.
+fn against_exit(state: &StateCost, ns: impl Into<Value>) -> Value {
+    let exit = state.driver_exit_latency_us.filter(|us| *us > 0);
+    ns.into().within(exit.map(|us| us as f64 * 1e3))
+}
+
 /// `busy` and `awake` are not left.
 fn sleeps(state: &StateCost, ns: u64) -> Value {
     state.mean_leaving_ns.map(|_| ns).into()
+}
+
+/// A sum or a maximum over waits, some for a sleeping CPU: of these each takes some time, so with none the
+/// instant of every one is unknown.
+fn lost_by(asleep: u64, ns: u64) -> Option<u64> {
+    (asleep == 0 || ns > 0).then_some(ns)
 }
 
 fn waker(pair: &PairCost) -> String {
@@ -76,13 +89,14 @@ const PAIRS: &[Column<PairCost>] = &columns!(|pair|
     measured(Count) "wakeups", "wake-ups", pair.wakeups, "Wake-ups of this pair";
     measured(Count) "asleep", "asleep", pair.asleep,
         "Of these, those that met a CPU in an idle state other than polling";
-    measured(Ns) "leaving_ns", "lost", pair.waited.leaving_ns,
+    measured(Ns) "leaving_ns", "lost", lost_by(pair.asleep, pair.waited.leaving_ns),
         "Time CPUs took to leave idle states, over all wake-ups of this pair";
     measured(Ns) "scheduling_ns", "sched", pair.waited.scheduling_ns,
         "Time in interrupt and scheduler, over all wake-ups of this pair";
     measured(Ns) "queueing_ns", "queue", pair.waited.queueing_ns,
         "Time behind other tasks, over all wake-ups of this pair";
-    measured(Ns) detail "longest_leaving_ns", "max", pair.waited.longest_leaving_ns,
+    measured(Ns) detail "longest_leaving_ns", "max",
+        lost_by(pair.asleep, pair.waited.longest_leaving_ns),
         "Maximum time to leave an idle state";
 );
 
@@ -91,9 +105,10 @@ const INTERRUPTS: &[Column<InterruptCost>] = &columns!(|one|
     measured(Count) "wakeups", "wake-ups", one.wakeups, "Wake-ups by this interrupt";
     measured(Count) "asleep", "asleep", one.asleep,
         "Of these, those that met a CPU in an idle state other than polling";
-    measured(Ns) "leaving_ns", "lost", one.waited.leaving_ns,
+    measured(Ns) "leaving_ns", "lost", lost_by(one.asleep, one.waited.leaving_ns),
         "Time CPUs took to leave idle states, over these wake-ups";
-    measured(Ns) "longest_leaving_ns", "max", one.waited.longest_leaving_ns,
+    measured(Ns) "longest_leaving_ns", "max",
+        lost_by(one.asleep, one.waited.longest_leaving_ns),
         "Maximum time to leave an idle state";
 );
 
@@ -102,9 +117,10 @@ const CPUS: &[Column<CpuCost>] = &columns!(|cpu|
     measured(Count) "waits", "waits", cpu.waits, "Waits for this CPU";
     measured(Count) "asleep", "asleep", cpu.asleep,
         "Of these, those that met it in an idle state other than polling";
-    measured(Ns) "leaving_ns", "lost", cpu.waited.leaving_ns,
+    measured(Ns) "leaving_ns", "lost", lost_by(cpu.asleep, cpu.waited.leaving_ns),
         "Time this CPU took to leave idle states, over all waits";
-    measured(Ns) "longest_leaving_ns", "max", cpu.waited.longest_leaving_ns,
+    measured(Ns) "longest_leaving_ns", "max",
+        lost_by(cpu.asleep, cpu.waited.longest_leaving_ns),
         "Maximum time to leave an idle state";
     measured(Ns) detail "scheduling_ns", "sched", cpu.waited.scheduling_ns,
         "Time in interrupt and scheduler, over all waits";
@@ -169,17 +185,19 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
         );
         sheet.section(section.chart(move || chart.html()));
     }
-    let pairs = Table::of("Wake-ups by waker and task", PAIRS, &cost.by_pair);
+    let pairs = Table::of("Wake-ups by waker and task", PAIRS, &cost.by_pair).first(5);
     sheet.section(
         Section::new("pairs", "By waker and task")
             .bars(bars(cost))
             .table(pairs),
     );
     let interrupts = Table::of("Wake-ups by interrupt", INTERRUPTS, &cost.by_interrupt);
-    sheet.section(Section::new("interrupts", "By interrupt").table(interrupts));
+    let section = Section::new("interrupts", "By interrupt").detail();
+    sheet.section(section.table(interrupts));
     let mut cpus: Vec<&CpuCost> = cost.by_cpu.iter().collect();
     cpus.sort_by_key(|cpu| std::cmp::Reverse((cpu.waited.leaving_ns, cpu.waits)));
-    sheet.section(Section::new("cpus", "By CPU").table(Table::of("Waits by CPU", CPUS, cpus)));
+    let cpus = Table::of("Waits by CPU", CPUS, cpus);
+    sheet.section(Section::new("cpus", "By CPU").detail().table(cpus));
     let table = Table::of("Deeper idle states forbidden", FORBIDDING, &cost.forbidding);
     let heading = "Savings by forbidding idle states";
     sheet.section(Section::new("forbidding", heading).table(table));
@@ -193,7 +211,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
         sheet.fact("Ended", description::Ended::INTERRUPTED);
     }
     let (driver, governor) = (&cost.subject.driver, &cost.subject.governor);
-    sheet.fact(
+    sheet.detail(
         "Idle",
         driver_and_governor(driver.as_deref(), governor.as_deref()),
     );
@@ -206,8 +224,9 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
     }
     sheet.fact("Wake-ups", wakeups);
     let waited = &cost.waited;
-    if let Some(of_time) = cost.lost_share {
-        let (lost, of_time) = (time(waited.leaving_ns), share(of_time));
+    let lost = lost_by(cost.met_sleeping_cpu, waited.leaving_ns);
+    if let Some((lost, of_time)) = lost.zip(cost.lost_share) {
+        let (lost, of_time) = (time(lost), share(of_time));
         sheet.fact(
             "Lost",
             format!("{lost} waiting for CPUs to leave idle states, {of_time} of the time"),
@@ -220,7 +239,7 @@ fn facts(cost: &Cost, sheet: &mut Sheet<'_>) {
     );
     let overhead = &cost.overhead;
     if let (Some(ns), Some(of_time)) = (overhead.per_wakeup_ns, overhead.share_of_cpu_time) {
-        sheet.fact(
+        sheet.detail(
             "Cost",
             format!(
                 "{} for each of {} wake-ups on the machine, {} of CPU time",

@@ -66,7 +66,16 @@ fn delay(interface: &Interface, what: &str, now: impl Into<String>) -> Delay {
     }
 }
 
+/// The first word where a setting that could add latency adds none now.
+const NOTHING: &str = "nothing";
+
 impl Delay {
+    /// Whether it adds latency now.
+    pub fn adds_any(&self) -> bool {
+        let adds = self.adds.as_ref();
+        adds.is_some_and(|adds| !adds.starts_with(NOTHING))
+    }
+
     fn adds(mut self, adds: impl Into<String>) -> Self {
         self.adds = Some(adds.into());
         self
@@ -110,7 +119,7 @@ fn coalescing(interface: &Interface, settings: &io::Result<Option<Coalescing>>) 
             .set(format!("ethtool -C {name} adaptive-rx off rx-usecs 0")),
         (false, 0) => delay,
         (false, usecs) if figures.rx_frames == 1 => delay.adds(format!(
-            "nothing for the first packet: 1 frame ends the {usecs} µs"
+            "{NOTHING} for the first packet: 1 frame ends the {usecs} µs"
         )),
         (false, usecs) => delay
             .adds(format!("up to {usecs} µs to a single packet"))
@@ -275,7 +284,7 @@ fn busy_polling(root: &Root) -> Option<Delay> {
     };
     Some(delay.if_so(
         (read, poll) == (0, 0),
-        "nothing; if it is on, readers poll the card for a while before they sleep",
+        &format!("{NOTHING}; if it is on, readers poll the card for a while before they sleep"),
         "sysctl net.core.busy_read=50 net.core.busy_poll=50",
     ))
 }

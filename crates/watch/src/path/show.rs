@@ -4,10 +4,10 @@ use reveille_kernel::{cpulist, driver_and_governor};
 use reveille_results::description::Ended;
 use reveille_results::statistics::Summary;
 use reveille_show::chart::Bars;
-use reveille_show::chart::bars::{Part, Row};
+use reveille_show::chart::bars::{self, Row};
 use reveille_show::columns;
-use reveille_show::quantity::{count, counted, duration, nanoseconds, share};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
+use reveille_show::quantity::{count, counted, duration, listed, nanoseconds, share};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 use super::Follow;
 use super::stage::Stage;
@@ -38,6 +38,20 @@ const STAGES: &[Column<Figures>] = &columns!(|row|
         "Standard deviation; needs two packets";
 );
 
+/// A row of the table that compares groups; it has a column for each.
+struct Part {
+    name: &'static str,
+    until: &'static str,
+}
+
+const PARTS: &[Column<Part>] = &columns!(|row|
+    words "stage", "stage", row.name, "The part of a packet's time; `whole`: all of it";
+    words "until", "until", row.until, "The instant that ends the stage";
+    measured(Ns) "share_of_mean_ns", "of the mean", Value::Unknown,
+        "Its mean over all packets of the group: the stages' add up to the mean of the whole; a table has a \
+         column for each group";
+);
+
 /// Where readers ran, and their time from wake-up to first instruction.
 struct Place {
     name: &'static str,
@@ -55,8 +69,9 @@ const READERS: &[Column<Place>] = &columns!(|row|
 
 /// The columns of every table, by the place of its rows in `path.json`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    let stages = [Column::headings(STAGES), Column::headings(&PARTS[2..])];
     vec![
-        ("groups[].stages[]", Column::headings(STAGES)),
+        ("groups[].stages[]", stages.concat()),
         ("readers", Column::headings(READERS)),
     ]
 }
@@ -77,18 +92,33 @@ pub fn sheet(path: &Path) -> Sheet<'static> {
         ..Sheet::default()
     };
     facts(path, packets, &mut sheet);
-    sheet.section(Section::new("stages", "Stages").bars(bars(path)));
+    sheet.section(Section::new("stages", "Stages").bars(bars(path)).detail());
+    let are_several = path.groups.len() > 1;
+    if are_several {
+        let packets = path.groups.iter();
+        let packets = packets.map(|group| format!("{} {}", group.name(), count(group.packets)));
+        let packets = packets.collect::<Vec<_>>().join(", ");
+        let heading = format!("Mean time by stage (packets: {packets})");
+        let means = Section::new("means", heading).titled().table(means(path));
+        sheet.section(unobserved(path).into_iter().fold(means, Section::text));
+    }
     for group in &path.groups {
         let section = Section::new("tables", format!("With {}", met(group)))
             .text(words(path, group))
             .table(stages(group));
-        sheet.section(section);
+        sheet.section(match are_several {
+            true => section.detail(),
+            false => section,
+        });
     }
     if let Some(readers) = &path.readers {
         sheet.section(self::readers(readers));
     }
-    let delays = Section::new("delays", "Other causes of latency").titled();
-    sheet.section(path.delays.iter().fold(delays, delay));
+    let (adding, others): (Vec<_>, Vec<_>) = path.delays.iter().partition(|one| one.adds_any());
+    let section = Section::new("delays", "Other causes of latency").titled();
+    sheet.section(adding.into_iter().fold(section, delay));
+    let section = Section::new("settings", "Settings that add no latency here").titled();
+    sheet.section(others.into_iter().fold(section, delay).detail());
     sheet
 }
 
@@ -103,15 +133,13 @@ fn title(path: &Path) -> String {
     format!("Latency of {what} by stage{place}")
 }
 
-/// The stage that takes the most time on average: `the longest stage is wake (until: first code after
-/// idle), 61 µs of it`.
+/// The stage that takes the most time on average: `the longest stage is wake, 61 µs of it`.
 fn longest(group: &Group) -> Option<String> {
     let by_mean = |one: &&StageFigures| one.share_of_mean_ns as i64;
     let longest = group.stages.iter().max_by_key(by_mean)?;
     Some(format!(
-        "the longest stage is {} (until: {}), {} of it",
+        "the longest stage is {}, {} of it",
         longest.stage.name(),
-        longest.stage.until(),
         duration(longest.share_of_mean_ns)
     ))
 }
@@ -142,18 +170,15 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
     if let Some(port) = subject.port {
         what += &format!(", port {port}");
     }
-    sheet.fact("Followed", what);
-    sheet.fact("Kernel", subject.machine.kernel_words());
-    let (driver, governor) = (&subject.driver, &subject.governor);
-    sheet.fact(
-        "Idle",
-        driver_and_governor(driver.as_deref(), governor.as_deref()),
-    );
     let seen = count(path.counts.seen);
     let elapsed = duration(path.elapsed_s * 1e9);
-    sheet.fact(
-        "Packets",
-        format!("{} of {seen} seen in {elapsed}", count(packets)),
+    let packets = format!("{} of {seen} seen in {elapsed}", count(packets));
+    sheet.fact("Followed", format!("{what}; {packets}"));
+    sheet.detail("Kernel", subject.machine.kernel_words());
+    let (driver, governor) = (&subject.driver, &subject.governor);
+    sheet.detail(
+        "Idle",
+        driver_and_governor(driver.as_deref(), governor.as_deref()),
     );
     let lost = lost(path);
     if !lost.is_empty() {
@@ -162,7 +187,7 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
     if let Some(cost) = path.cost.filter(|cost| cost.runs > 0) {
         let of_time = share(cost.run_time_ns as f64 / 1e9 / path.elapsed_s);
         let run = duration(cost.run_time_ns as f64 / cost.runs as f64);
-        sheet.fact(
+        sheet.detail(
             "Cost",
             format!("{of_time} of one CPU, {run} per run of a program"),
         );
@@ -282,16 +307,67 @@ fn stages(group: &Group) -> Table {
     table
 }
 
+/// The stages' shares of each group's mean.
+fn means(path: &Path) -> Table {
+    let of = |group: &Group, stage: Stage| {
+        let mut stages = group.stages.iter();
+        let found = stages.find(|one| one.stage == stage);
+        found.map(|one| one.share_of_mean_ns)
+    };
+    let is_met = |stage: &Stage| path.groups.iter().any(|group| of(group, *stage).is_some());
+    let stages: Vec<Stage> = Stage::all().filter(is_met).collect();
+    let part = |stage: &Stage| Part {
+        name: stage.name(),
+        until: stage.until(),
+    };
+    let whole = Part {
+        name: "whole",
+        until: "",
+    };
+    let rows: Vec<Part> = stages.iter().map(part).chain([whole]).collect();
+    let table = Table::of("Mean time by stage and idle state", &PARTS[..2], &rows).whole();
+    path.groups.iter().fold(table, |table, group| {
+        let heading = Heading {
+            name: group.name().to_owned().into(),
+            ..PARTS[2].heading.clone()
+        };
+        let means = stages.iter().map(|stage| of(group, *stage));
+        let means = means.chain([Some(group.whole.mean_ns)]);
+        table.column(heading, means.map(Value::from))
+    })
+}
+
+/// What no group's figures include.
+fn unobserved(path: &Path) -> Option<String> {
+    let mut groups = path.groups.iter();
+    if groups.all(|group| group.from_sender || before(path, group).is_empty()) {
+        return None;
+    }
+    let estimates = path.groups.iter().filter_map(|group| {
+        let median = nanoseconds(group.estimate.as_ref()?.median_ns);
+        Some(format!("{median} from {}", group.state.as_ref()?))
+    });
+    let estimates: Vec<String> = estimates.collect();
+    Some(format!(
+        "Not observed: from a packet's arrival to the first instant here, which for a sleeping CPU is its \
+         wake-up{}.",
+        match estimates.is_empty() {
+            true => "; --result RESULT adds an estimate".to_owned(),
+            false => format!(", at the median about {} (estimates)", listed(&estimates)),
+        }
+    ))
+}
+
 /// Stacked means, a row for each group.
 fn bars(path: &Path) -> Bars {
-    let part = |stage: Stage| Part {
+    let part = |stage: Stage| bars::Part {
         name: stage.name().to_owned(),
         letter: stage.letter(),
         is_estimate: false,
     };
-    let mut parts: Vec<Part> = Stage::all().map(part).collect();
+    let mut parts: Vec<bars::Part> = Stage::all().map(part).collect();
     let wake_up = parts.len();
-    parts.push(Part {
+    parts.push(bars::Part {
         name: "wake-up, estimate".to_owned(),
         letter: '?',
         is_estimate: true,
@@ -408,8 +484,7 @@ mod tests {
         path.groups[0].whole.median_ns = 1;
         assert_eq!(
             answer(&path),
-            "With the CPU awake: 42 µs on average; the longest stage is softirq (until: receiving \
-             softirq), 30 µs of it."
+            "With the CPU awake: 42 µs on average; the longest stage is softirq, 30 µs of it."
         );
     }
 

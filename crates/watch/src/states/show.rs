@@ -3,10 +3,12 @@
 use std::collections::BTreeSet;
 
 use reveille_kernel::groups::ShareOf;
-use reveille_kernel::{IdleState, cpulist};
+use reveille_kernel::{Cpu, IdleState, cpulist, limits};
 use reveille_show::columns;
-use reveille_show::quantity::counted;
-use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
+use reveille_show::quantity::{counted, listed, share};
+use reveille_show::sheet::{
+    Column, EXIT, EXIT_LATENCY, Heading, Judgement, Section, Sheet, Table, Value,
+};
 
 use super::{GroupStates, StateUse, States};
 
@@ -19,7 +21,7 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
     driver(Us) "target_residency_us", "target", one.state.target_residency_us,
         "The driver's target residency";
     words "enabled_by_default", "dflt", on(one.state.enabled_by_default), "Is it on by default?";
-    words "disabled", "now", on(one.state.disabled.map(|disabled| !disabled)), "Is it on now?";
+    words "disabled", "now", now(&one.state), "Is it on now?";
     measured(Count) "usage", "uses", one.state.usage,
         "Entries since boot, a sum over the group's CPUs";
     measured(Us) "time_us", "time", one.state.time_us,
@@ -36,6 +38,11 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
 
 fn on(on: Option<bool>) -> Value {
     on.map(|on| if on { "on" } else { "off" }).into()
+}
+
+fn now(state: &IdleState) -> Value {
+    let is_off = state.disabled == Some(true);
+    on(state.disabled.map(|disabled| !disabled)).judged(is_off.then_some(Judgement::Notable))
 }
 
 fn rejected(state: &IdleState) -> Value {
@@ -62,6 +69,7 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 pub fn sheet(states: &States) -> Sheet<'_> {
     let mut sheet = Sheet {
         title: "Idle states".to_owned(),
+        answer: answer(states),
         ..Sheet::default()
     };
     facts(states, &mut sheet);
@@ -134,10 +142,109 @@ fn facts(states: &States, sheet: &mut Sheet<'_>) {
         let request = "by a PM QoS request (`reveille doctor` shows whose)";
         fact("Bound", &format!("{bound} µs {request}{rules_out}"));
     }
+}
+
+/// Where the CPUs slept, and which states they may not use.
+fn answer(states: &States) -> String {
     if let Some(without) = &states.without_driver {
-        fact("Instead", &without.does);
-        fact("Likely why", &without.reason);
+        return format!("{} Likely why: {}.", without.does, without.reason);
     }
+    let cpus = states.cpus.iter();
+    let cpus = cpus.filter(|cpu| cpu.online && !cpu.states.is_empty());
+    let cpus: Vec<&Cpu> = cpus.collect();
+    if cpus.is_empty() {
+        return "None of these CPUs has idle states.".to_owned();
+    }
+    let off = |_: &Cpu, state: &IdleState| state.disabled == Some(true);
+    let bounded = |cpu: &Cpu, state: &IdleState| {
+        let own = cpu.resume_latency_us.and_then(bound_us);
+        let bound = states.bound_us.map(u64::from).into_iter().chain(own).min();
+        bound.is_some_and(|bound| state.exit_latency_us > Some(bound))
+    };
+    let off = named(&cpus, off).map(|names| format!("Off now: {names}."));
+    let bounded = named(&cpus, bounded);
+    let bounded = bounded.map(|names| format!("A latency bound rules out {names}."));
+    let mut sentences: Vec<String> = slept(states, &cpus).into_iter().collect();
+    match (off, bounded) {
+        (None, None) => sentences.push("No state is off, and no known bound rules one out.".into()),
+        (off, bounded) => sentences.extend(off.into_iter().chain(bounded)),
+    }
+    sentences.join(" ")
+}
+
+/// `The CPUs slept 99.9% of the time since boot, longest in C6 (99.8%).`
+fn slept(states: &States, cpus: &[&Cpu]) -> Option<String> {
+    let mut times: Vec<(&str, u64)> = Vec::new();
+    let mut idle_us = 0;
+    for cpu in cpus {
+        let poll = limits::poll(&cpu.states).map(|poll| poll.index);
+        for state in &cpu.states {
+            let time_us = state.time_us?;
+            idle_us += time_us;
+            if poll == Some(state.index) {
+                continue;
+            }
+            match times.iter_mut().find(|(name, _)| *name == state.name) {
+                Some((_, time)) => *time += time_us,
+                None => times.push((&state.name, time_us)),
+            }
+        }
+    }
+    let who = match cpus.len() < states.of_cpus {
+        true => cpulist::named(&cpus.iter().map(|cpu| cpu.number).collect::<Vec<_>>()),
+        false => "The CPUs".to_owned(),
+    };
+    let (longest, time_us) = times.iter().max_by_key(|(_, time)| *time)?;
+    let slept_us: u64 = times.iter().map(|(_, time)| time).sum();
+    if slept_us == 0 {
+        return Some(format!("{who} never slept since boot."));
+    }
+    let is_since_boot = |group: &GroupStates| {
+        !group.has_states() || group.time_share_of == ShareOf::CpuTimeSinceBoot
+    };
+    let uptime_s = states
+        .uptime_s
+        .filter(|_| states.groups.iter().all(is_since_boot));
+    Some(match uptime_s {
+        Some(uptime_s) => {
+            let of = |us: u64| share(us as f64 / (uptime_s * 1e6 * cpus.len() as f64));
+            let slept = format!("{who} slept {} of the time since boot", of(slept_us));
+            match *time_us == slept_us {
+                true => format!("{slept}, all of it in {longest}."),
+                false => format!("{slept}, longest in {longest} ({}).", of(*time_us)),
+            }
+        }
+        None => format!(
+            "{who} slept longest in {longest}: {} of the time in idle states.",
+            share(*time_us as f64 / idle_us as f64)
+        ),
+    })
+}
+
+/// The states of which that is so, with the CPUs if it is not so on all that have the state.
+fn named(cpus: &[&Cpu], is_so: impl Fn(&Cpu, &IdleState) -> bool) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for state in cpus.iter().flat_map(|cpu| &cpu.states) {
+        if !names.contains(&state.name.as_str()) {
+            names.push(&state.name);
+        }
+    }
+    let words = names.into_iter().filter_map(|name| {
+        let has = |cpu: &&&Cpu| cpu.states.iter().any(|state| state.name == name);
+        let having = cpus.iter().filter(has).count();
+        let with = |cpu: &&&Cpu| {
+            let mut states = cpu.states.iter();
+            states.any(|state| state.name == name && is_so(cpu, state))
+        };
+        let with: Vec<u32> = cpus.iter().filter(with).map(|cpu| cpu.number).collect();
+        match with.len() {
+            0 => None,
+            some if some == having => Some(name.to_owned()),
+            _ => Some(format!("{name} ({})", cpulist::named(&with))),
+        }
+    });
+    let words: Vec<String> = words.collect();
+    (!words.is_empty()).then(|| listed(&words))
 }
 
 /// `Model; 104 CPUs, 52 cores, 2 packages`; of some of them: `Model; CPUs 1,9 of 104`.
@@ -195,14 +302,19 @@ fn section(states: &States, group: &GroupStates) -> Section<'static> {
     }
 }
 
+/// A per-CPU bound in sysfs, µs; `None` where there is none.
+fn bound_us(resume_latency_us: i64) -> Option<u64> {
+    match resume_latency_us {
+        0 => None,
+        // No latency at all: cpuidle is left for polling.
+        ..0 => Some(0),
+        bound => Some(bound.unsigned_abs()),
+    }
+}
+
 /// A per-CPU bound and what it rules out; `None` where there is no bound.
 fn bound(group: &GroupStates) -> Option<String> {
-    let bound = match group.resume_latency_us? {
-        0 => return None,
-        // No latency at all: cpuidle is left for polling.
-        ..0 => 0,
-        bound => bound.unsigned_abs(),
-    };
+    let bound = bound_us(group.resume_latency_us?)?;
     let names = group.states.iter().map(|one| &one.state);
     let beyond = names.filter(|state| state.exit_latency_us > Some(bound));
     let beyond: Vec<&str> = beyond.map(|state| state.name.as_str()).collect();
@@ -270,6 +382,69 @@ mod tests {
         assert!(bounded("10").ends_with("10 µs: rules out C6"));
         assert!(bounded("n/a").ends_with("0 µs: rules out C1, C6"));
         assert!(bounded("133").ends_with("rules out no state"));
+    }
+
+    #[test]
+    fn the_answer_has_where_cpus_slept_and_what_they_may_not_use() {
+        let state = |index: u32, name: &str, exit: &str, time: &str| {
+            let file = |file: &str| format!("cpuidle/state{index}/{file}");
+            [
+                ("name", name),
+                ("latency", exit),
+                ("time", time),
+                ("disable", "0"),
+            ]
+            .map(|(one, text)| (file(one), text.to_owned()))
+        };
+        let of = |times: [&str; 3], more: &[(&str, &str)], uptime: &str| {
+            let mut files: Vec<(String, String)> = Vec::new();
+            for (place, (name, exit)) in [("POLL", "0"), ("C1", "2"), ("C6", "133")]
+                .iter()
+                .enumerate()
+            {
+                files.extend(state(place as u32, name, exit, times[place]));
+            }
+            let more = more
+                .iter()
+                .map(|(file, text)| ((*file).into(), (*text).into()));
+            files.extend(more);
+            files.push(("../../../../../proc/uptime".into(), format!("{uptime} 1\n")));
+            let files: Vec<(&str, &str)> = files
+                .iter()
+                .map(|(file, text)| (file.as_str(), text.as_str()))
+                .collect();
+            answer(&machine(&files))
+        };
+        let all_on = "No state is off, and no known bound rules one out.";
+        // Polling is no sleep: 5 and 25 of 100 s.
+        let times = ["9000000", "5000000", "25000000"];
+        assert_eq!(
+            of(times, &[], "100"),
+            format!("The CPUs slept 30.0% of the time since boot, longest in C6 (25.0%). {all_on}")
+        );
+        assert_eq!(
+            of(["0", "5000000", "0"], &[], "100"),
+            format!("The CPUs slept 5.00% of the time since boot, all of it in C1. {all_on}")
+        );
+        // The recording is of a longer time than its uptime.
+        assert_eq!(
+            of(["10000000", "10000000", "20000000"], &[], "1"),
+            format!("The CPUs slept longest in C6: 50.0% of the time in idle states. {all_on}")
+        );
+        assert_eq!(
+            of(["7", "0", "0"], &[], "100"),
+            format!("The CPUs never slept since boot. {all_on}")
+        );
+        let more = [
+            ("cpuidle/state2/disable", "1"),
+            ("power/pm_qos_resume_latency_us", "1"),
+        ];
+        assert!(
+            of(times, &more, "100")
+                .ends_with(". Off now: C6. A latency bound rules out C1 and C6.")
+        );
+        let more = [("power/pm_qos_resume_latency_us", "2")];
+        assert!(of(times, &more, "100").ends_with("(25.0%). A latency bound rules out C6."));
     }
 
     #[test]

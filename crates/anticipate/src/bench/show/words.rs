@@ -40,7 +40,7 @@ pub fn notes(bench: &Bench) -> Vec<String> {
 
 /// The point that is nearest to 1 ms, where the paper has its figures; all where there are no idle
 /// times.
-fn headline_points(bench: &Bench) -> Vec<usize> {
+pub fn headline_points(bench: &Bench) -> Vec<usize> {
     const HEADLINE_NS: f64 = 1e6;
     let distance = |(place, point): (usize, &Point)| {
         let idle_ns = point.idle_ns?.max(1) as f64;
