@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "WHICH", default_value = "wake")]
     latency: LatencyChoice,
     /// Print the setting in one form alone, ready for a file; `all` shows each, with the advice
-    #[arg(long, value_name = "FORM", conflicts_with_all = ["json", "markdown"])]
+    #[arg(long, value_name = "FORM")]
     form: Option<FormChoice>,
     /// How --table sets target residencies
     #[arg(
@@ -143,6 +143,12 @@ impl From<LatencyChoice> for Latency {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let is_alone = args.form.and_then(FormChoice::name).is_some();
+    if is_alone && (args.printed.all || args.printed.data().is_some()) {
+        return Err(Failure::usage(
+            "--form: a form is printed alone; --all, --json and --markdown are for the advice",
+        ));
+    }
     let loaded = reveille_results::open(&args.result)?;
     let root = match args.root.as_deref() {
         None => None,

@@ -30,7 +30,7 @@ const CODES: &[(&str, Codes)] = &[
     ("report", READS),
     ("show", READS),
     ("export", READS),
-    ("states", &[DONE, USAGE, CANNOT]),
+    ("states", &[DONE, FAILED, USAGE, CANNOT]),
     ("top", &[DONE, FAILED, USAGE, CANNOT]),
     (
         "cost",
@@ -82,8 +82,8 @@ const CODES: &[(&str, Codes)] = &[
             INTERRUPTED,
         ],
     ),
-    ("doctor", &[DONE, USAGE]),
-    ("resume analyze", READS),
+    ("doctor", &[DONE, FAILED, USAGE]),
+    ("resume analyze", &[DONE, CONTENT, USAGE]),
     (
         "resume capture",
         &[

@@ -67,24 +67,12 @@ fn kept_results_fit_a_screen_and_end_with_the_answer() {
     let examples = [
         (
             "bench.json",
-            "At 1 ms between reads: 57.6 µs",
-            "(too few for a p99): about the maximum.",
+            "At 1 ms between reads: ",
+            "about the maximum.",
         ),
-        (
-            "cost.json",
-            "Waits for CPUs in haltpoll idle",
-            "not worth a setting.",
-        ),
-        (
-            "lab",
-            "C1 wakes in 56.3 µs",
-            "C2 (24 wakes) and C3 (41 wakes).",
-        ),
-        (
-            "path.json",
-            "With the CPU asleep in haltpoll idle: 94.5 µs",
-            "16.7 µs of it.",
-        ),
+        ("cost.json", "Waits for CPUs in ", "."),
+        ("lab", "C1 wakes in ", "driver 133)."),
+        ("path.json", "With the CPU asleep in ", " of it."),
         ("trial.json", "`no sleep` is best:", "µs less than `as is`."),
     ];
     // An example that is added here needs its line.
@@ -129,7 +117,7 @@ fn advice_ends_with_the_answer() {
     command.arg(repository("docs/example/results/lab"));
     ends_with(
         &mut command,
-        "Allow C1 and C2; keep out of C3: a latency bound of 33 µs.",
+        "Every state may stay, C1, C2 and C3: nothing has to be set.",
         "all of it together.",
     );
 }

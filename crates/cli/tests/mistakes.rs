@@ -132,7 +132,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "measure --out text.txt",
         2,
-        "text.txt: is not a folder; choose another place with --out",
+        "text.txt: is not a folder; choose another place",
     ),
     (
         "measure --out res",
@@ -230,7 +230,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report res -o empty",
         2,
-        "./empty: is a folder; choose another name",
+        "empty: is a folder; choose another name",
     ),
     (
         "report res -o nope/page.html",
@@ -269,6 +269,11 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         "fifo/cost.json: is neither a folder nor a regular file",
     ),
     (
+        "advise res --budget 50us --form hold --all",
+        2,
+        "--form: a form is printed alone; --all, --json and --markdown are for the advice",
+    ),
+    (
         "show res --page --json",
         2,
         "the argument '--page' cannot be used with '--json'",
@@ -292,7 +297,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "export res --csv -o text.txt",
         2,
-        "./text.txt: is there already; choose another place",
+        "text.txt: is there already; choose another place",
     ),
     (
         "export res --csv -o nope/x.csv",
@@ -455,7 +460,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "cost --all-tasks --out text.txt --duration 1s",
         2,
-        "text.txt: is not a folder; choose another place with --out",
+        "text.txt: is not a folder; choose another place",
     ),
     (
         "cost -- nosuchprogram",
@@ -724,7 +729,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "manual text.txt",
         2,
-        "text.txt: is not a folder; choose another place with --out",
+        "text.txt: is not a folder; choose another place",
     ),
     ("--json", 2, "unexpected argument '--json' found"),
     (

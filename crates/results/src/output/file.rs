@@ -107,10 +107,7 @@ impl To {
         let Some(name) = path.file_name() else {
             return Err(refused(path, "is a folder; name a file in it"));
         };
-        let parent = path
-            .parent()
-            .filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
+        let parent = path.parent().unwrap_or(Path::new(""));
         let folder = Folder::find(parent, naming, rights, false)?;
         let there = folder.stat(name)?;
         let is_link = there.is_some_and(|stat| kind(&stat) == SFlag::S_IFLNK);

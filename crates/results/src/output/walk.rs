@@ -193,7 +193,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-const NO_FOLDER: &str = "is not a folder; choose another place with --out";
+const NO_FOLDER: &str = "is not a folder; choose another place";
 
 /// An error behind a link, reported for the link: the user named that and not its target.
 fn through_link(error: Error, link: &Path, target: &Path) -> Error {
