@@ -299,7 +299,7 @@ fn invalid_arguments_get_one_line_and_exit_code_2() {
         (&["--budget", "50us", "--form", "cron"], "cron"),
         (
             &["--budget", "50us", "--root", "/nonexistent"],
-            "no such folder",
+            "not a folder",
         ),
         (&["--budget", "50us", "--table"], "--table"),
         (&["--table", "--form", "udev"], "kernel"),

@@ -90,7 +90,7 @@ fn invalid_arguments_get_one_line() {
         (vec!["--file-size", "5000"], "is not a multiple of 512"),
         (vec!["--gaps", "1"], "no unit; write 1ms"),
         (vec!["--gaps=-1ms"], "cannot be negative"),
-        (vec!["--gaps", "1min"], "too long: at most 10s"),
+        (vec!["--gaps", "1min"], "too long; maximum 10s"),
         (vec!["--depth", "0"], "--depth"),
         (vec!["--rounds", "0"], "--rounds"),
         (vec!["--turn", "0s"], "above zero"),

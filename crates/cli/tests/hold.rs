@@ -102,7 +102,7 @@ fn bad_input_gets_one_line() {
             &["--latency", "1ms", "--result", "/nonexistent"],
             "/nonexistent",
         ),
-        (&["--latency", "1ms", "--result", "/usr"], "holds no result"),
+        (&["--latency", "1ms", "--result", "/usr"], "no result"),
         (
             &["--latency", "0", "--", "no-such-command"],
             "no such command in PATH",
@@ -648,7 +648,7 @@ fn a_hidden_or_read_only_machine_is_refused_with_the_reason() {
         let shown = String::from_utf8(command.output().unwrap().stdout).unwrap();
         let last = shown.lines().rev().take(2).collect::<Vec<_>>();
         let is_reported =
-            |line: &&str| line.contains("cannot measure here: /sys/devices/system/cpu/present");
+            |line: &&str| line.contains("cannot run: /sys/devices/system/cpu/present");
         assert!(last.iter().any(is_reported), "{shown}");
     }
 }

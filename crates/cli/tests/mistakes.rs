@@ -24,12 +24,12 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "measure --cpu x",
         2,
-        "invalid value 'x' for '--cpu <N>': not a CPU's number such as 3",
+        "invalid value 'x' for '--cpu <N>': not a CPU number, such as 3",
     ),
     (
         "measure --cpu 0-1",
         2,
-        "invalid value '0-1' for '--cpu <N>': not a CPU's number such as 3",
+        "invalid value '0-1' for '--cpu <N>': not a CPU number, such as 3",
     ),
     (
         "measure --duration 5",
@@ -130,23 +130,23 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "measure --seed -1",
         2,
-        "invalid value '-1' for '--seed <N>': not a whole number from 0 on",
+        "invalid value '-1' for '--seed <N>': not a whole number",
     ),
     ("states --cpu 77", 2, "CPU 77: no such CPU"),
     (
         "states --cpu 3-1",
         2,
-        "invalid value '3-1' for '--cpu <LIST>': not a list of CPUs such as 0-3,8",
+        "invalid value '3-1' for '--cpu <LIST>': not a list of CPUs, such as 0-3,8",
     ),
     (
         "states --cpu all",
         2,
-        "invalid value 'all' for '--cpu <LIST>': not a list of CPUs such as 0-3,8",
+        "invalid value 'all' for '--cpu <LIST>': not a list of CPUs, such as 0-3,8",
     ),
     (
         "states --root nope",
         2,
-        "--root nope: no such folder; give a folder that holds sys/ and proc/",
+        "--root nope: not a folder; give a folder that holds sys/ and proc/",
     ),
     (
         "states --root empty",
@@ -156,7 +156,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "states --root text.txt",
         2,
-        "--root text.txt: no such folder; give a folder that holds sys/ and proc/",
+        "--root text.txt: not a folder; give a folder that holds sys/ and proc/",
     ),
     (
         "report",
@@ -167,7 +167,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report empty",
         2,
-        "empty: holds no result; give a folder that a command of reveille or wult wrote",
+        "empty: no result; give a folder written by reveille or wult",
     ),
     (
         "report text.txt",
@@ -192,12 +192,12 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report x.json",
         1,
-        "x.json: is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
+        "x.json: unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
     ),
     (
         "report cut.json",
         1,
-        "cut.json: is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
+        "cut.json: unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
     ),
     (
         "report res --filter wake",
@@ -227,13 +227,13 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report res cost.json",
         2,
-        "cost.json: makes a page of its own, without other results and without --filter",
+        "cost.json: only results of `measure` can be combined or filtered",
     ),
     ("show nope", 2, "nope: No such file or directory"),
     (
         "show empty",
         2,
-        "empty: holds no result; give a folder that a command of reveille or wult wrote",
+        "empty: no result; give a folder written by reveille or wult",
     ),
     (
         "show text.txt",
@@ -243,7 +243,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "show cut.json",
         1,
-        "cut.json: is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
+        "cut.json: unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
     ),
     (
         "show res --page --json",
@@ -253,7 +253,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "show res cost.json",
         2,
-        "cost.json: is shown alone and without --filter; both are for results of `measure`",
+        "cost.json: only results of `measure` can be combined or filtered",
     ),
     (
         "export res",
@@ -324,7 +324,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "advise res --budget 50us --root nope",
         2,
-        "--root nope: no such folder; give a folder that holds sys/ and proc/",
+        "--root nope: not a folder; give a folder that holds sys/ and proc/",
     ),
     (
         "hold",
@@ -406,7 +406,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "cost --pid x",
         2,
-        "invalid value 'x' for '--pid <P>': not a process's number; `ps -e` lists them",
+        "invalid value 'x' for '--pid <P>': not a process ID; `ps -e` lists them",
     ),
     ("cost --cgroup nosuch", 2, "nosuch"),
     (
@@ -462,7 +462,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "path --nic lo --port http3x",
         2,
-        "invalid value 'http3x' for '--port <PORT>': not a service in /etc/services; write the port's number",
+        "invalid value 'http3x' for '--port <PORT>': no such service in /etc/services; give the port number",
     ),
     (
         "path --ping --count 0",
@@ -512,7 +512,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "top --interval 1ms",
         2,
-        "invalid value '1ms' for '--interval <TIME>': too short: 100ms or more",
+        "invalid value '1ms' for '--interval <TIME>': too short; minimum 100ms",
     ),
     (
         "top --interval 5",
@@ -530,11 +530,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         2,
         "invalid value '5' for '--budget <SHARE>': no unit; write 5%",
     ),
-    (
-        "anticipate bench --dir nope",
-        2,
-        "nope: there is no such folder",
-    ),
+    ("anticipate bench --dir nope", 2, "nope: no such folder"),
     (
         "anticipate bench --rounds 0",
         2,
@@ -563,7 +559,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "model run --utilisation x",
         2,
-        "invalid value 'x' for '--utilisation <LOAD>': not a number such as 0.3",
+        "invalid value 'x' for '--utilisation <LOAD>': not a number, such as 0.3",
     ),
     (
         "model run --model nope.toml",
@@ -632,7 +628,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "resume analyze cost.json",
         1,
-        "cost.json: is a result, not a log; `reveille show cost.json` prints it",
+        "cost.json: is a result, not a log; use `reveille show cost.json`",
     ),
     (
         "resume analyze text.txt --cycle 0",
@@ -694,13 +690,9 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "advise empty --budget 50us",
         2,
-        "empty: holds no result of `measure`",
+        "empty: no result of `measure`",
     ),
-    (
-        "export empty --csv",
-        2,
-        "empty: holds no result of `measure`",
-    ),
+    ("export empty --csv", 2, "empty: no result of `measure`"),
     (
         "advise cost.json --budget 50us",
         1,
