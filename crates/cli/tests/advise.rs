@@ -103,7 +103,7 @@ fn no_setting_is_printed_without_a_verdict() {
     let result = result_of(folder.path(), &[(3, "C6", 90, 3000)]);
     let text = printed(&result, &["--budget", "50us"]);
     assert!(
-        text.contains("\n\nUnknown: there are too few datapoints of C1."),
+        text.contains("\n\nUnknown: too few datapoints of C1."),
         "{text}"
     );
     assert!(text.contains("Over the budget:\nC6."), "{text}");

@@ -299,7 +299,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "advise cost.json --budget 50us",
         1,
-        "cost.json: is JSON, not datapoints; `reveille show` prints the results of other commands",
+        "cost.json: is JSON, not CSV; `reveille show` prints other results",
     ),
     (
         "advise res --budget 50us --percentile 101",
@@ -393,15 +393,11 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         2,
         "unexpected argument 'ls' found; a command to run follows --: `reveille cost ... -- ls`",
     ),
-    (
-        "cost --pid 0",
-        2,
-        "--pid: there is no process 0; `ps -e` lists them",
-    ),
+    ("cost --pid 0", 2, "--pid: no process 0; `ps -e` lists them"),
     (
         "cost --pid 999999999",
         2,
-        "--pid: there is no process 999999999; `ps -e` lists them",
+        "--pid: no process 999999999; `ps -e` lists them",
     ),
     (
         "cost --pid x",
@@ -412,7 +408,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "cost --cgroup /sys/fs/cgroup/nosuch",
         2,
-        "--cgroup: there is no /sys/fs/cgroup/nosuch",
+        "--cgroup: no /sys/fs/cgroup/nosuch",
     ),
     (
         "cost --all",
@@ -449,11 +445,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         2,
         "the argument '--ping' cannot be used with '--nic <IF>'",
     ),
-    (
-        "path --nic nosuch",
-        2,
-        "--nic: there is no interface \"nosuch\"",
-    ),
+    ("path --nic nosuch", 2, "--nic: no interface \"nosuch\""),
     (
         "path --nic lo --port 0",
         2,
@@ -696,13 +688,9 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "advise cost.json --budget 50us",
         1,
-        "cost.json: is JSON, not datapoints",
+        "cost.json: is JSON, not CSV",
     ),
-    (
-        "export cost.json --csv",
-        1,
-        "cost.json: is JSON, not datapoints",
-    ),
+    ("export cost.json --csv", 1, "cost.json: is JSON, not CSV"),
     (
         "report res --filter 'nosuch > 3'",
         2,
