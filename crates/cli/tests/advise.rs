@@ -106,7 +106,7 @@ fn no_setting_is_printed_without_a_verdict() {
         text.contains("\n\nUnknown: too few datapoints of C1."),
         "{text}"
     );
-    assert!(text.contains("Over the budget:\nC6."), "{text}");
+    assert!(text.contains("Over the budget: C6."), "{text}");
     for setting in ["idle=poll", "hold --latency", "--form", "Bound"] {
         assert!(!text.contains(setting), "{setting}: {text}");
     }

@@ -95,7 +95,7 @@ fn invalid_arguments_get_one_line() {
         (vec!["--rounds", "0"], "--rounds"),
         (vec!["--turn", "0s"], "above zero"),
         (vec!["--cpu", "4000"], "no such CPU"),
-        (vec!["--policies", "as-is,doze"], "none of as-is"),
+        (vec!["--policies", "as-is,doze"], "not one of as-is"),
         (vec!["--budget", "101%"], "not a share"),
         (vec!["--budget", "nan%"], "not a share"),
         (vec!["--accelerator", "--depth", "8"], "cannot be used with"),

@@ -36,8 +36,8 @@ Examples:
 
 Changes accumulate in this order: --without, --defer, --set, --cpus. Patterns have * and ?, and
 match names of devices or drivers. --set takes NAME=TIME for a device's longest call,
-NAME@STAGE=TIME for its call in that stage, and stage:STAGE=TIME for a whole stage; STAGE is cpus_on,
-resume_noirq, resume_early, resume, complete or thaw.")]
+NAME@STAGE=TIME for its call in that stage, and stage:STAGE=TIME for a whole stage; STAGE is
+cpus_on, resume_noirq, resume_early, resume, complete or thaw.")]
 pub struct Args {
     /// Logs, `-` for standard input, or folders of `resume capture`; one for each machine
     #[arg(required = true, value_name = "LOG")]
