@@ -86,7 +86,7 @@ impl<'a> Answer<'a> {
     /// What a reader of one form alone would miss. A file may outlive what was printed when it was made.
     pub fn beside_a_form(&self) -> Option<String> {
         if self.setting.leaves == Leaves::Everything {
-            return Some("nothing has to be set: every state keeps to the budget".to_owned());
+            return Some("nothing to set: every state is within the budget".to_owned());
         }
         let state = &self.advice.ended_by_want()?.state;
         Some(format!(

@@ -133,9 +133,7 @@ fn limit(setting: &Setting, target: &Target) -> Form {
     let text = limit_line(setting, target).map(line);
     let caveat = match (&text, target.ignores_states_and_bounds()) {
         (Some(_), _) => None,
-        (None, false) => {
-            Some("there is no state POLL that would be left, were all others disabled")
-        }
+        (None, false) => Some("no state POLL to keep when all others are disabled"),
         (None, true) => Some("the governor haltpoll ignores disabled states"),
     };
     Form {

@@ -185,7 +185,7 @@ impl Plan {
         }
         if !requests::is_kept_to(idle, self.request_us) {
             return Err(Error::Cannot(format!(
-                "--latency: the governor haltpoll keeps to no bound but 0, so {} µs \
+                "--latency: the governor haltpoll ignores all bounds but 0, so {} µs \
                  would have no effect; `reveille hold --latency 0` keeps the CPUs from sleeping",
                 self.request_us
             )));
@@ -214,16 +214,16 @@ impl Plan {
         let without = WithoutDriver::of(idle, root);
         if without.as_ref().is_some_and(|without| without.polls) {
             self.notes
-                .push("idle CPUs poll here already; there is nothing to hold".into());
+                .push("idle CPUs poll here already; nothing to hold".into());
             return Ok(());
         }
         if self.bound_us > 0 {
             let why = without.map_or_else(
                 || "no governor chooses idle states".to_owned(),
-                |without| format!("there is no cpuidle driver: {}", without.reason),
+                |without| format!("no cpuidle driver: {}", without.reason),
             );
             return Err(Error::Cannot(format!(
-                "--latency: nothing looks at latency bounds here ({why}); only --latency 0 works, by \
+                "--latency: latency bounds have no effect here ({why}); only --latency 0 works, by \
                  threads that keep the CPUs awake"
             )));
         }
@@ -238,7 +238,7 @@ impl Plan {
         }
         let why = match self.through {
             Some(_) => "no state polls there",
-            None => "nothing looks at latency bounds here",
+            None => "latency bounds have no effect here",
         };
         let cpus = cpulist::named(&self.kept_awake);
         self.notes.push(format!(

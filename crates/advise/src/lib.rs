@@ -40,7 +40,7 @@ pub enum Error {
     #[error("holds no {0}; ask for the other one with --latency")]
     NoLatency(Latency),
     /// There is nothing to judge.
-    #[error("holds no datapoint; measure again, and longer")]
+    #[error("no datapoints; measure again, and longer")]
     NoDatapoints,
     /// The driver's table is unknown.
     #[error(

@@ -68,7 +68,7 @@ impl Setting {
         let forbidden = advice.forbidden().filter(|_| unknown.is_none());
         let forbidden: Vec<String> = forbidden.map(|state| state.state.clone()).collect();
         let bound = match &unknown {
-            Some(state) => Err(format!("there are too few datapoints of {state}")),
+            Some(state) => Err(format!("too few datapoints of {state}")),
             None => bound(advice, target),
         };
         let leaves = match (unknown, advice.allowed().last()) {

@@ -117,7 +117,7 @@ fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
                 question.latency, question.confidence
             ),
             Demand::Maximum => format!(
-                "{} µs as the maximum {} that was seen; a maximum is no guarantee, it grows with the \
+                "{} µs as the maximum {} that was seen; a maximum is not a guarantee, it grows with the \
                  datapoints",
                 question.budget_us, question.latency
             ),

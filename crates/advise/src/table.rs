@@ -280,7 +280,7 @@ fn fit(
 
 fn no_room(state: &str) -> Error {
     Error::CannotBeWritten(format!(
-        "no table: {state} has to be slower than the state before it, and the kernel takes no more \
-         than {EXIT_LATENCY_MAX_US} µs of exit latency and {TARGET_RESIDENCY_MAX_US} µs of residency"
+        "no table: {state} must be slower than the state before it, and the kernel takes at most \
+         {EXIT_LATENCY_MAX_US} µs of exit latency and {TARGET_RESIDENCY_MAX_US} µs of residency"
     ))
 }

@@ -152,7 +152,7 @@ pub fn why_other_machine(loaded: &Loaded, idle: &Idle) -> Option<String> {
     let number = loaded.description.settings.cpu;
     let Some(cpu) = speaks_for(number, idle) else {
         return Some(match number {
-            Some(number) => format!("there is no CPU {number}, which the result is of"),
+            Some(number) => format!("no CPU {number}, which was measured"),
             None => {
                 "it has CPUs of several kinds, and which CPU was measured is unknown".to_owned()
             }

@@ -481,5 +481,5 @@ fn table_and_datapoints_identify_another_machine() {
     );
     loaded.description.settings.cpu = Some(2);
     let no_cpu = why_other_machine(&loaded, &idle(&["C1"])).unwrap();
-    assert_eq!(no_cpu, "there is no CPU 2, which the result is of");
+    assert_eq!(no_cpu, "no CPU 2, which was measured");
 }

@@ -98,8 +98,8 @@ fn no_sleep_by_a_bound_has_no_caveat_if_the_driver_honours_it() {
 
 #[test]
 fn the_kernel_parameter_has_its_caveats() {
-    let number = "The number is that of the folder cpuidle/stateN, POLL being 0. On CPUs of which \
-                  intel_idle leaves out an entry of its own table (C1 or C1E on hybrid ones) it may \
+    let number = "The number is that of the folder cpuidle/stateN; POLL is 0. On CPUs for which \
+                  intel_idle omits an entry of its own table (C1 or C1E on hybrid ones) it may \
                   leave one state fewer, never one more. 0 would not stop sleep: acpi_idle would \
                   take over";
     let halt = "idle=halt comes near, but waits by HLT and not by MWAIT, which was not measured";
@@ -123,10 +123,10 @@ fn the_kernel_form_is_empty_if_no_driver_takes_a_parameter() {
     };
     assert_eq!(
         why(&machine),
-        "the driver cpuidle_other has no parameter for the depth; take another form"
+        "the driver cpuidle_other has no parameter for the depth; use another form"
     );
     machine.driver = None;
-    let none = "there is no idle driver whose depth to limit";
+    let none = "no idle driver to limit";
     assert_eq!(why(&machine), none);
     machine.is_known = false;
     let unknown = "the idle driver is unknown; give the machine with --root";
@@ -172,7 +172,7 @@ fn no_sleep_has_a_text_in_each_form() {
     // A 0 there would not be a bound.
     assert!(text(Name::Udev).contains("pm_qos_resume_latency_us}=\"n/a\""));
     let mind = form_of(Name::Udev, &machine, &[]).caveat.unwrap();
-    assert!(mind.contains("a 0 would be no bound"), "{mind}");
+    assert!(mind.contains("0 would be no bound"), "{mind}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn if_all_states_are_allowed_no_form_has_a_text() {
     for name in Name::ALL {
         let form = form_of(name, &sklep0(), &["C1", "C1E", "C6"]);
         assert_eq!(form.text, None);
-        assert!(form.caveat.unwrap().contains("nothing has to be set"));
+        assert!(form.caveat.unwrap().contains("nothing to set"));
     }
 }
 

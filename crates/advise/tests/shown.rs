@@ -49,7 +49,7 @@ fn a_state_has_a_row_per_source_and_a_single_source_has_no_column() {
     assert!(!one.contains("source"), "{one}");
     assert!(
         one.ends_with(
-            "Allow C1 and C1E; keep out of C6: a latency bound of 10 µs. The 95% confidence\nis that of all of it together.\n"
+            "Allow C1 and C1E; keep out of C6: a latency bound of 10 µs. The 95% confidence\nholds for all states jointly.\n"
         ),
         "{one}"
     );

@@ -39,9 +39,8 @@ impl AwakePower {
     /// [`Error::Cannot`], with the reason: there is no counter, it cannot be read, or the
     /// machine's other work hides it.
     pub fn measure(root: &Root) -> Result<Self> {
-        let packages = Packages::of(root).ok_or_else(|| {
-            Error::Cannot("there is no energy counter of the processor here (RAPL)".into())
-        })?;
+        let packages = Packages::of(root)
+            .ok_or_else(|| Error::Cannot("no energy counter of the processor (RAPL)".into()))?;
         let cpu = interrupts::quiet_cpu_or_last(root, &affinity::allowed())
             .ok_or_else(|| Error::Cannot("the CPUs of this process are unknown".into()))?;
         by_turns(&packages, &mut |awake| {

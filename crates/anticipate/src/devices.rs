@@ -27,7 +27,7 @@ impl BlockDevice {
         if !plain || !entry.exists() {
             let known: Vec<String> = Self::all(root).into_iter().map(|disk| disk.name).collect();
             return Err(Error::Usage(format!(
-                "there is no block device {name}; this machine has {}",
+                "no block device {name}; this machine has {}",
                 match known.is_empty() {
                     true => "none".to_owned(),
                     false => known.join(", "),

@@ -96,8 +96,8 @@ impl Engine {
         };
         if let errno @ 1.. = kernel::while_out_of_memory(prepare)? {
             let why = match errno {
-                nix::libc::ENOMEM => "it has no memory for that at present; try again",
-                _ => "it takes Linux 5.17 or later; `reveille doctor` shows what this one has",
+                nix::libc::ENOMEM => "it has no memory for them now; try again",
+                _ => "it needs Linux 5.17 or later; `reveille doctor` shows what this one has",
             };
             return Err(Error::Cannot(format!(
                 "the kernel arms no timers for BPF ({}): {why}",

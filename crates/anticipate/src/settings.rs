@@ -156,9 +156,7 @@ impl Settings {
         share("a budget", self.budget_in_all, 1e-4)?;
         share("a control group", self.control, 0.0)?;
         if self.devices.is_empty() {
-            return Err(Error::Usage(
-                "there is no block device to anticipate".to_owned(),
-            ));
+            return Err(Error::Usage("no block device to anticipate".to_owned()));
         }
         if self.devices.len() > MOST_DEVICES {
             return Err(Error::Usage(format!(
@@ -169,7 +167,7 @@ impl Settings {
         }
         if !self.reads && !self.writes {
             return Err(Error::Usage(
-                "neither reads nor writes are to be anticipated".to_owned(),
+                "neither reads nor writes are chosen".to_owned(),
             ));
         }
         if let Some(lead) = self.lead

@@ -900,7 +900,7 @@ fn a_missing_disk_is_reported() {
     let root = Root::default();
     for bad in ["no-such-disk", "", "../sda", "/dev/../etc"] {
         match BlockDevice::named(&root, bad) {
-            Err(Error::Usage(why)) => assert!(why.contains("there is no block device"), "{why}"),
+            Err(Error::Usage(why)) => assert!(why.contains("no block device"), "{why}"),
             other => panic!("{bad}: {other:?}"),
         }
     }

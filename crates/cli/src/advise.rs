@@ -24,7 +24,7 @@ use crate::value;
 /// States are judged by what was measured, not by the driver's table: one is allowed if, with the
 /// confidence asked for, its percentile is within the budget, and those of all shallower states
 /// are. The setting is then given in the driver's figures, which is what the kernel compares, and in
-/// every form that people deploy. Nothing is changed on the machine.
+/// every form in which it is deployed. Changes nothing.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("question").required(true).args(["budget", "table"]))]
 #[command(after_help = "\
@@ -42,20 +42,20 @@ Columns:
   over       datapoints over the budget
   share ≤    upper bound of the share of wakes over the budget, with that confidence")]
 pub struct Args {
-    /// A result: its folder, a folder of wult's, or a CSV file of either
+    /// A result of `measure` or wult: its folder or CSV file
     #[arg(add = completion::results())]
     result: PathBuf,
-    /// The longest that a wake may take, such as 50us; 0 asks for no sleep at all
+    /// The longest wake latency, such as 50us; 0 means no sleep at all
     #[arg(long, value_name = "TIME", value_parser = value::bound, allow_hyphen_values = true)]
     budget: Option<u32>,
-    /// Write the driver's table anew from what was measured: intel_idle.table= (Linux 7.0)
+    /// Rewrite the driver's table from the measurement: intel_idle.table= (Linux 7.0)
     #[arg(long, conflicts_with = "max")]
     table: bool,
-    /// The share of wakes that has to be within the budget, per cent; for --table, the percentile
+    /// The share of wakes that must be within the budget, per cent; for --table, the percentile
     /// that becomes the exit latency
     #[arg(long, value_name = "PERCENT", default_value = "99.9")]
     percentile: Percentile,
-    /// Judge by the maximum that was seen: a maximum, and no guarantee
+    /// Judge by the maximum seen, which is not a guarantee
     #[arg(long, conflicts_with = "percentile")]
     max: bool,
     /// Confidence, per cent
@@ -64,7 +64,7 @@ pub struct Args {
     /// The latency to compare with the budget
     #[arg(long, value_name = "WHICH", default_value = "wake")]
     latency: LatencyChoice,
-    /// Print the setting in one form alone, ready for a file; `all` shows each, with the advice
+    /// Print only this form, ready for a file; `all` prints every form with the advice
     #[arg(long, value_name = "FORM")]
     form: Option<FormChoice>,
     /// How --table sets target residencies
@@ -75,9 +75,9 @@ pub struct Args {
         conflicts_with = "budget"
     )]
     residency: ResidencyChoice,
-    /// The machine that was measured: / for this one, or a folder with sys/ and proc/. It has the
-    /// other CPUs, and the driver's table where the result has none [default: this machine, where
-    /// host name and CPU are the result's]
+    /// The measured machine: / for this one, or a folder with sys/ and proc/. Provides the other CPUs,
+    /// and the driver's table if the result has none [default: this machine, if its host name and CPU
+    /// are the result's]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
     #[command(flatten)]
@@ -96,7 +96,7 @@ enum LatencyChoice {
 enum ResidencyChoice {
     /// Keep them, unless the kernel requires larger ones
     Keep,
-    /// The driver's ratio of residency to latency is kept
+    /// Keep the driver's ratio of residency to latency
     Scale,
 }
 

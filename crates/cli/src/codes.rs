@@ -2,20 +2,20 @@
 
 use clap::Command;
 
-/// What 0 to 3 and 130 mean unless a command defines them otherwise.
+/// What 0 to 3 and 130 mean by default.
 const DONE: (&str, &str) = ("0", "done");
 const FAILED: (&str, &str) = ("1", "failed");
-const USAGE: (&str, &str) = ("2", "wrong use, or a file is missing");
+const USAGE: (&str, &str) = ("2", "usage error, or a missing file");
 const CANNOT: (&str, &str) = ("3", "not possible on this machine, or for this user");
-const INTERRUPTED: (&str, &str) = ("130", "interrupted; what was gathered is kept");
+const INTERRUPTED: (&str, &str) = ("130", "interrupted; results so far are kept");
 const OWN: (&str, &str) = (
     "N",
-    "that of the command that it ran; 128 and the signal's number if one ended it",
+    "exit code of COMMAND; 128 plus the signal's number if a signal ended it",
 );
 
 type Codes = &'static [(&'static str, &'static str)];
 
-/// Of each command without commands below it, by its words.
+/// Of each command without commands below it, by its path.
 const CODES: &[(&str, Codes)] = &[
     (
         "measure",
@@ -36,7 +36,7 @@ const CODES: &[(&str, Codes)] = &[
         "cost",
         &[
             DONE,
-            ("1", "failed, or nothing was woken"),
+            ("1", "failed, or no wake-up"),
             USAGE,
             CANNOT,
             INTERRUPTED,
@@ -58,7 +58,7 @@ const CODES: &[(&str, Codes)] = &[
     (
         "advise",
         &[
-            ("0", "any answer, even that no state is allowed"),
+            ("0", "answered, even if no state is allowed"),
             ("1", "a damaged result"),
             USAGE,
             ("3", "the setting cannot be written in this form"),
@@ -78,7 +78,7 @@ const CODES: &[(&str, Codes)] = &[
         &[
             DONE,
             CONTENT,
-            ("2", "wrong use, or no policy is stable at this load"),
+            ("2", "usage error, or no policy is stable at this load"),
             INTERRUPTED,
         ],
     ),
@@ -96,7 +96,7 @@ const CODES: &[(&str, Codes)] = &[
     ),
     (
         "restore",
-        &[DONE, ("1", "a setting could not be put back"), USAGE],
+        &[DONE, ("1", "a setting could not be restored"), USAGE],
     ),
     ("manual", &[DONE, FAILED, USAGE]),
 ];
@@ -105,7 +105,7 @@ const READS: Codes = &[
     DONE,
     (
         "1",
-        "a damaged file, a full disk, or nothing passes the filter",
+        "a damaged file, a full disk, or no datapoint matches the filter",
     ),
     USAGE,
 ];
@@ -113,14 +113,14 @@ const HOLDS: Codes = &[
     ("0", "done, or ended by Ctrl-C or another signal"),
     ("1", "failed"),
     USAGE,
-    ("3", "not possible here, or without effect"),
+    ("3", "not possible on this machine, or no effect"),
     OWN,
 ];
 const CONTENT: (&str, &str) = ("1", "failed, or a file's content is wrong");
 const MODELS: Codes = &[
     DONE,
     CONTENT,
-    ("2", "wrong use, or no queue is stable at this load"),
+    ("2", "usage error, or no queue is stable at this load"),
 ];
 
 /// The program's command, with exit codes in the help of each command below it.
@@ -179,5 +179,17 @@ mod tests {
         let mut listed: Vec<&str> = CODES.iter().map(|(of, _)| *of).collect();
         listed.sort_unstable();
         assert_eq!(listed, found);
+    }
+
+    #[test]
+    fn help_fits_its_widest_terminal() {
+        fn check(command: &Command) {
+            let help = command.get_after_help().map(ToString::to_string);
+            for line in help.iter().flat_map(|help| help.lines()) {
+                assert!(line.chars().count() <= crate::HELP_WIDTH, "{line}");
+            }
+            command.get_subcommands().for_each(check);
+        }
+        check(&in_help(crate::Cli::command()));
     }
 }

@@ -25,7 +25,7 @@ use crate::signals::{ending, not_ignored};
 /// Whose rights a user's command gets.
 #[derive(clap::Args)]
 pub struct As {
-    /// Run the command as this user [default: who called sudo; without sudo, who runs reveille]
+    /// Run the command as this user [default: the user who called sudo; without sudo, the current user]
     #[arg(long, value_name = "NAME|UID", requires = "command", add = completion::users())]
     user: Option<String>,
 }
@@ -226,7 +226,7 @@ impl Drop for Child {
     }
 }
 
-/// The exit code that stands for how a command ended: its own, or 128 and its signal's number.
+/// The exit code of a command: its own, or 128 plus the signal's number.
 pub fn code(status: ExitStatus) -> u8 {
     let number = status
         .code()

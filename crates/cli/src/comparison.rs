@@ -70,7 +70,7 @@ impl Kept {
         forget: impl FnOnce(&mut T),
         sheet: impl for<'a> FnOnce(&'a T) -> Sheet<'a>,
     ) -> anyhow::Result<ExitCode> {
-        // Before it is printed: the terminal may be gone.
+        // Before it is printed: the terminal may be closed.
         let kept = folder.map(|folder| kept::write(&result, file, folder));
         if self.printed.json {
             forget(&mut result);

@@ -1,4 +1,4 @@
-//! Completion by Tab: a shell's script runs this program, which says what can follow.
+//! Completion by Tab: a shell's script runs this program, which lists the candidates.
 //!
 //! It reads /sys, /proc and names of files, of the machine of `--root` if the line has that. It needs no
 //! root, changes nothing and prints no error.
@@ -17,13 +17,13 @@ use reveille_anticipate::BlockDevice;
 use reveille_kernel::{Idle, Root, cpulist, network};
 use reveille_show::terminal;
 
-/// The shell that asks. A name of our own: many programs have a variable `COMPLETE`.
+/// The shell that asks. clap's default name, `COMPLETE`, may be in use by other programs.
 const VARIABLE: &str = "REVEILLE_COMPLETE";
 
-/// Answers a shell's script; `None` if none asks.
+/// Answers a completion request; `None` if there is none.
 pub fn answer(command: fn() -> clap::Command) -> Option<ExitCode> {
     env::var_os(VARIABLE)?;
-    // What goes wrong completes nothing, and is not written into the line that a user types.
+    // A panic must not write to the command line.
     std::panic::set_hook(Box::new(|_| ()));
     let folder = env::current_dir().ok();
     let completed = CompleteEnv::with_factory(command)
@@ -40,7 +40,7 @@ pub fn answer(command: fn() -> clap::Command) -> Option<ExitCode> {
 pub fn script(shell: Shell) -> io::Result<String> {
     const NAME: &str = "reveille";
     if shell == Shell::Bash {
-        // clap's splits at `=`, and does not quote.
+        // clap's script splits at `=`, and does not quote.
         return Ok(include_str!("completion/reveille.bash").to_owned());
     }
     let name = shell.to_string();
@@ -50,14 +50,14 @@ pub fn script(shell: Shell) -> io::Result<String> {
     asks.write_registration(VARIABLE, NAME, NAME, NAME, &mut text)?;
     let text = String::from_utf8_lossy(&text);
     Ok(match shell {
-        // zsh runs the file at the first Tab, which is to complete already.
+        // zsh sources this file at the first Tab: complete at once.
         Shell::Zsh => text.replace(
             "compdef _clap_dynamic_completer_reveille reveille",
             "if [[ $funcstack[1] == _reveille ]]; then\n    \
              _clap_dynamic_completer_reveille\nelse\n    \
              compdef _clap_dynamic_completer_reveille reveille\nfi",
         ),
-        // A program that is not in PATH is no message.
+        // Print nothing if the program is not in PATH.
         Shell::Fish => text.replace("--current-token))\"", "--current-token) 2>/dev/null)\""),
         _ => text.into_owned(),
     })
@@ -87,7 +87,7 @@ fn idle() -> Option<Idle> {
     Idle::read(&root(&words())).ok()
 }
 
-/// Any names.
+/// Names from a list.
 pub fn names<T: ToString, I: IntoIterator<Item = T>>(
     all: impl Fn() -> I + Send + Sync + 'static,
 ) -> ArgValueCandidates {
@@ -143,7 +143,7 @@ pub fn cpus() -> ArgValueCompleter {
     })
 }
 
-/// The list with each CPU that its last number may become.
+/// Completes the last number of the list.
 fn continued(list: &str, all: &[u32]) -> Vec<String> {
     let (before, last) = list.split_at(list.rfind([',', '-']).map_or(0, |at| at + 1));
     let named = cpulist::parse(before.trim_end_matches([',', '-'])).unwrap_or_default();
@@ -177,7 +177,7 @@ pub fn results() -> ArgValueCompleter {
     ArgValueCompleter::new(PathCompleter::any().filter(reveille_results::looks_like_result))
 }
 
-/// As [`results`], or JSON, or what another command keeps.
+/// As [`results`], or JSON, or results of other commands.
 pub fn kept(is_kept: fn(&Path) -> bool) -> ArgValueCompleter {
     let is_wanted = move |path: &Path| {
         let is_json = path
@@ -193,7 +193,7 @@ pub fn cgroups() -> ArgValueCompleter {
     ArgValueCompleter::new(PathCompleter::dir().current_dir("/sys/fs/cgroup"))
 }
 
-/// A process that is no kernel thread, with its name.
+/// Processes with their names, except kernel threads.
 pub fn processes() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
         let entries = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -10,10 +10,10 @@ use serde::Serialize;
 use reveille_show::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
 use reveille_show::wrap::{self, COLUMNS};
 
-/// Show what this kernel, CPU and user lack for measuring, with its effect and remedy.
+/// Show what this kernel, CPU and user lack for measuring, with effect and remedy.
 ///
-/// The most important comes first; --all lists every feature, by subject. Nothing is changed. The BPF probes are really tried: loaded, attached, and off again at once. The
-/// last line is what `reveille measure` will use here.
+/// Lists the most important first; --all lists every feature by subject. Changes nothing: loads,
+/// attaches and detaches the BPF probes. The last line names the probe that `reveille measure` uses.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +31,7 @@ pub struct Args {
     /// List every feature, by subject
     #[arg(long, conflicts_with = "json")]
     all: bool,
-    /// List all that is missing, also what matters less
+    /// List every missing feature
     #[arg(long, conflicts_with = "all")]
     missing: bool,
     /// Print JSON
@@ -47,7 +47,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for feature in others.into_iter().chain([probes]) {
         features::put(&mut features, feature);
     }
-    // Without a list of CPUs there is none to measure, whatever the kernel has.
+    // Without a list of CPUs no CPU can be measured, whatever the kernel supports.
     let plan = match Idle::read(&root) {
         Ok(_) => Ok(Plan::of(&features)),
         Err(error) => Err(error.to_string()),
@@ -79,8 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The programs that measure, loaded for real: the verifier's word counts for more than what the
-/// kernel's types promise.
+/// The programs that measure: only loading shows whether the verifier accepts them.
 fn probes(features: &[Feature]) -> Feature {
     // Any CPU: nothing is launched.
     let presence = match reveille_measure::try_bpf(0) {
@@ -93,17 +92,19 @@ fn probes(features: &[Feature]) -> Feature {
                     let error = error.to_string();
                     let why = error.strip_suffix(reveille_kernel::Error::SEE_DOCTOR);
                     let why = why.unwrap_or(&error);
-                    Presence::No(format!("tried, and refused: {why}"))
+                    Presence::No(format!("loading or attaching failed: {why}"))
                 }
             }
         }
     };
     let brings = match presence {
         Presence::Denied(_) => "run as root (sudo reveille ...)",
-        _ => "enable what is missing above; if nothing is, report a bug with the kernel's release",
+        _ => {
+            "enable what is missing above; if nothing is missing, report a bug with the kernel version"
+        }
     };
     let costs =
-        "no BPF probe: --probe user measures to the waiting thread, with scheduling in the figure";
+        "no BPF probe: --probe user measures up to the waiting thread, including scheduling";
     let probes = Feature::new(Group::Bpf, names::PROBES, presence, costs, brings);
     probes.weighing(Weight::Decides)
 }
@@ -111,7 +112,7 @@ fn probes(features: &[Feature]) -> Feature {
 #[derive(Serialize)]
 struct Json<'a> {
     features: &'a [Feature],
-    /// null where it cannot measure at all.
+    /// null if it cannot measure.
     measure_will_use: Option<&'a Plan>,
     #[serde(skip_serializing_if = "Option::is_none")]
     measure_cannot: Option<&'a String>,
@@ -128,7 +129,7 @@ fn write_what_matters(features: &[Feature], out: &mut impl Write) -> io::Result<
         line(feature, width, out)?;
     }
     match first.is_empty() {
-        true => writeln!(out, "Nothing that matters to a measurement is missing.")?,
+        true => writeln!(out, "Nothing that affects a measurement is missing.")?,
         false => writeln!(out)?,
     }
     let [mut available, mut unknown] = [0, 0];
@@ -182,7 +183,7 @@ fn widest(features: &[&Feature]) -> usize {
     names.max().unwrap_or(0)
 }
 
-/// What root would have, and the last line: what `reveille measure` will use.
+/// What root would have, and the last line: what `reveille measure` uses.
 fn write_end(
     features: &[Feature],
     plan: Result<&Plan, &String>,
@@ -198,8 +199,8 @@ fn write_end(
         wrapped("Available as root: ", "  ", &denied.join(", "), PLAIN, out)?;
     }
     let (head, words) = match plan {
-        Ok(plan) => ("reveille measure will use here: ", plan.to_string()),
-        Err(why) => ("reveille measure cannot measure here: ", why.clone()),
+        Ok(plan) => ("reveille measure uses: ", plan.to_string()),
+        Err(why) => ("reveille measure cannot run: ", why.clone()),
     };
     wrapped(head, "  ", &words, STRONG, out)
 }
@@ -334,9 +335,7 @@ mod tests {
         assert!(text.contains(others), "{text}");
         features.pop();
         let text = shown(&features, false);
-        assert!(
-            text.starts_with("Nothing that matters to a measurement is missing.\nMissing: 1, ")
-        );
+        assert!(text.starts_with("Nothing that affects a measurement is missing.\nMissing: 1, "));
     }
 
     #[test]

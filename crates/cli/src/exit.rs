@@ -13,7 +13,7 @@ pub use reveille_show::terminal::{say, say_plainly};
 pub const USAGE: u8 = 2;
 /// This machine, kernel or user cannot do it.
 pub const CANNOT: u8 = 3;
-/// Interrupted; what was gathered is kept.
+/// Interrupted; results so far are kept.
 pub const INTERRUPTED: u8 = 130;
 
 /// An error with an exit code of its own. Every other error is a failure: exit code 1.
@@ -21,7 +21,7 @@ pub const INTERRUPTED: u8 = 130;
 pub struct Failure {
     code: u8,
     message: String,
-    /// Lines below the message, which point into what was given.
+    /// Lines below the message: the expression with carets.
     pointing: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub fn usage_error(error: &clap::Error, command: &clap::Command) -> ExitCode {
     ExitCode::from(if error.use_stderr() { USAGE } else { 0 })
 }
 
-/// What to do about a command to run that stands before its `--`.
+/// The tip for a COMMAND without `--`.
 fn before_dashes(
     error: &clap::Error,
     command: &clap::Command,
@@ -125,14 +125,14 @@ fn in_one_line(rendered: &str) -> String {
         .filter(|line| !line.is_empty());
     let kept = lines.take_while(|line| !line.starts_with("Usage:"));
     let kept = kept.map(|line| line.strip_prefix("error: ").unwrap_or(line));
-    // A flag that is unknown is hardly ever meant as a value.
+    // An unknown flag is rarely a value.
     let omitted =
         |line: &&str| line.starts_with("For more information") || line.starts_with("tip: to pass ");
     let kept = kept.filter(|line| !omitted(line));
     kept.collect::<Vec<_>>().join("; ").replace(":; ", ": ")
 }
 
-/// Prints the error as one line (and below it what points into an expression) and gives its exit code.
+/// Prints the error as one line (below it the expression with carets) and returns its exit code.
 pub fn report(error: &anyhow::Error) -> ExitCode {
     if reader_left(error) {
         return ExitCode::SUCCESS;
@@ -148,14 +148,13 @@ pub fn report(error: &anyhow::Error) -> ExitCode {
     ExitCode::from(code(error))
 }
 
-/// A reader of standard output that went away (`reveille states | head`) is no failure.
+/// A reader that closes standard output early (`reveille states | head`) is not a failure.
 pub fn reader_left(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// What the command has to do and its exit code stay as they are where the reader of standard output
-/// went away.
+/// The work and its exit code do not change if the reader closes standard output.
 ///
 /// # Errors
 /// Every other one.
@@ -167,7 +166,7 @@ pub fn reader_may_leave(written: io::Result<()>) -> io::Result<()> {
 }
 
 /// A statement of what is set that could not be written. Nobody would know of the setting, so it is
-/// undone, and that is a failure, though only the reader went away.
+/// undone, and that is a failure, even if only the reader closed the pipe.
 pub fn statement_not_written(error: io::Error) -> anyhow::Error {
     Failure::of(
         1,
@@ -197,7 +196,7 @@ fn code(error: &anyhow::Error) -> u8 {
     error.map_or(1, reveille_kernel::Error::exit_code)
 }
 
-/// The error and its causes; a cause whose words the error before it holds already is left out.
+/// The error and its causes. Omits a cause that the text already contains.
 pub fn one_line(error: &anyhow::Error) -> String {
     let mut line = String::new();
     for cause in error
@@ -214,7 +213,7 @@ pub fn one_line(error: &anyhow::Error) -> String {
     line
 }
 
-/// The system's words for an error, without its number.
+/// The system's text for an error, without its number.
 fn without_number(words: &str) -> String {
     match words.split_once(" (os error ") {
         Some((before, after)) => match after.split_once(')') {
@@ -230,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_result_is_wrong_use() {
+    fn a_missing_result_is_a_usage_error() {
         let error = reveille_results::open("/nonexistent").unwrap_err();
         assert_eq!(code(&error.into()), USAGE);
         assert_eq!(code(&anyhow::anyhow!("a full disk")), 1);

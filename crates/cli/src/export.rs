@@ -23,9 +23,9 @@ Examples:
   reveille export RESULT --csv                      to the terminal or a pipe
   reveille export RESULT --csv -o datapoints.csv    to a file
   reveille export RESULT --csv --filter 'wake_latency_ns > 100us'
-  reveille export wult-result --csv | head          a result of wult, in our columns and units")]
+  reveille export wult-result --csv | head          a result of wult, in reveille's columns")]
 pub struct Args {
-    /// A result: its folder, a folder of wult's, or a CSV file of either
+    /// A result of `measure` or wult: its folder or CSV file
     #[arg(add = completion::results())]
     result: PathBuf,
 
@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long, required = true)]
     csv: bool,
 
-    /// Only datapoints for which EXPR is true
+    /// Use only datapoints that match EXPR
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
 
@@ -73,14 +73,11 @@ fn export(
 ) -> anyhow::Result<()> {
     let place = || result.display().to_string();
     match export_result(result, filter, target) {
-        Ok(0) if filter.is_some() => Err(anyhow::anyhow!(
-            "{}: no datapoint passes the filter",
-            place()
-        )),
+        Ok(0) if filter.is_some() => Err(anyhow::anyhow!("{}: {}", place(), report::NO_MATCH)),
         Ok(_) => Ok(()),
         Err(StreamError::Read(error)) => Err(error.into()),
         Err(StreamError::Filter(wrong)) => Err(Failure::filter(&wrong, &format!("{}: ", place()))),
-        // A reader that went away is no failure, and is known by its error.
+        // A reader that closed the pipe is not a failure; its error identifies it.
         Err(StreamError::Sink(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
             Err(error.into())
         }

@@ -15,7 +15,7 @@ pub fn root(folder: Option<&Path>) -> anyhow::Result<Root> {
         Some(folder) if !folder.join("sys").is_dir() => {
             let what = match folder.is_dir() {
                 true => "has no sys/ in it",
-                false => "no such folder",
+                false => "not a folder",
             };
             let folder = folder.display();
             Err(Failure::usage(format!(
@@ -27,8 +27,8 @@ pub fn root(folder: Option<&Path>) -> anyhow::Result<Root> {
     }
 }
 
-/// The folder of `--out`, made where it is not there yet, in which `files` are to be made. Before the
-/// work, which would be in vain if its result cannot be kept.
+/// The folder of `--out`, made if missing, for `files`. Called before the work, which would be wasted
+/// if its result cannot be kept.
 pub fn output_folder(out: Option<&Path>, files: &[&str]) -> anyhow::Result<Option<Folder>> {
     let Some(out) = out else {
         return Ok(None);
@@ -64,7 +64,7 @@ pub fn default_folder(machine: &Identity, started: SystemTime) -> PathBuf {
     Path::new(RESULTS).join(format!("{}-{time}", one_name(host)))
 }
 
-/// A host's name may hold any character, and is to be a part of one folder's name.
+/// A host's name may hold any character, and becomes a part of one folder's name.
 fn one_name(host: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "-_.".contains(character);
     host.trim_start_matches('.')

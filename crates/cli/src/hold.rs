@@ -23,14 +23,14 @@ use crate::value::{self, CpuList};
 /// means no sleep at all. Without a command it holds until Ctrl-C. Needs root. The tightest of all
 /// such requests counts.
 ///
-/// For all CPUs the request goes through /dev/cpu_dma_latency, which the kernel drops by itself
-/// with this program, however it ends. With --cpu it goes through these CPUs' own settings
-/// (power/pm_qos_resume_latency_us), which are put back at the end; after kill -9, by the next
+/// For all CPUs the request goes through /dev/cpu_dma_latency: the kernel drops it when this
+/// program ends, in any way. With --cpu it goes through these CPUs' own settings
+/// (power/pm_qos_resume_latency_us), which are restored at the end; after kill -9, by the next
 /// start of any command.
 ///
 /// With --result the measured latencies decide: the request to the kernel leaves just the states
-/// that `reveille advise` allows for this budget, with 95% confidence. Where the governor keeps to
-/// no such bound (haltpoll: only to 0), nothing is held, and the exit code is 3.
+/// that `reveille advise` allows for this budget, with 95% confidence. If the governor ignores such a
+/// bound (haltpoll: all but 0), nothing is held, and the exit code is 3.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

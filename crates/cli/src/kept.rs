@@ -1,4 +1,4 @@
-//! What commands kept, found by its content: for `report` and `show`.
+//! Results that commands keep, identified by content.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -32,7 +32,7 @@ pub enum Kind {
     Resume,
 }
 
-/// Gets a result that was read, and what is shown of it.
+/// Receives a result and its sheet.
 pub trait Visit {
     type Out;
     fn visit(self, result: &impl Serialize, sheet: Sheet<'_>) -> Self::Out;
@@ -61,7 +61,7 @@ impl Kind {
     /// Reads such a file.
     ///
     /// # Errors
-    /// It cannot be read, or is none, was cut short, or has another schema.
+    /// It cannot be read, is another file, was cut short, or has another schema.
     pub fn read<V: Visit>(self, file: &Path, visit: V) -> anyhow::Result<V::Out> {
         let text = fs::read(file).map_err(reveille_kernel::Error::at(file))?;
         let text = text.as_slice();
@@ -129,7 +129,7 @@ fn in_folder(path: &Path) -> anyhow::Result<Kept> {
     match path.join(reveille_resume::capture::RECORD).is_file() {
         true => Ok(Kept::Captured),
         false => Err(Failure::usage(format!(
-            "{}: holds no result; give a folder that a command of reveille or wult wrote",
+            "{}: no result; give a folder written by reveille or wult",
             path.display()
         ))),
     }
@@ -148,9 +148,9 @@ fn by_keys(path: &Path, keys: &BTreeMap<String, IgnoredAny>) -> anyhow::Result<K
         return Ok(Kept::File(path.to_owned(), kind));
     }
     let advice = match keys.contains_key("characterisation") {
-        true => "describes a result; give the folder that it is in",
+        true => "describes a result; give its folder",
         false => {
-            "is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or \
+            "unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench` or \
                   `resume analyze --json`"
         }
     };

@@ -22,8 +22,8 @@ use crate::value::{self, CpuList};
 /// Names are matched CPU by CPU, in any case. With --deepest, CPUs that lack a state of that name
 /// (the other kind of core of a hybrid) keep states with at most its exit latency; a named
 /// state that was off is enabled. With --disable, CPUs that lack a state have nothing to disable.
-/// Without a command it lasts until Ctrl-C. Needs root. All is put back at the end; after kill -9,
-/// by the next start of any command.
+/// Without a command it lasts until Ctrl-C. Needs root. Every setting is restored at the end; after
+/// kill -9, by the next start of any command.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 #[command(after_help = "\

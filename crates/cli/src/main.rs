@@ -1,6 +1,6 @@
 //! The program `reveille`: a file for each subcommand, which parses, calls, and prints.
 
-// They panic where the reader went away. Data are written with `writeln!`, the rest by `exit::say`.
+// They panic if the reader closes the pipe. Data are written with `writeln!`, the rest by `exit::say`.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod advise;
@@ -39,21 +39,24 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+/// The most columns of `--help`.
+const HELP_WIDTH: usize = 100;
+
 /// Measure how long CPUs take to wake from idle states, and manage those states.
 #[derive(Parser)]
 #[command(
     name = "reveille",
     bin_name = "reveille",
     version,
-    max_term_width = 100
+    max_term_width = HELP_WIDTH
 )]
 #[command(after_help = "\
 Examples:
-  reveille                                  this machine, and which command for which question
+  reveille                                  overview of this machine, and the commands by question
   sudo reveille measure                     measure this machine for 30 seconds
   sudo reveille measure --each-state        every idle state in turn
   reveille states                           the driver's table, and how each state was used
-  reveille show RESULT                      what a command kept, printed again
+  reveille show RESULT                      print a kept result again
   reveille report RESULT                    a page that opens in a browser
   sudo reveille top                         live: what sleeps, what wakes it, what holds it
   sudo reveille cost -- ./server            what a workload loses waiting for CPUs to wake
@@ -120,7 +123,7 @@ fn main() -> ExitCode {
     let Some(command) = cli.command else {
         return start::run().unwrap_or_else(|error| exit::report(&error));
     };
-    // What a killed run left behind is undone by the next start of any command.
+    // Every command first undoes what a killed run left.
     if !matches!(command, Command::Restore(_)) {
         restore::quietly();
     }

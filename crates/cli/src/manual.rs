@@ -12,9 +12,8 @@ use crate::{columns, completion};
 
 /// Write man pages, shell completions and the reference of columns into a folder.
 ///
-/// `make install` puts the same files where man and the shells look. The completions know this
-/// machine's idle states, CPUs, interfaces and disks, and find results: they run `reveille`, which
-/// must be in PATH.
+/// `make install` installs the same files. Completions include this machine's idle states, CPUs,
+/// interfaces and disks, and results: they run `reveille`, which must be in PATH.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -22,7 +21,7 @@ Examples:
   reveille manual doc; man -l doc/man1/reveille-measure.1
   reveille manual doc; source doc/completions/reveille.bash")]
 pub struct Args {
-    /// Gets man1/, completions/ and columns.md
+    /// Folder for man1/, completions/ and columns.md
     folder: PathBuf,
 }
 

@@ -23,9 +23,9 @@ use crate::value;
 /// Measure how long a CPU takes to wake from its idle states, and judge the driver's table.
 ///
 /// A timer, or another CPU, wakes the measured CPU at known instants; BPF programs in the kernel's
-/// idle loop see when its first instruction runs. Needs root; without it, or without BPF, a waiting
-/// thread measures from user space, as cyclictest does; the result records which. Everything that is
-/// changed on the machine is put back at the end, Ctrl-C included.
+/// idle loop record when its first instruction runs. Needs root; without it, or without BPF, a waiting
+/// thread measures from user space, as cyclictest does; the result records which. Restores every
+/// setting at the end, also after Ctrl-C.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -36,7 +36,7 @@ Examples:
   sudo reveille measure --protocol sweep --state C6   the thesis's protocol, some 5 minutes
   reveille measure --probe user                       without root
 
-Durations and distances: 100us, 1.5ms, 30s, 5min. Ctrl-C ends the run and keeps what was gathered.")]
+Durations and distances: 100us, 1.5ms, 30s, 5min. Ctrl-C ends the run and keeps the results so far.")]
 pub struct Args {
     /// The CPU to measure [default: the one that serves the fewest interrupts]
     #[arg(long, value_name = "N", value_parser = value::cpu, add = completion::cpu())]
@@ -105,7 +105,7 @@ const SWEEP_FACTOR: f64 = 1.1;
 enum ProbeChoice {
     /// BPF programs in the idle loop and at the interrupt
     Bpf,
-    /// A waiting thread: interrupt, scheduling and the return to user space are in the figure
+    /// A waiting thread: includes interrupt, scheduling and the return to user space
     User,
 }
 
@@ -147,7 +147,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Err(error) => {
             let error = anyhow::Error::from(error);
             return Err(match recorder.abandon() {
-                // Not what was asked for, nor what the machine cannot do: something was gathered.
+                // Neither a usage error nor impossible here: some datapoints were recorded.
                 Some(kept) => anyhow::anyhow!("ended early: {error:#}; {kept}"),
                 None => error,
             });

@@ -9,7 +9,7 @@ use reveille_results::output::{Existing, Naming, OutputFile};
 use reveille_results::show::{self, Error, Input, Views};
 use reveille_results::{Filter, Loaded, ResultFolder};
 use reveille_show::page::is_page;
-use reveille_show::quantity::{self, counted};
+use reveille_show::quantity;
 use reveille_show::sheet::Sheet;
 use reveille_show::web;
 use reveille_show::{markdown, terminal};
@@ -22,7 +22,7 @@ use crate::kept::{self, Kept, Visit};
 /// Make a page with charts and tables from one result, or from several side by side.
 ///
 /// The page is one HTML file that needs no network. All datapoints are shown, as density; those
-/// beyond the 99.9th percentile of their state are drawn singly, with all their fields. With
+/// beyond the 99.9th percentile of their state are drawn individually, with all their fields. With
 /// several results it shows what differs from the first, and whether that may be chance.
 #[derive(clap::Args)]
 #[command(after_help = "\
@@ -36,8 +36,8 @@ Examples:
                                                 `anticipate bench` kept
   reveille report resume.json                   what `resume analyze --json` printed")]
 pub struct Args {
-    /// Results: their folders, folders of wult's, or CSV files of either; or a folder that `path`,
-    /// `cost`, `trial` or `anticipate bench` kept, or that holds a resume.json of `resume analyze`
+    /// Results of `measure` or wult: folders or CSV files; or a folder that `path`, `cost`, `trial` or
+    /// `anticipate bench` kept, or that holds a resume.json of `resume analyze`
     #[arg(required = true, value_name = "RESULT", add = completion::kept(kept::is_kept))]
     results: Vec<PathBuf>,
 
@@ -46,7 +46,7 @@ pub struct Args {
     #[arg(short, long, alias = "output", value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Take only datapoints for which EXPR is true; statistics are then theirs
+    /// Use only datapoints that match EXPR
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
 
@@ -54,7 +54,7 @@ pub struct Args {
     #[arg(long)]
     title: Option<String>,
 
-    /// Print Markdown, to paste into an issue, in place of a page
+    /// Print Markdown, to paste into an issue, instead of a page
     #[arg(long)]
     markdown: bool,
 }
@@ -75,7 +75,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if args.results.len() > 1 || filter.is_some() {
             let file = file.display();
             return Err(Failure::usage(format!(
-                "{file}: makes a page of its own, without other results and without --filter"
+                "{file}: only results of `measure` can be combined or filtered"
             )));
         }
         let page = kind.read(&file, Render(&args))?;
@@ -113,7 +113,7 @@ impl Args {
     }
 }
 
-/// A sheet as what was asked for.
+/// Renders a sheet in the form that was asked for.
 struct Render<'a>(&'a Args);
 
 impl Visit for Render<'_> {
@@ -151,7 +151,7 @@ pub fn beside(result: &ResultFolder) -> anyhow::Result<PathBuf> {
     Ok(folder.write(PAGE, Existing::Stays, html.as_bytes())?)
 }
 
-/// A page of some of the datapoints is not to replace that of all.
+/// A filtered page must not replace the full one.
 fn default_output(args: &Args) -> PathBuf {
     let name = match args.filter {
         Some(_) => FILTERED,
@@ -164,10 +164,11 @@ fn default_output(args: &Args) -> PathBuf {
     }
 }
 
-/// The results with those datapoints that pass the filter.
+pub const NO_MATCH: &str = "no datapoint matches the filter";
+/// The results with those datapoints that match the filter.
 ///
 /// # Errors
-/// A result cannot be read, or there is a filter and nothing passes it.
+/// A result cannot be read, or there is a filter that no datapoint matches.
 pub fn inputs(results: &[PathBuf], filter: Option<&Filter>) -> anyhow::Result<Vec<Input>> {
     let (mut inputs, mut empty) = (Vec::new(), Vec::new());
     for path in results {
@@ -176,18 +177,15 @@ pub fn inputs(results: &[PathBuf], filter: Option<&Filter>) -> anyhow::Result<Ve
         let input = input(loaded, path, filter)?;
         if input.datapoints() == 0 {
             let why = match all {
-                0 => "holds no datapoint".to_owned(),
-                all => format!(
-                    "none of its {} passes the filter",
-                    counted(all as u64, "datapoint")
-                ),
+                0 => "no datapoints",
+                _ => NO_MATCH,
             };
             empty.push(format!("{}: {why}", path.display()));
         }
         inputs.push(input);
     }
     if filter.is_some() && empty.len() == inputs.len() {
-        anyhow::bail!("{}; nothing is shown", empty.join("; "));
+        anyhow::bail!("{}", empty.join("; "));
     }
     empty.iter().for_each(exit::say);
     Ok(inputs)
@@ -231,7 +229,7 @@ fn write(output: &OutputFile, page: &str) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Adds the fact where a page is that was written beside what is printed.
+/// Adds a fact with the path of the page.
 pub fn name_page(page: Option<&OutputFile>, sheet: &mut Sheet<'_>) {
     if let Some(page) = page {
         sheet.fact("Page", page.path().display().to_string());

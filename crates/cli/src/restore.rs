@@ -1,4 +1,4 @@
-//! `reveille restore`: undoes what a killed run left changed, and what was kept.
+//! `reveille restore`: restores what a killed run left changed, and what was kept.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -9,18 +9,18 @@ use reveille_kernel::{Journal, Restored, Root, journal};
 use crate::exit;
 use reveille_show::terminal;
 
-/// Put back the settings that a killed run left changed, and those of `limit --keep`.
+/// Restore the settings that a killed run left changed, and those of `limit --keep`.
 ///
-/// What a killed run left, every command puts back when it starts; what was kept, only `restore`
-/// does, and the next boot. A setting that another program has changed in the meantime is left alone;
-/// one that another run still uses keeps the value of that run.
+/// Every command, when it starts, restores what a killed run left; only `restore` and the next boot
+/// end `limit --keep`. A setting that another program has changed since is left alone; one that another
+/// run still uses keeps the value of that run.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sudo reveille restore
-  sudo reveille restore --all    also what a container left that is gone")]
+  sudo reveille restore --all    also what a removed container left")]
 pub struct Args {
-    /// Also settings of other PID namespaces (containers), where a run may still want them
+    /// Also settings of other PID namespaces (containers), where a run may still use them
     #[arg(long)]
     all: bool,
 }
@@ -29,7 +29,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let folder = Path::new(journal::FOLDER);
     let restored = journal::release(&Root::default(), folder, args.all)?;
     complain(&restored);
-    // What was done stays done, and its exit code, where the reader went away.
+    // The work and its exit code do not change if the reader closes standard output.
     exit::reader_may_leave(write(&restored, &mut terminal::stdout()))?;
     Ok(
         match restored.failed.is_empty() && restored.refused.is_empty() {
@@ -51,7 +51,7 @@ fn write(restored: &Restored, out: &mut impl Write) -> io::Result<()> {
         writeln!(
             out,
             "not restored: {} of runs in another PID namespace (a container); run `reveille \
-             restore` there, or `reveille restore --all` where it is gone",
+             restore` there, or `reveille restore --all` if it no longer exists",
             match restored.elsewhere {
                 1 => "1 setting".to_owned(),
                 settings => format!("{settings} settings"),

@@ -1,4 +1,4 @@
-//! `reveille show`: a result as the command that made it printed it.
+//! `reveille show`: prints a kept result again.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,24 +14,24 @@ use crate::kept::{self, Kept, Visit};
 use crate::output_format::{Printed, To};
 use crate::report;
 
-/// Print a result again, as the command that made it printed it.
+/// Print a kept result again.
 ///
-/// Takes what `measure`, `cost`, `path`, `trial`, `anticipate bench` or `resume capture` kept, and what
-/// `resume analyze --json` printed: the kind is found by the content. Several results
-/// of `measure` are compared. Changes nothing; needs no root.
+/// Prints it as the command that made it did. Takes what `measure`, `cost`, `path`, `trial`, `anticipate
+/// bench` or `resume capture` kept, and what `resume analyze --json` printed: the kind is found by the
+/// content. Several results of `measure` are compared. Changes nothing; needs no root.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  reveille show RESULT                  of measure, cost, path, trial, anticipate bench, resume capture
+  reveille show RESULT                  a result of any command, such as measure or cost
   reveille show resume.json             what `resume analyze --json` printed
   reveille show before after            two results of measure: what differs
   reveille show RESULT --json | jq .statistics
   reveille show RESULT --page           as `reveille report RESULT`")]
 pub struct Args {
-    /// A folder that a command kept, or its file; several of `measure`
+    /// Result folders or files; several only of `measure`
     #[arg(required = true, value_name = "RESULT", add = completion::kept(kept::is_kept))]
     results: Vec<PathBuf>,
-    /// Take only datapoints for which EXPR is true; statistics are then theirs
+    /// Use only datapoints that match EXPR
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
     /// Write a page that opens in a browser, as `reveille report` does
@@ -51,7 +51,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let is_measured = matches!(found, Kept::Measured);
         if !is_measured && (args.results.len() > 1 || filter.is_some()) {
             return Err(Failure::usage(format!(
-                "{}: is shown alone and without --filter; both are for results of `measure`",
+                "{}: only results of `measure` can be combined or filtered",
                 result.display()
             )));
         }

@@ -14,7 +14,7 @@ use crate::value::{self, CpuList};
 /// Show the CPUs' idle states: the driver's figures, what is allowed, and how each was used.
 ///
 /// CPUs that are alike are one group; those that differ (kind of core, states, disabled states,
-/// latency bounds, offline) stand apart. Counts and times are since boot.
+/// latency bounds, offline) are listed separately. Counts and times are since boot.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -26,8 +26,8 @@ Examples:
 Columns:
   exit, target   the driver's exit latency and target residency
   dflt, now      is the state on by default, and is it now
-  uses, time     sums over the group's CPUs
-  share          of the CPUs' time since boot; of all idle time where the uptime is not known
+  uses, time     sums over the CPUs of the group
+  share          of the CPUs' time since boot; of all idle time if the uptime is unknown
   above, below   uses for which a shallower (above) or a deeper (below) state would have been
                  right, per cent of uses
 With --all also:

@@ -14,16 +14,17 @@ use crate::value;
 
 /// Show live what sleeps, what wakes it, and what holds it awake.
 ///
-/// Idle states per CPU, core, package and machine; how long waking from them took, seen passively,
-/// without one added event; who wakes each CPU; which bounds are in force and who holds them. As
-/// root; others see what is in /proc and /sys. Keys: h.
+/// Shows idle states per CPU, core, package and machine; how long waking from them took, observed
+/// passively, without adding events; what wakes each CPU; which latency bounds are in force, and
+/// their holders. Needs root for all of that; other users see what is in /proc and /sys. h lists the
+/// keys.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
   sudo reveille top
   sudo reveille top --interval 5s
-  sudo reveille top --count 1 | less                  tables, where there is no terminal
-  sudo reveille top --json --count 60 > minute.jsonl  an object a line
+  sudo reveille top --count 1 | less                  tables, if the output is not a terminal
+  sudo reveille top --json --count 60 > minute.jsonl  an object per line
   sudo reveille top --csv --interval 10s > day.csv
 
 Ends with q, Ctrl-C, SIGTERM or the terminal; the exit code is then 0. NO_COLOR disables colour;
@@ -35,10 +36,10 @@ pub struct Args {
     /// End after N refreshes
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     count: Option<u64>,
-    /// Print tables, as is done where standard output is no terminal
+    /// Print tables; the default if standard output is not a terminal
     #[arg(long)]
     text: bool,
-    /// Print a JSON object a line at each refresh
+    /// Print a JSON object on a line at each refresh
     #[arg(long, conflicts_with = "text")]
     json: bool,
     /// Print a line for each figure of each state, CPU and waker at each refresh

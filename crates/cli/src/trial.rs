@@ -45,7 +45,7 @@ Examples:
   reveille report router-trial                           the page, with latency against power
 
 Durations: 20us, 20ms, 1s. Ctrl-C ends the trial and keeps the figures so far. --json
-prints no single turns; --out keeps them.")]
+omits the single turns; --out keeps them.")]
 pub struct Args {
     /// Workload: a command, run once per setting and round; its figure is its run time
     #[arg(last = true, value_name = "COMMAND", add = completion::command())]

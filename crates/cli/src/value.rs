@@ -19,7 +19,7 @@ pub struct CpuList(pub Vec<u32>);
 pub fn cpus(text: &str) -> Result<CpuList, String> {
     match cpulist::parse(text) {
         Some(cpus) if !cpus.is_empty() => Ok(CpuList(cpus)),
-        _ => Err("not a list of CPUs such as 0-3,8".to_owned()),
+        _ => Err("not a list of CPUs, such as 0-3,8".to_owned()),
     }
 }
 
@@ -44,13 +44,13 @@ pub fn time_within(
     let [least, most] = [*range.start(), *range.end()];
     move |text| match parse::time(text, example)? {
         Duration::ZERO if !least.is_zero() => Err("must be above zero".to_owned()),
-        time if time < least => Err(format!("too short: {} or more", format_duration(least))),
-        time if time > most => Err(format!("too long: at most {}", format_duration(most))),
+        time if time < least => Err(format!("too short; minimum {}", format_duration(least))),
+        time if time > most => Err(format!("too long; maximum {}", format_duration(most))),
         time => Ok(time),
     }
 }
 
-/// The time between two refreshes. Watching is to be no load: a refresh costs some milliseconds.
+/// The time between two refreshes. A refresh costs some milliseconds.
 pub fn interval(text: &str) -> Result<Duration, String> {
     time_within("1s", Duration::from_millis(100)..=LONGEST)(text)
 }
@@ -86,20 +86,20 @@ where
 
 /// A CPU's number.
 pub fn cpu(text: &str) -> Result<u32, String> {
-    number("a CPU's number such as 3")(text)
+    number("a CPU number, such as 3")(text)
 }
 
 /// The seed of a sequence of random numbers.
 pub fn seed(text: &str) -> Result<u64, String> {
-    number("a whole number from 0 on")(text)
+    number("a whole number")(text)
 }
 
 /// A process's number.
 pub fn process(text: &str) -> Result<u32, String> {
-    number("a process's number; `ps -e` lists them")(text)
+    number("a process ID; `ps -e` lists them")(text)
 }
 
-/// A number as it is; `what` names it after "not".
+/// A plain number; `what` names it after "not".
 pub fn number<T>(what: &'static str) -> impl Parser<T>
 where
     T: FromStr + Send + Sync + 'static,
@@ -109,7 +109,7 @@ where
 
 /// A number, which the command checks.
 pub fn real(text: &str) -> Result<f64, String> {
-    number("a number such as 0.3")(text)
+    number("a number, such as 0.3")(text)
 }
 
 /// A TCP or UDP port: its number or its service's name.
@@ -120,7 +120,7 @@ pub fn port(text: &str) -> Result<u16, String> {
     }
     let services = std::fs::read_to_string("/etc/services").unwrap_or_default();
     service(&services, text)
-        .ok_or_else(|| "not a service in /etc/services; write the port's number".to_owned())
+        .ok_or_else(|| "no such service in /etc/services; give the port number".to_owned())
 }
 
 /// The port of a service or its alias: services(5).
@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(duration("1500ms"), Ok(Duration::from_millis(1500)));
         assert_eq!(duration("0s").unwrap_err(), "must be above zero");
         assert_eq!(duration("30").unwrap_err(), "no unit; write 30s");
-        assert_eq!(interval("50ms").unwrap_err(), "too short: 100ms or more");
+        assert_eq!(interval("50ms").unwrap_err(), "too short; minimum 100ms");
     }
 
     #[test]

@@ -103,10 +103,10 @@ fn no_setting_is_printed_without_a_verdict() {
     let result = result_of(folder.path(), &[(3, "C6", 90, 3000)]);
     let text = printed(&result, &["--budget", "50us"]);
     assert!(
-        text.contains("\n\nUnknown: there are too few datapoints of C1."),
+        text.contains("\n\nUnknown: too few datapoints of C1."),
         "{text}"
     );
-    assert!(text.contains("Over the budget:\nC6."), "{text}");
+    assert!(text.contains("Over the budget: C6."), "{text}");
     for setting in ["idle=poll", "hold --latency", "--form", "Bound"] {
         assert!(!text.contains(setting), "{setting}: {text}");
     }
@@ -299,7 +299,7 @@ fn invalid_arguments_get_one_line_and_exit_code_2() {
         (&["--budget", "50us", "--form", "cron"], "cron"),
         (
             &["--budget", "50us", "--root", "/nonexistent"],
-            "no such folder",
+            "not a folder",
         ),
         (&["--budget", "50us", "--table"], "--table"),
         (&["--table", "--form", "udev"], "kernel"),

@@ -25,9 +25,7 @@ fn text(mut command: Command) -> String {
 fn it_ends_with_what_a_measurement_will_use() {
     for arguments in [&[][..], &["--all"], &["--missing"]] {
         let shown = text(doctor(arguments));
-        let plan = shown
-            .find("reveille measure will use here: the ")
-            .expect(&shown);
+        let plan = shown.find("reveille measure uses: the ").expect(&shown);
         assert!(shown[plan..].lines().count() <= 2, "{shown}");
     }
 }
@@ -155,7 +153,7 @@ fn a_user_without_rights_sees_what_root_would_add() {
     assert!(shown.contains("Available as root: "), "{shown}");
     assert!(shown.lines().count() < 24, "{shown}");
     assert!(
-        shown.contains("will use here: the user probe (BPF lacks: "),
+        shown.contains("reveille measure uses: the user probe (BPF lacks: "),
         "{shown}"
     );
 }

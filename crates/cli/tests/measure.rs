@@ -512,7 +512,7 @@ fn without_sysfs_measuring_is_refused_and_doctor_reports_it() {
     assert!(ended.stderr.contains("mount sysfs"), "{}", ended.stderr);
     let (_, said) = within(WITHOUT, &["doctor"]).unwrap();
     assert!(
-        said.contains("reveille measure cannot measure here: /sys/"),
+        said.contains("reveille measure cannot run: /sys/"),
         "{said}"
     );
     let (_, json) = within(WITHOUT, &["doctor", "--json"]).unwrap();

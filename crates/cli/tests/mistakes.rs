@@ -27,12 +27,12 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "measure --cpu x",
         2,
-        "invalid value 'x' for '--cpu <N>': not a CPU's number such as 3",
+        "invalid value 'x' for '--cpu <N>': not a CPU number, such as 3",
     ),
     (
         "measure --cpu 0-1",
         2,
-        "invalid value '0-1' for '--cpu <N>': not a CPU's number such as 3",
+        "invalid value '0-1' for '--cpu <N>': not a CPU number, such as 3",
     ),
     (
         "measure --duration 5",
@@ -148,23 +148,23 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "measure --seed -1",
         2,
-        "invalid value '-1' for '--seed <N>': not a whole number from 0 on",
+        "invalid value '-1' for '--seed <N>': not a whole number",
     ),
     ("states --cpu 77", 2, "CPU 77: no such CPU"),
     (
         "states --cpu 3-1",
         2,
-        "invalid value '3-1' for '--cpu <LIST>': not a list of CPUs such as 0-3,8",
+        "invalid value '3-1' for '--cpu <LIST>': not a list of CPUs, such as 0-3,8",
     ),
     (
         "states --cpu all",
         2,
-        "invalid value 'all' for '--cpu <LIST>': not a list of CPUs such as 0-3,8",
+        "invalid value 'all' for '--cpu <LIST>': not a list of CPUs, such as 0-3,8",
     ),
     (
         "states --root nope",
         2,
-        "--root nope: no such folder; give a folder that holds sys/ and proc/",
+        "--root nope: not a folder; give a folder that holds sys/ and proc/",
     ),
     (
         "states --root empty",
@@ -174,7 +174,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "states --root text.txt",
         2,
-        "--root text.txt: no such folder; give a folder that holds sys/ and proc/",
+        "--root text.txt: not a folder; give a folder that holds sys/ and proc/",
     ),
     (
         "report",
@@ -185,7 +185,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report empty",
         2,
-        "empty: holds no result; give a folder that a command of reveille or wult wrote",
+        "empty: no result; give a folder written by reveille or wult",
     ),
     (
         "report text.txt",
@@ -210,7 +210,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report x.json",
         1,
-        "x.json: is JSON of no result; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
+        "x.json: unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
     ),
     (
         "report cut.json",
@@ -245,13 +245,13 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report res cost.json",
         2,
-        "cost.json: makes a page of its own, without other results and without --filter",
+        "cost.json: only results of `measure` can be combined or filtered",
     ),
     ("show nope", 2, "nope: No such file or directory"),
     (
         "show empty",
         2,
-        "empty: holds no result; give a folder that a command of reveille or wult wrote",
+        "empty: no result; give a folder written by reveille or wult",
     ),
     (
         "show text.txt",
@@ -281,7 +281,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "show res cost.json",
         2,
-        "cost.json: is shown alone and without --filter; both are for results of `measure`",
+        "cost.json: only results of `measure` can be combined or filtered",
     ),
     (
         "export res",
@@ -327,7 +327,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "advise cost.json --budget 50us",
         1,
-        "cost.json: is JSON, not datapoints; `reveille show` prints the results of other commands",
+        "cost.json: is JSON, not CSV; `reveille show` prints other results",
     ),
     (
         "advise res --budget 50us --percentile 101",
@@ -352,7 +352,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "advise res --budget 50us --root nope",
         2,
-        "--root nope: no such folder; give a folder that holds sys/ and proc/",
+        "--root nope: not a folder; give a folder that holds sys/ and proc/",
     ),
     (
         "hold",
@@ -421,26 +421,22 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         2,
         "unexpected argument 'ls' found; a command to run follows --: `reveille cost ... -- ls`",
     ),
-    (
-        "cost --pid 0",
-        2,
-        "--pid: there is no process 0; `ps -e` lists them",
-    ),
+    ("cost --pid 0", 2, "--pid: no process 0; `ps -e` lists them"),
     (
         "cost --pid 999999999",
         2,
-        "--pid: there is no process 999999999; `ps -e` lists them",
+        "--pid: no process 999999999; `ps -e` lists them",
     ),
     (
         "cost --pid x",
         2,
-        "invalid value 'x' for '--pid <P>': not a process's number; `ps -e` lists them",
+        "invalid value 'x' for '--pid <P>': not a process ID; `ps -e` lists them",
     ),
     ("cost --cgroup nosuch", 2, "nosuch"),
     (
         "cost --cgroup /sys/fs/cgroup/nosuch",
         2,
-        "--cgroup: there is no /sys/fs/cgroup/nosuch",
+        "--cgroup: no /sys/fs/cgroup/nosuch",
     ),
     (
         "cost --all",
@@ -477,11 +473,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         2,
         "the argument '--ping' cannot be used with '--nic <IF>'",
     ),
-    (
-        "path --nic nosuch",
-        2,
-        "--nic: there is no interface \"nosuch\"",
-    ),
+    ("path --nic nosuch", 2, "--nic: no interface \"nosuch\""),
     (
         "path --nic lo --port 0",
         2,
@@ -490,7 +482,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "path --nic lo --port http3x",
         2,
-        "invalid value 'http3x' for '--port <PORT>': not a service in /etc/services; write the port's number",
+        "invalid value 'http3x' for '--port <PORT>': no such service in /etc/services; give the port number",
     ),
     (
         "path --ping --count 0",
@@ -540,7 +532,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "top --interval 1ms",
         2,
-        "invalid value '1ms' for '--interval <TIME>': too short: 100ms or more",
+        "invalid value '1ms' for '--interval <TIME>': too short; minimum 100ms",
     ),
     (
         "top --interval 5",
@@ -558,11 +550,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         2,
         "invalid value '5' for '--budget <SHARE>': no unit; write 5%",
     ),
-    (
-        "anticipate bench --dir nope",
-        2,
-        "nope: there is no such folder",
-    ),
+    ("anticipate bench --dir nope", 2, "nope: no such folder"),
     (
         "anticipate bench --rounds 0",
         2,
@@ -591,7 +579,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "model run --utilisation x",
         2,
-        "invalid value 'x' for '--utilisation <LOAD>': not a number such as 0.3",
+        "invalid value 'x' for '--utilisation <LOAD>': not a number, such as 0.3",
     ),
     (
         "model run --model nope.toml",
@@ -678,7 +666,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "resume analyze cost.json",
         1,
-        "cost.json: is a result, not a log; `reveille show cost.json` prints it",
+        "cost.json: is a result, not a log; use `reveille show cost.json`",
     ),
     (
         "resume analyze text.txt --cycle 0",
@@ -740,23 +728,15 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "advise empty --budget 50us",
         2,
-        "empty: holds no result of `measure`",
+        "empty: no result of `measure`",
     ),
-    (
-        "export empty --csv",
-        2,
-        "empty: holds no result of `measure`",
-    ),
+    ("export empty --csv", 2, "empty: no result of `measure`"),
     (
         "advise cost.json --budget 50us",
         1,
-        "cost.json: is JSON, not datapoints",
+        "cost.json: is JSON, not CSV",
     ),
-    (
-        "export cost.json --csv",
-        1,
-        "cost.json: is JSON, not datapoints",
-    ),
+    ("export cost.json --csv", 1, "cost.json: is JSON, not CSV"),
     (
         "report res --filter 'nosuch > 3'",
         2,

@@ -23,7 +23,7 @@ fn read(arguments: &[&str]) -> Value {
     serde_json::from_str(&text(arguments)).unwrap()
 }
 
-/// The one line that reports wrong use.
+/// The one line that reports a usage error.
 fn refused(arguments: &[&str]) -> String {
     ended(arguments, 2)
 }

@@ -137,7 +137,7 @@ fn pings_become_json_a_folder_and_a_page() {
     let page = std::fs::read_to_string(kept.join("report.html")).unwrap();
     assert!(page.contains("Latency of pings by stage"));
     let filtered = ["report", kept.to_str().unwrap(), "--filter", "cpu == 1"];
-    complains(reveille().args(filtered), 2, "--filter");
+    complains(reveille().args(filtered), 2, "combined or filtered");
 }
 
 #[test]

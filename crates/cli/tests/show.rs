@@ -1,4 +1,4 @@
-//! `reveille show`: what a command kept or printed as JSON, printed again.
+//! `reveille show`: prints a kept result again.
 
 use std::path::Path;
 use std::process::{Command, Output};

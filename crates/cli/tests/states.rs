@@ -29,7 +29,7 @@ fn text(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
-/// One line on standard error, and the exit code of wrong use.
+/// One line on standard error, and the exit code of a usage error.
 fn is_refused(output: &Output, with: &str) {
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{error}");
@@ -69,7 +69,7 @@ CPUs 8-15, cores up to 3.4 GHz
 2  C2_ACPI   127     381  on    on    17,895  14.6    0.41   15.8      0
 3  C3_ACPI  1048    3144  on    on    87,190  3548    99.5   86.4      0
 
-Note      uses, time: sums over the group's CPUs.
+Note      uses, time: sums over the CPUs of the group.
 Note      share: of the time in the group's idle states.
 
 The CPUs slept longest in C3_ACPI: 99.4% of the time in idle states. No state is
@@ -100,7 +100,7 @@ CPUs 0-55
 3  C3      33     100  off   off        0      0        0      -      -
 4  C6     133     400  on    on   546,717   3228     99.8   68.5      0
 
-Note      uses, time: sums over the group's CPUs.
+Note      uses, time: sums over the CPUs of the group.
 Note      share: of the time in the group's idle states.
 
 The CPUs slept longest in C6: 99.8% of the time in idle states. Off now: C3.
@@ -241,11 +241,11 @@ fn only_the_requested_cpus_are_shown() {
 fn a_folder_that_is_no_machine_gets_one_line() {
     is_refused(
         &reveille(&["states", "--root", "/nonexistent"]),
-        "/nonexistent: no such folder",
+        "/nonexistent: not a folder",
     );
     is_refused(
         &reveille(&["states", "--root", "/dev/null"]),
-        "/dev/null: no such folder",
+        "/dev/null: not a folder",
     );
     let empty = tempfile::tempdir().unwrap();
     let output = states(empty.path(), &[]);

@@ -117,7 +117,7 @@ fn invalid_input_is_reported_in_one_line_and_changes_nothing() {
         (
             2,
             vec!["--root", "/nonexistent", "--dry-run"],
-            "no such folder",
+            "not a folder",
         ),
     ] {
         let ended = run(reveille().arg("trial").args(&flags));

@@ -80,7 +80,7 @@ int reveille_expect_served(struct reveille_expect *waker);
 #define REVEILLE_REFUSED_TOO_FAR 3     /* it begins too far ahead */
 #define REVEILLE_REFUSED_TOO_LONG 4    /* it is too long */
 #define REVEILLE_REFUSED_EMPTY 5       /* it is empty */
-#define REVEILLE_REFUSED_CPU 6	       /* the CPU is not there, is offline, or is not served */
+#define REVEILLE_REFUSED_CPU 6	       /* the CPU does not exist, is offline, or is not served */
 #define REVEILLE_REFUSED_OTHER 7       /* a reason of a newer engine */
 #define REVEILLE_REFUSED_USER_BUDGET 8 /* the time awake of all the user's processes is used up */
 #define REVEILLE_REFUSED_SLOTS 9       /* the user's, or all users', windows on that CPU are open */

@@ -59,10 +59,10 @@ pub enum Refusal {
     #[error("the window is empty")]
     Empty,
     /// That CPU is not there, is offline, or is not served.
-    #[error("that CPU is not there, is offline, or is not served")]
+    #[error("that CPU does not exist, is offline, or is not served")]
     Cpu,
     /// A newer engine's reason, which this library does not know.
-    #[error("a reason that this library does not know")]
+    #[error("an unknown reason")]
     Other,
     /// No time awake is left to all of the user's processes together.
     #[error("the budget of time awake of all the user's processes is used up")]

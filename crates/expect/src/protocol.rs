@@ -119,7 +119,7 @@ pub enum CloseReason {
     #[error("the engine has as many clients as it takes")]
     Full,
     /// A newer engine's reason, which this library does not know.
-    #[error("a reason that this library does not know")]
+    #[error("an unknown reason")]
     Other,
     /// All connections that one user may have are there.
     #[error("this user has as many connections as one user may have now")]

@@ -190,7 +190,7 @@ impl WithoutDriver {
                  states{haltpoll}"
             )
         } else if is_x86 {
-            "no driver knows this CPU and firmware offers no ACPI idle states (see \"C-states\" in \
+            "no driver supports this CPU and firmware offers no ACPI idle states (see \"C-states\" in \
              the firmware's setup), or the driver's module is not loaded"
                 .to_owned()
         } else {
@@ -359,7 +359,7 @@ mod tests {
         let x86 = judge("nohlt", "processor: 0\nflags: monitor\n", &[]);
         assert!(!x86.polls && x86.does.contains("MWAIT"), "{x86:?}");
         assert!(
-            x86.reason.starts_with("no driver knows this CPU"),
+            x86.reason.starts_with("no driver supports this CPU"),
             "{x86:?}"
         );
     }
@@ -387,7 +387,10 @@ mod tests {
         assert_eq!(of(), Some(expected));
         put("sys/devices/system/cpu/cpuidle/current_driver", "none\n");
         let reason = of().unwrap().reason;
-        assert!(reason.starts_with("no driver knows this CPU"), "{reason}");
+        assert!(
+            reason.starts_with("no driver supports this CPU"),
+            "{reason}"
+        );
         put(
             "sys/devices/system/cpu/cpuidle/current_driver",
             "acpi_idle\n",

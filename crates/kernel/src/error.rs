@@ -42,7 +42,7 @@ pub enum Error {
         /// The content.
         found: String,
     },
-    /// Not a file of a kind or version that this program knows.
+    /// Not a file of a kind or version that this program reads.
     #[error("{path}: {why}")]
     Unreadable {
         /// The file as it was named.
@@ -98,7 +98,7 @@ impl Error {
     pub const CANNOT: u8 = 3;
 
     /// The exit code: 2 for a usage error, 3 if the machine cannot do it, 1 for other failures. A file that
-    /// is missing, is no file or may not be opened is a usage error, unless it is the kernel's own.
+    /// is missing, is a folder or may not be opened is a usage error, unless it is the kernel's own.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Refused { .. } => Self::USAGE,
@@ -169,7 +169,7 @@ impl Error {
     }
 }
 
-/// Of a file system that the kernel makes.
+/// A file of sysfs, procfs or devtmpfs.
 fn is_kernels(path: &Path) -> bool {
     let folders = ["/sys", "/proc", "/dev"];
     folders.into_iter().any(|folder| path.starts_with(folder))

@@ -1,10 +1,10 @@
 //! Features of this kernel, CPU and user, and the effect and remedy of those missing.
 //!
 //! [`survey`] lists all; it changes nothing (it loads one BPF program that does nothing, and removes it).
-//! The caller [`put`]s the results of real tries. [`Plan::of`] is what a measurement will use.
+//! The caller [`put`]s the results of tries. [`Plan::of`] is what a measurement uses.
 
-/// Features of a group: `name, presence => what the absence costs, what brings it;`, and behind that
-/// `, Weight` if the absence matters.
+/// Features of a group: `name, presence => effect of the absence, remedy;`, optionally with `, Weight`
+/// if the absence matters.
 macro_rules! table {
     ($group:ident; $($name:expr, $presence:expr =>
         $costs:expr, $brings:expr $(, $weight:ident)?;)*) => {
@@ -107,14 +107,14 @@ impl Presence {
     }
 }
 
-/// How much the absence of a feature matters to who measures wake-ups; the most important first.
+/// How much the absence of a feature matters to a measurement; the most important first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Weight {
-    /// Wake-ups are not seen in the kernel, or there are no idle states.
+    /// No wake-ups in the kernel, or no idle states.
     Decides,
-    /// The figures are not those of the CPUs' own states, undisturbed.
+    /// Other influences are in the figures.
     Distorts,
-    /// Less is known beside the wake latency, or another command lacks something.
+    /// Extra information, or another command.
     Adds,
 }
 
@@ -222,8 +222,8 @@ pub fn find<'a>(features: &'a [Feature], name: &str) -> Option<&'a Feature> {
     features.iter().find(|feature| feature.name == name)
 }
 
-/// What is missing and matters, the most important first. Of several with the same effect or the same
-/// remedy there is one, and of those that root would have, the first: one step brings them all.
+/// Missing features that matter, the most important first; one of each effect or remedy, and the first of
+/// those that root would have: one step provides them all.
 pub fn that_matter(features: &[Feature]) -> Vec<&Feature> {
     let missing = features.iter().filter(|feature| feature.is_missing());
     let mut missing: Vec<_> = missing

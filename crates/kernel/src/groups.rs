@@ -16,7 +16,7 @@ pub struct Group {
     pub kind: Option<CoreKind>,
     /// As in [`Cpu::resume_latency_us`].
     pub resume_latency_us: Option<i64>,
-    /// Uses, times and counts are sums over the group's CPUs.
+    /// Uses, times and counts are sums over the CPUs of the group.
     pub states: Vec<IdleState>,
 }
 

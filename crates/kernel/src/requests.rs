@@ -29,7 +29,7 @@ impl Request {
                 "{DEVICE}: a latency bound can only be held by root; run with sudo"
             )),
             io::ErrorKind::NotFound => Error::Cannot(format!(
-                "{DEVICE}: there is no such device here (a container without it?)"
+                "{DEVICE}: no such device (a container without it?)"
             )),
             _ => Error::Io {
                 path: DEVICE.into(),
@@ -88,7 +88,7 @@ fn text_of(bound_us: u32) -> String {
 pub fn bound_cpus(journal: &mut Journal, root: &Root, cpus: &[u32], bound_us: u32) -> Result<()> {
     if let Some(cpu) = cpus.iter().find(|&&cpu| root.text(&file_of(cpu)).is_none()) {
         return Err(Error::Cannot(format!(
-            "{}: CPU {cpu} has no latency bound of its own on this kernel; hold one on all CPUs, \
+            "{}: CPU {cpu} has no separate latency bound on this kernel; hold one on all CPUs, \
              without --cpu",
             root.path(&file_of(*cpu)).display()
         )));

@@ -51,11 +51,9 @@ impl Subject {
     /// # Errors
     /// [`Error::Usage`] if there is no such process, or it is a thread of another.
     pub fn of_process(root: &Root, pid: u32) -> Result<Self> {
-        let status = root.text(&format!("proc/{pid}/status")).ok_or_else(|| {
-            Error::Usage(format!(
-                "--pid: there is no process {pid}; `ps -e` lists them"
-            ))
-        })?;
+        let status = root
+            .text(&format!("proc/{pid}/status"))
+            .ok_or_else(|| Error::Usage(format!("--pid: no process {pid}; `ps -e` lists them")))?;
         let field = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name));
             line.map(str::trim).unwrap_or_default().to_owned()
@@ -109,14 +107,14 @@ pub fn cgroup(root: &Root, name: &Path) -> Result<(u64, i32, PathBuf)> {
                 .to_owned(),
         )
     })?;
-    // A whole path, whether or not cgroup2 is mounted there.
+    // An absolute path, whether or not cgroup2 is mounted there.
     let folder = match name.starts_with(&mount) || name.starts_with(CGROUPS) {
         true => name.to_owned(),
         false => mount.join(name.strip_prefix("/").unwrap_or(name)),
     };
     let refused = |why: &str| Error::Usage(format!("--cgroup: {why}"));
     let Ok(found) = folder.metadata() else {
-        return Err(refused(&format!("there is no {}", folder.display())));
+        return Err(refused(&format!("no {}", folder.display())));
     };
     let is_cgroup2 = statfs(&folder).is_ok_and(|fs| fs.filesystem_type() == CGROUP2_SUPER_MAGIC);
     let absolute = |path: &Path| path.canonicalize().map_err(Error::at(path));
@@ -180,9 +178,9 @@ mod tests {
         std::fs::create_dir_all(folder.path().join("proc/self")).unwrap();
         let mounts = format!("cgroup2 {} cgroup2 rw 0 0\n", mount.display());
         std::fs::write(folder.path().join("proc/self/mounts"), mounts).unwrap();
-        assert!(of("nosuch").to_string().contains("there is no"));
+        assert!(of("nosuch").to_string().contains("--cgroup: no "));
         let whole = of("/sys/fs/cgroup/nosuch.slice").to_string();
-        assert_eq!(whole, "--cgroup: there is no /sys/fs/cgroup/nosuch.slice");
+        assert_eq!(whole, "--cgroup: no /sys/fs/cgroup/nosuch.slice");
         // The folder is on another file system.
         let web = of("/web");
         assert!(

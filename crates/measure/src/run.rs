@@ -199,8 +199,8 @@ struct Run<'a> {
     step_s: f64,
     /// Since the first step began.
     steps_since: Option<Instant>,
-    /// The user knows that little is kept.
-    has_complained: bool,
+    /// The warning was given.
+    has_warned: bool,
     governor: Option<String>,
     /// The latency bound on the measured CPU before the run set anything.
     bound: Option<Bound>,
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
             finished_s: 0.0,
             step_s: 0.0,
             steps_since: None,
-            has_complained: false,
+            has_warned: false,
             governor: root.text("/sys/devices/system/cpu/cpuidle/current_governor"),
             bound: Bound::in_force(root, options.cpu),
             by_state: BTreeMap::new(),
@@ -412,11 +412,11 @@ impl<'a> Run<'a> {
         steps.sum::<Duration>() * turns as u32
     }
 
-    /// Says how long a long run takes, before it.
+    /// Announces the duration of a long run.
     fn announce(&mut self) {
         let takes = match self.options.duration {
             Some(_) => "measuring takes up to",
-            None => "measuring takes, if every launch is kept,",
+            None => "measuring takes at least",
         };
         let words = progress::announcement(takes, self.expected);
         words
@@ -424,12 +424,12 @@ impl<'a> Run<'a> {
             .for_each(|words| self.sink.notice(Notice(words)));
     }
 
-    /// Says once that little is kept, and why. `launches` are those of the current step.
-    fn complain_if_scarce(&mut self, of_step: f64, launches: impl FnOnce() -> Launches) {
+    /// Warns once that few launches are kept, and why. `launches` are those of the current step.
+    fn warn_if_scarce(&mut self, of_step: f64, launches: impl FnOnce() -> Launches) {
         let is_early = self
             .steps_since
             .is_none_or(|since| since.elapsed() < so_far::JUDGED_AFTER);
-        if is_early || self.step_s == 0.0 || self.has_complained {
+        if is_early || self.step_s == 0.0 || self.has_warned {
             return;
         }
         let mut all = launches();
@@ -440,12 +440,12 @@ impl<'a> Run<'a> {
             *all.dropped.entry(reason.clone()).or_default() += dropped;
         }
         if all.are_scarcely_kept() {
-            self.has_complained = true;
+            self.has_warned = true;
             let online = self.outcome.idle.cpus.iter().filter(|cpu| cpu.online);
             let online: Vec<u32> = online.map(|cpu| cpu.number).collect();
             let quieter = interrupts::quiet_cpu(self.root, &online);
             let left = self.left(self.done(of_step));
-            let words = all.complaint(self.options.cpu, quieter, left);
+            let words = all.warning(self.options.cpu, quieter, left);
             self.sink.notice(Notice(words));
         }
     }
@@ -723,7 +723,7 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     }
     if options.datapoints == Some(0) || options.duration == Some(Duration::ZERO) {
         return Err(Error::Usage(
-            "0 datapoints or 0 seconds: there is nothing to measure".into(),
+            "0 datapoints or 0 seconds: nothing to measure".into(),
         ));
     }
     Ok(cpu.states.clone())
@@ -842,11 +842,10 @@ mod tests {
             };
             options.distances = options.protocol.default_distances();
         });
-        let words = "measuring takes, if every launch is kept, 2m 2s; Ctrl-C ends it and keeps what \
-                     there is";
+        let words = "measuring takes at least 2m 2s; Ctrl-C ends it and keeps the results so far";
         assert_eq!(sweep, [words]);
         let many = announced(|options| options.datapoints = Some(1_000_000));
-        assert!(many[0].contains("if every launch is kept, 29m"), "{many:?}");
+        assert!(many[0].contains("at least 29m"), "{many:?}");
         let timed = announced(|options| options.duration = Some(Duration::from_secs(61)));
         assert!(
             timed[0].starts_with("measuring takes up to 1m 1s;"),
@@ -902,21 +901,20 @@ mod tests {
             |options| options.duration = Some(Duration::from_secs(30)),
             |run| {
                 run.step_s = 30.0;
-                run.complain_if_scarce(0.1, few);
+                run.warn_if_scarce(0.1, few);
                 since(run, 5);
-                run.complain_if_scarce(0.1, few);
+                run.warn_if_scarce(0.1, few);
                 since(run, 10);
                 run.step_s = 0.0;
-                run.complain_if_scarce(0.1, few);
+                run.warn_if_scarce(0.1, few);
                 run.step_s = 30.0;
-                run.complain_if_scarce(0.1, Launches::default);
-                run.complain_if_scarce(0.1, few);
-                run.complain_if_scarce(0.1, few);
+                run.warn_if_scarce(0.1, Launches::default);
+                run.warn_if_scarce(0.1, few);
+                run.warn_if_scarce(0.1, few);
             },
         );
-        let kept = said.iter().filter(|words| words.contains("are kept"));
-        let words = "only 0% of 1,000 launches on CPU 0 are kept; 1,000 are dropped: not idle at the \
-                     launch";
+        let kept = said.iter().filter(|words| words.contains("kept"));
+        let words = "only 0% of 1,000 launches on CPU 0 kept; main reason: not idle at the launch";
         assert_eq!(kept.collect::<Vec<_>>(), [words]);
     }
 

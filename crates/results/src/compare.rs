@@ -40,7 +40,7 @@ impl StateComparison {
 pub struct Comparisons {
     /// By state and source, in the order of A's datapoints.
     pub states: Vec<StateComparison>,
-    /// States and sources with less than [`VALUES_MIN`] datapoints on one side.
+    /// States and sources with fewer than [`VALUES_MIN`] datapoints on one side.
     pub not_compared: Vec<(String, String)>,
 }
 

@@ -121,7 +121,7 @@ impl<R: Read> Csv<R> {
         }
         if line.trim_ascii_start().starts_with(b"{") {
             return Err(Malformed::new(
-                "is JSON, not datapoints; `reveille show` prints the results of other commands",
+                "is JSON, not CSV; `reveille show` prints other results",
             ));
         }
         let text = std::str::from_utf8(&line)

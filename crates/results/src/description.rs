@@ -207,7 +207,7 @@ impl Description {
     }
 }
 
-/// Reads a `result.json`; an error if it is none, or has an unknown schema.
+/// Reads a `result.json`; an error if it is another file, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Description, Malformed> {
     let wrong = |error: serde_json::Error| {
         Malformed::new(format!(

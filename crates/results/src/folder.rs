@@ -141,7 +141,7 @@ fn load(path: &Path, wanted: Option<&[&str]>) -> Result<Loaded> {
         return Err(nothing_there(
             path,
             &format!(
-                "holds no result of `measure`; expected a folder with {DESCRIPTION} (reveille) or {WULT_INFO} (wult)"
+                "no result of `measure`; expected a folder with {DESCRIPTION} (reveille) or {WULT_INFO} (wult)"
             ),
         ));
     };
@@ -181,7 +181,7 @@ pub(crate) fn datapoints_file(path: &Path) -> Result<PathBuf> {
         None => Err(nothing_there(
             path,
             &format!(
-                "holds no result of `measure`; expected a folder with {PARQUET} (reveille) or \
+                "no result of `measure`; expected a folder with {PARQUET} (reveille) or \
                  {WULT_DATAPOINTS} (wult)"
             ),
         )),

@@ -98,8 +98,8 @@ pub fn write_pretty(result: &impl Serialize, file: &str, folder: &Folder) -> Res
     folder.write(file, Existing::Stays, &text)
 }
 
-/// Reads the text of such a file; `knows` is the version of its schema that this program knows. The error is
-/// one line without the file's path: it is none, was cut short, or has another schema.
+/// Reads the text of such a file; `knows` is the version of its schema that this program reads. The error is
+/// one line without the file's path: it is another file, was cut short, or has another schema.
 pub fn parse<T: DeserializeOwned>(
     text: &[u8],
     file: &str,
@@ -114,7 +114,7 @@ pub fn parse<T: DeserializeOwned>(
     match schema::version(text).map_err(wrong)? {
         Some(version) if version == knows => serde_json::from_slice(text).map_err(wrong),
         Some(other) => Err(format!(
-            "has schema version {other}, and this program knows {knows}; read it with another \
+            "has schema version {other}, but this program reads {knows}; use another version of \
              reveille"
         )),
         None => Err(format!(

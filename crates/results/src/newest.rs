@@ -1,4 +1,4 @@
-//! What was measured last: the newest result in a folder of results.
+//! The newest result in a folder of results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use crate::folder::DESCRIPTION;
 use crate::{open_description, show};
 
-/// A result may have every turn of a long run; beyond this its file is not read.
+/// A larger file, such as one with every turn of a long run, is not read.
 const BYTES_MAX: u64 = 4 << 20;
 
 /// A result, as far as it is known without its datapoints.

@@ -153,12 +153,12 @@ pub(crate) fn version(text: &[u8]) -> serde_json::Result<Option<u32>> {
     serde_json::from_slice(text).map(|version: Version| version.schema_version)
 }
 
-/// Is this a schema version that this program knows?
+/// Is this a schema version that this program reads?
 pub(crate) fn check_version(version: u32) -> Result<(), Malformed> {
     match version.cmp(&SCHEMA_VERSION) {
         Ordering::Equal => Ok(()),
         Ordering::Greater => Err(Malformed::new(format!(
-            "has schema version {version}, and this program knows up to {SCHEMA_VERSION}; \
+            "has schema version {version}, but this program reads up to {SCHEMA_VERSION}; \
              read it with a newer reveille"
         ))),
         Ordering::Less => Err(Malformed::new(format!(
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(why(1), None);
         assert_eq!(
             why(2).unwrap(),
-            "has schema version 2, and this program knows up to 1; read it with a newer reveille"
+            "has schema version 2, but this program reads up to 1; read it with a newer reveille"
         );
         assert_eq!(why(0).unwrap(), "has the invalid schema version 0");
     }

@@ -118,7 +118,7 @@ impl fmt::Display for Verdict {
                 needed,
             } => write!(
                 f,
-                "too few datapoints to say ({} of {})",
+                "too few datapoints for a verdict ({} of {})",
                 count(*number),
                 count(*needed)
             ),
@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(words(Verdict::of(None)), "the driver gives no figure");
         assert_eq!(
             words(verdict(0, 7)),
-            "too few datapoints to say (7 of 2,995)"
+            "too few datapoints for a verdict (7 of 2,995)"
         );
     }
 }

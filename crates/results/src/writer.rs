@@ -114,7 +114,7 @@ fn definitions(residency_columns: &[String]) -> std::result::Result<Vec<Definiti
         let named = |known: &Definition| known.0 == *name;
         if !own_csv::is_residency_column(name) || definitions.iter().any(named) {
             return Err(Malformed::new(format!(
-                "{name:?} cannot be a residency column; expected a name of its own such as \
+                "{name:?} cannot be a residency column; expected another name, such as \
                  cc6_percent"
             )));
         }

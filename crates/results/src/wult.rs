@@ -53,7 +53,7 @@ const INTEGERS: &[(&str, &str, u8)] = &[
 /// The keys and values of `info.yml`, which is flat.
 pub type Info = BTreeMap<String, String>;
 
-/// Reads `info.yml`; an error if it is none, or of an unknown tool or format.
+/// Reads `info.yml`; an error if it is another file, or of an unknown tool or format.
 pub fn read_info_yml(text: &[u8]) -> Result<Info, Malformed> {
     let text = std::str::from_utf8(text).map_err(|_| Malformed::new("is not text"))?;
     let mut info = Info::new();
@@ -81,7 +81,7 @@ pub fn read_info_yml(text: &[u8]) -> Result<Info, Malformed> {
     let version = info.get("format_version").map_or("", String::as_str);
     if !FORMATS.contains(&version) {
         return Err(Malformed::new(format!(
-            "has the format_version {version:?}, and this program knows {}",
+            "has the format_version {version:?}, but this program reads {}",
             FORMATS.join(", ")
         )));
     }

@@ -67,7 +67,7 @@ fn a_newer_schema_is_refused_by_number() {
         r#"{"schema_version": 2, "all": "new"}"#,
     )
     .unwrap();
-    assert!(refused(&path).contains("has schema version 2, and this program knows up to 1"));
+    assert!(refused(&path).contains("has schema version 2, but this program reads up to 1"));
     let file = path.join("datapoints.parquet");
     fs::remove_file(path.join("result.json")).unwrap();
     let mut bytes = fs::read(&file).unwrap();
@@ -111,7 +111,7 @@ fn an_invalid_description_is_refused() {
 #[test]
 fn a_folder_without_a_result_is_refused() {
     let empty = tempfile::tempdir().unwrap();
-    assert!(refused(empty.path()).contains("holds no result"));
+    assert!(refused(empty.path()).contains("no result"));
     fs::write(empty.path().join("result.json"), "{}").unwrap();
     refused(empty.path());
     assert!(export_result(empty.path(), None, &mut Vec::new()).is_err());

@@ -163,9 +163,9 @@ fn an_empty_result_is_reported_as_empty() {
         description,
         columns: Columns::default(),
     }]);
-    assert!(html.contains("This result has no datapoint"));
+    assert!(html.contains("No datapoints, no verdict."));
     let no_rows = of_latencies([]);
-    assert!(page_of([no_rows]).contains("This result has no datapoint"));
+    assert!(page_of([no_rows]).contains("No datapoints, no verdict."));
 }
 
 #[test]
@@ -205,9 +205,9 @@ fn different_probes_are_compared_with_a_warning() {
     let mut user = server("two", 2_000, 2, 1.0);
     user.description.probe = Probe::User;
     let html = page_of([server("one", 2_000, 1, 1.0), user]);
-    assert!(html.contains("These results were measured with different probes"));
+    assert!(html.contains("Results of different probes: "));
     let same = page_of([server("one", 2_000, 1, 1.0), server("two", 2_000, 2, 1.0)]);
-    assert!(!same.contains("These results were measured with different probes"));
+    assert!(!same.contains("Results of different probes: "));
 }
 
 #[test]
@@ -242,7 +242,7 @@ fn several_results_have_differences_and_their_significance() {
         "{row:.300}"
     );
     let same = page_of([of_latencies(0..500), of_latencies(0..500)]);
-    assert!(same.contains("class=\"headline\">C1: no difference shown.</p>"));
+    assert!(same.contains("class=\"headline\">C1: no significant difference.</p>"));
 }
 
 #[test]
@@ -371,16 +371,18 @@ fn several_results_are_overlaid_state_by_state() {
     }
     // The same colour is the same state, and the largest difference comes first.
     let first = lead.split("<figure>").nth(1).unwrap();
-    assert!(first.contains("C6: C +") && first.contains("at the median; B: no difference shown"));
+    assert!(
+        first.contains("C6: C +") && first.contains("at the median; B: no significant difference")
+    );
     assert_eq!(first.matches("class=\"curve c4 dash").count(), 3);
     assert_eq!(
         first.matches("class=\"mark").count(),
         1,
         "one driver's figure"
     );
-    assert!(
-        html.contains("class=\"headline\">Against run 0: run 1 shows no difference; run 2 is ")
-    );
+    assert!(html.contains(
+        "class=\"headline\">Against run 0: run 1 does not differ significantly; run 2 is "
+    ));
     let seven = (0..7).map(|seed| server("x", 3_000, seed + 1, 1.0));
     assert!(page_of(seven).contains("Not drawn here: 1 more result;"));
 }
@@ -479,7 +481,7 @@ C1     exceeded by most wakes     2   2,837    2.63  3.33  3.60
 C1E    exceeded by 1 in 1,469    10   4,406    7.30  9.50  30.9
 C6     exceeded by 1 in 2       133  11,188     103   155   165
 
---all shows more facts and tables
+--all shows all facts and tables
 
 C1 wakes in 2.63 µs at the median, 3.33 at p99; the driver says 2, and most
 wakes take longer. So do wakes of C6 (1 in 2: 103 µs, p99 155, driver 133) and
@@ -565,11 +567,11 @@ fn what_cannot_be_compared_is_not_said_to_be_alike() {
     };
     assert_eq!(
         answer(vec![with("C1"), both("few")]),
-        "C1: no difference shown; C6: too few wakes to compare."
+        "C1: no significant difference; C6: too few wakes to compare."
     );
     let [empty, ..] = as_text([with("C1"), of_latencies([])]);
     assert!(
-        empty.contains("No datapoint in B: small. No state can be compared"),
+        empty.contains("No datapoints in B: small. No state can be compared"),
         "{empty}"
     );
 }
@@ -604,7 +606,7 @@ fn the_summary_of_a_run_needs_no_datapoints() {
         "CPU 3 of Example Xeon, made up for this page (rack7-node2)",
         "timer: 880 ns at the median, 1.24 µs at p99, in POLL, where nothing\n",
         "20,000 of 20,500 launched in",
-        "ENDED early: CPU 3 went offline; what was gathered is kept",
+        "ENDED early: CPU 3 went offline; results so far are kept",
         "datapoints are of 20,000 idle periods, and cpuidle counts 22,000 idle",
         "exceeded by most wakes",
         "1 wake in 100,000",

@@ -442,7 +442,7 @@ fn a_folders_files_determine_its_format() {
 
 #[test]
 fn a_folder_that_lacks_a_file_is_refused_with_its_name() {
-    let datapoints = "holds no result of `measure`; expected a folder with datapoints.parquet (reveille) or \
+    let datapoints = "no result of `measure`; expected a folder with datapoints.parquet (reveille) or \
                       datapoints.csv (wult)";
     let lost = "holds result.json and no datapoints; the run gathered none, or datapoints.parquet was \
                 removed";
@@ -456,7 +456,7 @@ fn a_folder_that_lacks_a_file_is_refused_with_its_name() {
         ),
         (
             &[],
-            "holds no result of `measure`; expected a folder with result.json (reveille) or info.yml \
+            "no result of `measure`; expected a folder with result.json (reveille) or info.yml \
              (wult)",
             Some(datapoints),
         ),
@@ -569,7 +569,7 @@ fn a_residency_column_has_its_own_name_and_a_share_in_each_datapoint() {
         let wrong = writer(at as u32, names).unwrap_err();
         let last = names[names.len() - 1];
         let what = format!(
-            "datapoints.parquet: {last:?} cannot be a residency column; expected a name of its own \
+            "datapoints.parquet: {last:?} cannot be a residency column; expected another name, \
              such as cc6_percent"
         );
         assert!(wrong.ends_with(&what), "{wrong}");

@@ -19,11 +19,11 @@ use crate::analysis::{
 use crate::cycle::{Name, Us, time};
 use crate::graph::Half;
 
-/// Devices in a timeline: as many as in the paper's figures.
-const DEVICES: usize = 40;
+/// Devices in a timeline by default: as many as in the paper's figures.
+pub const DEVICES: usize = 40;
 
-/// Rows of a table on a terminal.
-const ROWS: usize = 6;
+/// Rows of a table on a terminal by default.
+pub const ROWS: usize = 6;
 
 /// Names that a sentence lists; the JSON has all.
 const NAMES: usize = 20;
@@ -122,7 +122,7 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
         // Cycles without any stage have a number and are not among them.
         let of = match machine.cycles.last().is_some_and(|last| last.number == all) {
             true => format!("{} of {all}", cycle.number),
-            false => format!("number {}, one of {all} with stages", cycle.number),
+            false => format!("{} ({all} cycles have stages)", cycle.number),
         };
         sheet.fact("Cycle", of + nearest);
     }
@@ -145,7 +145,7 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
         let known = half.map_or(0, |half| path::total(cycle.path_of(half)));
         let us = match us {
             Some(us) => time(us),
-            None if known > 0 => format!("unknown; the log has {} of it", time(known)),
+            None if known > 0 => format!("unknown; {} in the log", time(known)),
             None => "unknown".to_owned(),
         };
         let all = all.filter(|all| all.count > 1);

@@ -263,7 +263,7 @@ fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
     let analysis = analysed(&cut);
     let facts = reveille_resume::show::sheet(&analysis, None).facts;
     let resume = facts.iter().find(|(word, _)| *word == "Resume").unwrap();
-    assert_eq!(resume.1, "unknown; the log has 100 ms of it");
+    assert_eq!(resume.1, "unknown; 100 ms in the log");
     assert_eq!(
         no_length(cycle, Half::Resume).unwrap(),
         "The log lacks the end of the resume"

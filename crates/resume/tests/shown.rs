@@ -1248,7 +1248,7 @@ fn an_older_json_has_unknown_fields() {
     json["version"] = 0.into();
     assert_eq!(
         read(&json).unwrap_err(),
-        "has version 0, and this program knows 1 to 3"
+        "has version 0, but this program reads 1 to 3"
     );
     // The same for a cycle by itself.
     let mut json = serde_json::to_value(full()).unwrap();

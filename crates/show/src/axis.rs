@@ -191,8 +191,7 @@ impl Axis {
     }
 }
 
-/// The name of a tick of a horizontal axis, which ends at `right`. That of the axis' end is not beyond the
-/// drawing.
+/// The label of a tick of a horizontal axis, which ends at `right`. The last label ends inside the drawing.
 pub(crate) fn tick_text(x: f64, right: f64, y: f64, tick: Tick, words: &str) -> String {
     /// The least room of a drawing after the axis.
     const ROOM: f64 = 22.0;

@@ -1,7 +1,7 @@
 //! How far a run is: a bar with an estimate of the time left, and a line below it.
 //!
-//! Nothing is drawn where standard error is no terminal, and nothing stays of it at the end. It has no
-//! thread: drawing wakes CPUs, so that it happens only where a command calls, between measurements.
+//! Nothing is drawn without a terminal, and the bar is removed at the end. No thread: drawing wakes CPUs, so
+//! only callers draw, between measurements.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -13,14 +13,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::terminal::{self, shown};
 
-/// Progress of one run; dropped, it is gone from the terminal.
+/// Progress of one run; removed from the terminal when dropped.
 pub struct Bar {
     bar: ProgressBar,
     since: Instant,
     is_announced: Cell<bool>,
 }
 
-/// A run that takes longer says so first.
+/// A longer run is announced.
 const LONG: Duration = Duration::from_secs(60);
 
 /// From this time on an estimate at the pace so far is of use.
@@ -68,7 +68,7 @@ impl Bar {
         estimate(self.since.elapsed(), done)
     }
 
-    /// Says how long the rest takes if the whole takes more than a minute; once, terminal or not.
+    /// Announces, once, how long a run of more than a minute takes; terminal or not.
     pub fn announce(&self, left: Duration) {
         if !self.is_announced.replace(true)
             && let Some(words) = announcement("this takes about", self.since.elapsed() + left)
@@ -102,7 +102,7 @@ impl Bar {
 pub fn announcement(takes: &str, expected: Duration) -> Option<String> {
     (expected > LONG).then(|| {
         let time = time(expected);
-        format!("{takes} {time}; Ctrl-C ends it and keeps what there is")
+        format!("{takes} {time}; Ctrl-C ends it and keeps the results so far")
     })
 }
 
@@ -128,7 +128,7 @@ pub struct Reading {
 /// Before it the pace of reading is not known.
 const READING_IS_PACED: Duration = Duration::from_millis(500);
 
-/// What takes less has no bar.
+/// Shorter reads have no bar.
 const SHORT: Duration = Duration::from_secs(2);
 
 impl Reading {
@@ -239,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_takes_more_than_a_minute_says_so_once() {
-        let words = "it takes 1m 1s; Ctrl-C ends it and keeps what there is";
+        let words = "it takes 1m 1s; Ctrl-C ends it and keeps the results so far";
         let takes = |seconds| announcement("it takes", Duration::from_secs(seconds));
         assert_eq!(takes(61).as_deref(), Some(words));
         assert_eq!(takes(60), None);

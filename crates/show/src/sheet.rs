@@ -485,7 +485,7 @@ pub struct Section<'a> {
     pub parts: Vec<Part<'a>>,
     /// A terminal shows the heading, too.
     pub titled: bool,
-    /// A page has it directly below the answer, before notes and facts, without its heading.
+    /// On a page: directly below the answer, before notes and facts, without its heading.
     pub leads: bool,
     /// Terminals show it only on request.
     pub detail: bool,

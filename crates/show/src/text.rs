@@ -67,7 +67,7 @@ fn write_all(sheet: &Sheet<'_>, detail: Detail, out: &mut Vec<u8>) -> io::Result
     if detail == Detail::Short && !sheet.subjects.is_empty() {
         writeln!(out, "\n--all shows the tables of each")?;
     } else if detail == Detail::Short && has_more(sheet) {
-        writeln!(out, "\n--all shows more facts and tables")?;
+        writeln!(out, "\n--all shows all facts and tables")?;
     }
     if !sheet.answer.is_empty() {
         writeln!(out)?;
@@ -574,7 +574,7 @@ mod tests {
         };
         assert_eq!(
             of(Detail::Short),
-            "First.\n\n--all shows more facts and tables\n"
+            "First.\n\n--all shows all facts and tables\n"
         );
         assert_eq!(of(Detail::All), "First.\n\nSecond.\n");
     }

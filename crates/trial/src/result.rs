@@ -232,7 +232,7 @@ fn medians(turns: &ByRound<'_, Round>) -> Vec<Option<f64>> {
 /// Reads the text of a `trial.json`.
 ///
 /// # Errors
-/// In words, where it is none, or one of a schema that this program does not know.
+/// In words, if it is another file, or has an unknown schema.
 pub fn parse(text: &[u8]) -> Result<Trial, String> {
     let mut trial: Trial = kept::parse(text, FILE, SCHEMA_VERSION)?;
     let is_setting = |place: &usize| *place < trial.settings.len();

@@ -170,7 +170,7 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     }
     if settings.len() == 1 {
         return Err(Error::Usage(
-            "there is nothing to compare `as is` with; name settings with --settings, --latency or \
+            "nothing to compare `as is` with; name settings with --settings, --latency or \
              --setting"
                 .into(),
         ));
@@ -199,7 +199,7 @@ pub fn held_by_others(every: &str) -> Option<String> {
     let bound_us = pm_qos::current_bound_us().ok()??;
     Some(format!(
         "Another process holds a latency bound of {bound_us} µs, which is in force under every \
-         {every}; `reveille top` shows who."
+         {every}; `reveille top` shows the holder."
     ))
 }
 
@@ -389,7 +389,7 @@ impl InForce {
     }
 }
 
-/// Where nothing here looks at latency bounds.
+/// Where latency bounds have no effect.
 fn honoured(idle: &Idle, name: &str) -> Result<()> {
     match requests::honoured(idle) {
         true => Ok(()),

@@ -159,7 +159,7 @@ impl Watch {
         let mut bounded = bounded.map(|cpu| bounds::in_force_us(cpu, self.requests.bound_us));
         if !honoured(idle) && bounded.any(|bound| bound.is_some()) {
             notes.push(
-                "nothing looks at latency bounds here: they need a cpuidle driver and a governor"
+                "latency bounds have no effect here: they need a cpuidle driver and a governor"
                     .to_owned(),
             );
         }

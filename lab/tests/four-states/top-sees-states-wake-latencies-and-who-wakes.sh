@@ -1,4 +1,4 @@
-# 6.1 does not report who sends interrupts; timers still have their owner.
+# 6.1 does not report what sends interrupts; timers still have their owner.
 . ./assert.sh
 
 taskset 2 sh -c 'while :; do sleep 0.02; done' &
@@ -11,7 +11,7 @@ prints '"counted_by":"trace"'
 prints '"wake_latency":{"count":[1-9]'
 prints '"leaving_percent":[0-9]'
 prints '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
-prints 'this kernel does not report who sends'
+prints 'this kernel does not report what sends'
 kill $sleeping
 kill -s TERM "$begun"
 ends 0

@@ -9,4 +9,4 @@ prints '"kind":"timer","name":"hrtimer_wakeup","command":"sleep"'
 kill $sleeping
 kill -s TERM "$begun"
 ends 0
-if grep -q 'this kernel does not report who sends' /tmp/begun; then fail "it has ipi:ipi_send_cpu"; fi
+if grep -q 'this kernel does not report what sends' /tmp/begun; then fail "it has ipi:ipi_send_cpu"; fi

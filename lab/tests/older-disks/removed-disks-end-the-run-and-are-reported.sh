@@ -14,7 +14,7 @@ reads nvme0n1 40
 controller=$(realpath /sys/block/nvme0n1/device/device)
 echo 1 >"$controller/remove"
 ends 3
-contains "how it ended" "^reveille: the disks that were anticipated are gone$" "$(cat /tmp/begun)"
+contains "how it ended" "^reveille: the anticipated disks are gone$" "$(cat /tmp/begun)"
 equal "requests of nvme0n1" "$(figure nvme0n1 read requests)" 80
 wait_for 60 no_programs
 echo 1 >/sys/bus/pci/rescan

@@ -25,7 +25,7 @@ pub(super) fn form(setting: &Setting, target: &Target) -> Form {
     }
 }
 
-const FOR_ALL: &str = "It holds for all CPUs, those of another kind among them";
+const FOR_ALL: &str = "It holds for all CPUs, also for those of another kind";
 
 /// The parameter and a caveat, or why there is none.
 fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<String>), String> {
@@ -56,21 +56,19 @@ fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<Strin
             )),
         )),
         (Some(driver), _) => Err(format!(
-            "the driver {driver} has no parameter for the depth; take another form"
+            "the driver {driver} has no parameter for the depth; use another form"
         )),
-        (None, _) if target.is_known => {
-            Err("there is no idle driver whose depth to limit".to_owned())
-        }
+        (None, _) if target.is_known => Err("no idle driver to limit".to_owned()),
         (None, _) => Err("the idle driver is unknown; give the machine with --root".to_owned()),
     }
 }
 
-const INTEL_NUMBERS: &str = "The number is that of the folder cpuidle/stateN, POLL being 0. On CPUs \
-    of which intel_idle leaves out an entry of its own table (C1 or C1E on hybrid ones) it may leave \
+const INTEL_NUMBERS: &str = "The number is that of the folder cpuidle/stateN; POLL is 0. On CPUs for \
+    which intel_idle omits an entry of its own table (C1 or C1E on hybrid ones) it may leave \
     one state fewer, never one more. 0 would not stop sleep: acpi_idle would take over";
 
-const ACPI_NUMBERS: &str = "The number is that in the state's name. Where intel_idle is the driver \
-    it does nothing";
+const ACPI_NUMBERS: &str = "The number is that in the state's name. It has no effect if intel_idle is \
+    the driver";
 
 /// Where only the first state is left, `idle=halt` comes near.
 fn halt_too(index: u32, numbers: &str) -> String {

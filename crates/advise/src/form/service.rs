@@ -57,7 +57,7 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
         )
     });
     let caveat = match text {
-        Some(_) => "reveille has to be where systemd looks: /usr/local/bin or /usr/bin".to_owned(),
+        Some(_) => "reveille must be where systemd looks: /usr/local/bin or /usr/bin".to_owned(),
         None => "neither hold nor limit can express it".to_owned(),
     };
     Form {
@@ -98,16 +98,16 @@ pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> F
     let caveat = match (&text, setting.bound) {
         (None, _) => Some("neither a bound nor the states' numbers are known".to_owned()),
         (Some(_), Some(bound)) if bound.us == 0 => {
-            Some("In that file n/a stands for no latency at all; a 0 would be no bound".to_owned())
+            Some("In that file n/a means no latency at all; 0 would be no bound".to_owned())
         }
         (Some(_), Some(_)) => None,
         (Some(_), None) => {
-            Some("States by number: they are others on another CPU or kernel".to_owned())
+            Some("States by number: the numbers differ on another CPU or kernel".to_owned())
         }
     };
     Form {
         name: Name::Udev,
-        does: "writes the setting into each CPU's own file in sysfs; no process has to run"
+        does: "writes the setting into each CPU's own file in sysfs; needs no running process"
             .to_owned(),
         read: "at every boot; now by `udevadm control --reload` and `udevadm trigger \
                --subsystem-match=cpu --action=add`. Removing the rule undoes it at the next boot"

@@ -37,7 +37,7 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
     Some(match (needed, demand) {
         (None, _) => format!(
             "{so_far}, no smaller a share than {demand} leaves. If the share stays, no number of \
-             datapoints is enough. Measure longer to know."
+             datapoints is enough. Measure longer."
         ),
         (Some(needed), Demand::Percentile(percentile)) => match exceeded {
             0 => {

@@ -34,8 +34,8 @@ pub fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
 /// The forms that set it: all, or the first that this machine and setting have.
 pub fn forms(answer: &Answer<'_>, all: bool) -> Section<'static> {
     let heading = match all {
-        true => "One of these sets it; --form NAME prints it alone",
-        false => "This sets it; --form all explains it and shows the other forms",
+        true => "Set it with one of (--form NAME: only that form):",
+        false => "Set it with (--form all: other forms):",
     };
     let section = Section::new("forms", heading).titled();
     let mut forms = answer.forms.iter();
@@ -74,17 +74,17 @@ pub fn in_words(answer: &Answer<'_>) -> String {
     let allowed = names(&mut advice.allowed());
     let sure = match advice.question.demand {
         Demand::Percentile(_) => format!(
-            " The {} confidence is that of all of it together.",
+            " The {} confidence holds for all states jointly.",
             advice.question.confidence
         ),
         Demand::Maximum => String::new(),
     };
     match &setting.leaves {
         Leaves::Everything if advice.allowed().next().is_none() => {
-            "Nothing sleeps here: there is no state to forbid.".to_owned()
+            "Nothing sleeps here: no state to forbid.".to_owned()
         }
         Leaves::Everything => {
-            format!("Every state may stay, {allowed}: nothing has to be set.{sure}")
+            format!("Every state is allowed, {allowed}: nothing to set.{sure}")
         }
         Leaves::UpTo { .. } => format!(
             "Allow {allowed}; keep out of {}{}.{sure}",
@@ -95,7 +95,7 @@ pub fn in_words(answer: &Answer<'_>) -> String {
             ))
         ),
         Leaves::NoSleep if advice.question.budget_us == 0 => {
-            "No idle state at all: that is what a budget of 0 asks for.".to_owned()
+            "No idle state at all: a budget of 0 allows none.".to_owned()
         }
         Leaves::NoSleep => format!(
             "No idle state at all: even {}, the shallowest, is over the budget.",
@@ -107,7 +107,7 @@ pub fn in_words(answer: &Answer<'_>) -> String {
                 "none" => String::new(),
                 over => format!(" Over the budget: {over}."),
             };
-            format!("Unknown: there are too few datapoints of {state}. Set nothing yet.{over}")
+            format!("Unknown: too few datapoints of {state}. Set nothing yet.{over}")
         }
     }
 }
@@ -230,8 +230,8 @@ fn covers(answer: &Answer<'_>) -> String {
             format!("{cpu} was measured; the machine's other CPUs are of its kind")
         }
         Coverage::Hybrid { kind, cpus, others } => format!(
-            "the {kind}, CPUs {}. CPUs {} are of another kind, of which nothing is known: \
-             measure one (`reveille measure --cpu {}`) and ask again",
+            "the {kind}, CPUs {}. CPUs {} are of another kind, which was not measured: \
+             measure one (`reveille measure --cpu {}`) and run this again",
             cpulist::format(cpus),
             cpulist::format(others),
             others[0]

@@ -144,7 +144,7 @@ impl Bench {
 /// Reads the text of a `bench.json`.
 ///
 /// # Errors
-/// In words, where it is none, or one of a schema that this program does not know.
+/// In words, if it is another file, or has an unknown schema.
 pub fn parse(text: &[u8]) -> std::result::Result<Bench, String> {
     let bench: Bench = kept::parse(text, FILE, SCHEMA_VERSION)?;
     let rows = bench.rows.iter().map(|row| row.point);

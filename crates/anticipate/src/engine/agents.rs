@@ -159,7 +159,7 @@ pub enum Unplanned {
     #[error("the CPU's budget of time awake is used up")]
     Budget,
     /// A user may have so many windows on a CPU, and has them.
-    #[error("the user has as many windows open on this CPU as one may")]
+    #[error("the user has the maximum number of open windows on this CPU")]
     User,
     /// All places for applications are taken.
     #[error("the CPU's plan is full")]

@@ -31,7 +31,7 @@ use crate::{exit, signals};
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  sudo reveille anticipate bench                          some minutes, on a file of its own
+  sudo reveille anticipate bench                          some minutes, on a temporary file
   sudo reveille anticipate bench --out this-machine       keep the result, for `reveille report`
   sudo reveille anticipate bench --gaps 1ms,10ms --rounds 9
   sudo reveille anticipate bench --device vda --size 64KiB
@@ -41,19 +41,19 @@ Examples:
 
 Durations: 300us, 1ms, 2s. Ctrl-C ends the run and keeps complete rounds.")]
 pub struct Args {
-    /// Read this file [default: a file of its own]
+    /// Read this file [default: a temporary file]
     #[arg(long, value_name = "FILE", conflicts_with_all = ["device", "dir"])]
     file: Option<PathBuf>,
     /// Read this block device: vda, /dev/nvme0n1
     #[arg(long, value_name = "DEVICE", conflicts_with = "dir", add = completion::disks())]
     device: Option<PathBuf>,
-    /// Folder for the file of its own, which is removed at the end
+    /// Folder for the temporary file
     #[arg(long, value_name = "DIR", default_value = "/var/tmp")]
     dir: PathBuf,
-    /// Size of the file of its own
+    /// Size of the temporary file
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse::size)]
     file_size: u64,
-    /// What an I/O does; writes go to the file of its own only
+    /// What an I/O does; writes go only to the temporary file
     #[arg(long, value_name = "OPERATION", default_value = "read", value_parser = operation())]
     op: Operation,
     /// Size of an I/O
@@ -132,7 +132,7 @@ fn parse_io_size(text: &str) -> Result<usize, String> {
 
 fn parse_policy(text: &str) -> Result<Policy, String> {
     Policy::by_name(text)
-        .ok_or_else(|| "is none of as-is, shallowest, no-sleep, poll, anticipate".to_owned())
+        .ok_or_else(|| "not one of as-is, shallowest, no-sleep, poll, anticipate".to_owned())
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

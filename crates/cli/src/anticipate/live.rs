@@ -16,7 +16,7 @@ use crate::value;
 #[group(skip)]
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 pub struct Args {
-    /// Only this disk; may be given again [default: all]
+    /// Only this disk; may be repeated [default: all]
     #[arg(long, value_name = "DEVICE", add = completion::disks())]
     device: Vec<String>,
     /// Only these operations
@@ -71,8 +71,8 @@ pub struct Args {
     /// Where applications announce what they expect
     #[arg(long, value_name = "SOCKET", default_value = reveille_expect::SOCKET)]
     socket: PathBuf,
-    /// Maximum number of connected applications: an eighth is root's, and a user may have a quarter of
-    /// the rest
+    /// Maximum number of connected applications: an eighth is reserved for root, and another user may
+    /// have a quarter of the rest
     #[arg(
         long,
         value_name = "N",
@@ -155,14 +155,14 @@ mod with_bpf {
         let shown = screen.last(&live);
         drop(live);
         match ended {
-            Ended::NoDisks => Err(Failure::cannot("the disks that were anticipated are gone")),
+            Ended::NoDisks => Err(Failure::cannot("the anticipated disks are gone")),
             Ended::Requested => shown.map(|()| ExitCode::SUCCESS),
         }
     }
 
     fn settings(args: &Args, root: &Root) -> anyhow::Result<Settings> {
         if !root.path("sys/block").exists() {
-            // Without sysfs no disk is known; this error names the remedy.
+            // Without sysfs no disk is found; this error names the remedy.
             Idle::read(root)?;
         }
         let named = args.device.iter();

@@ -1,4 +1,4 @@
-# Completions of reveille for bash 4.4 and newer: the program says what can follow.
+# Completions of reveille for bash 4.4 and newer: the program lists the candidates.
 _reveille() {
     local word words=()
     # bash makes `=` a word of its own.
@@ -11,5 +11,5 @@ _reveille() {
     [[ ${COMPREPLY[*]} != *[!a-zA-Z0-9_.,:/=@%+-]* ]] || compopt -o filenames 2>/dev/null
     [[ ${COMPREPLY-} != *[=/:] ]] || compopt -o nospace 2>/dev/null
 }
-# Where the program knows nothing, files complete.
+# Fall back to file names.
 complete -o bashdefault -o default -o nosort -F _reveille reveille

@@ -1,4 +1,4 @@
-//! What is to be followed.
+//! The arguments of `reveille cost`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,9 +13,8 @@ use crate::value;
 ///
 /// A CPU that is leaving an idle state executes nothing, so no profiler shows it. BPF programs
 /// follow every wake-up of the workload's tasks: was a CPU asleep in the way, in which state, and
-/// how long until the task ran. Reports what each state cost, and what forbidding it
-/// would save.
-/// Nothing is changed. Needs root.
+/// how long until the task ran. Reports what each state cost, and what forbidding it would save.
+/// Changes nothing. Needs root.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("workload").required(true).args(["pid", "cgroup", "all_tasks", "command"]))]
 #[command(after_help = "\
@@ -27,8 +26,8 @@ Examples:
   sudo reveille cost --all-tasks --out costs; reveille report costs
   sudo reveille cost --pid 4711 --out costs --stacks; flamegraph.pl costs/stacks.folded
 
-With a command --json goes to standard output after the command's own: with --out it is kept in a
-file. Ctrl-C ends the run and prints the figures so far.")]
+With a command, --json follows the command's own output; --out keeps it in a file. Ctrl-C ends the
+run and prints the figures so far.")]
 pub struct Args {
     /// Follow this process: its threads, and what it starts from now on
     #[arg(long, value_name = "P", conflicts_with = "user", value_parser = value::process, add = completion::processes())]
@@ -42,7 +41,7 @@ pub struct Args {
     /// Follow for this time [default: a command, until it ends; others 30s, or until they end]
     #[arg(long, value_name = "TIME", value_parser = value::duration)]
     pub duration: Option<Duration>,
-    /// A result of `measure`: estimates waits for CPUs that a device woke, by what was measured
+    /// A result of `measure`, to estimate waits for CPUs that a device woke
     #[arg(long, value_name = "DIR", add = completion::results())]
     pub result: Option<PathBuf>,
     /// Folder to keep cost.json in, for `reveille report`

@@ -1,4 +1,4 @@
-//! Which packets are to be followed.
+//! The arguments of `reveille path`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,9 +10,9 @@ use crate::value;
 /// Show where the time of incoming packets goes.
 ///
 /// BPF programs follow each packet from its interrupt to the reply to a ping, or to the first
-/// instruction of the program that it wakes, and say which idle state it met. What else makes
-/// packets wait there is named, too: interrupt coalescing and affinity, power management. Nothing is
-/// changed. Needs root.
+/// instruction of the program that it wakes, and record which idle state it met. Also reports other
+/// causes of delay: interrupt coalescing and affinity, power management. Changes nothing. Needs
+/// root.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true).args(["ping", "nic"]))]
 #[command(after_help = "\
@@ -22,7 +22,7 @@ Examples:
   sudo reveille path --nic eth0 --port 53       until a name server's first instruction
   sudo reveille path --ping --result RESULT     with an estimate of the wake latency
 
-The instant at which a packet reached the card is in no tracepoint: a row begins with the first code
+No tracepoint has the instant at which a packet reached the card: a row begins with the first code
 that the packet made run, unless its sender runs on this machine (loopback, veth).")]
 pub struct Args {
     /// Follow ICMP echo requests, until the driver has taken the reply
@@ -31,7 +31,7 @@ pub struct Args {
     /// Follow packets that come in at this interface and wake a reader, until its first instruction
     #[arg(long, value_name = "IF", add = completion::interfaces())]
     pub nic: Option<String>,
-    /// Only packets to this TCP or UDP port, or to the port of a service such as domain
+    /// Only packets to this TCP or UDP port: its number or a service's name, such as domain
     #[arg(long, value_name = "PORT", conflicts_with = "ping", value_parser = value::port)]
     pub port: Option<u16>,
     /// End after this time
@@ -40,7 +40,7 @@ pub struct Args {
     /// End after N packets
     #[arg(long, value_name = "N", default_value_t = MOST, value_parser = value::count(1..=MOST))]
     pub count: u64,
-    /// A result of `measure`: what waking takes stands beside what was seen, as an estimate
+    /// A result of `measure`: its wake latencies are added as an estimate
     #[arg(long, value_name = "RESULT", add = completion::results())]
     pub result: Option<PathBuf>,
     /// Folder to keep path.json in, for `reveille report`

@@ -34,10 +34,10 @@ Examples:
   reveille resume analyze capture/ --power meter.csv     with the power during the cycles
   reveille resume analyze dmesg.txt --json | jq '.machines[0].resume_us'
 
-Changes accumulate in this order: --without, --defer, --set, --cpus. Patterns have * and ?, and match
-names of devices or drivers. --set takes NAME=TIME for a device's longest call, NAME@STAGE=TIME for
-its call in that stage, and stage:STAGE=TIME for a whole stage; STAGE is cpus_on, resume_noirq,
-resume_early, resume, complete or thaw.")]
+Changes accumulate in this order: --without, --defer, --set, --cpus. Patterns have * and ?, and
+match names of devices or drivers. --set takes NAME=TIME for a device's longest call,
+NAME@STAGE=TIME for its call in that stage, and stage:STAGE=TIME for a whole stage; STAGE is
+cpus_on, resume_noirq, resume_early, resume, complete or thaw.")]
 pub struct Args {
     /// Logs, `-` for standard input, or folders of `resume capture`; one for each machine
     #[arg(required = true, value_name = "LOG")]
@@ -45,9 +45,10 @@ pub struct Args {
     /// Only this cycle of each log
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     cycle: Option<u64>,
-    /// Rows of a table in the terminal, and devices in a timeline of the page [default: 12 rows, 40
-    /// devices]
-    #[arg(long, value_name = "N", value_parser = value::count(1..=10_000_u64))]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=10_000_u64), help = format!(
+        "Rows of a table in the terminal, and devices in a timeline of the page [default: {} rows, {} devices]",
+        show::ROWS, show::DEVICES
+    ))]
     top: Option<u64>,
     /// What if these devices, and all below them, were removed: 'snd*,uvc*'
     #[arg(long, value_name = "PATTERN", value_parser = Change::without)]
@@ -113,7 +114,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What an analysis was kept as is no log.
+/// A kept analysis is not a log.
 fn refuse_results(logs: &[PathBuf]) -> anyhow::Result<()> {
     let is_result = |log: &&PathBuf| matches!(kept::find(log), Ok(Kept::File(..)));
     let Some(log) = logs.iter().find(is_result) else {
@@ -121,7 +122,7 @@ fn refuse_results(logs: &[PathBuf]) -> anyhow::Result<()> {
     };
     let name = quantity::quoted(&log.display().to_string());
     Err(anyhow::anyhow!(
-        "{name}: is a result, not a log; `reveille show {name}` prints it"
+        "{name}: is a result, not a log; use `reveille show {name}`"
     ))
 }
 

@@ -6,8 +6,8 @@ use super::{Facts, Feature, Group, Presence, absent, attach, names, recorded};
 use crate::capabilities::Capability;
 use crate::{Btf, Root};
 
-const USER_PROBE: &str = "no BPF probe: --probe user measures to the waiting thread, with \
-                          scheduling in the figure";
+const USER_PROBE: &str = "no BPF probe: --probe user measures up to the waiting thread, including \
+                          scheduling";
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let (root, btf) = (facts.root, facts.btf.as_ref());
@@ -45,8 +45,8 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "residency, SMIs and cycles are not counted per wake-up",
             "kernel 4.15 or later with CONFIG_PERF_EVENTS";
         "fentry:smp_call_function_single", function(btf, "smp_call_function_single") =>
-            "source `remote` takes the launch time in its own thread: the system call's way in is \
-             in the figure",
+            "source `remote` takes the launch time in its own thread: the figure includes the entry of \
+             the system call",
             "a kernel with CONFIG_FUNCTION_TRACER and CONFIG_DYNAMIC_FTRACE";
         "probe cost counting", run_time_statistics(facts) =>
             "what the probes cost the measured CPU is unknown",
@@ -61,7 +61,7 @@ fn kernel_types(root: &Root, btf: Option<&Btf>) -> Presence {
         None if root.path(FILE).exists() => Presence::No(format!(
             "/{FILE} is unreadable, or its BTF has an unknown format"
         )),
-        None => absent(root, format!("there is no /{FILE}")),
+        None => absent(root, format!("no /{FILE}")),
     }
 }
 
@@ -70,10 +70,10 @@ fn tracing(facts: &Facts) -> Presence {
         return recorded();
     }
     let Some(btf) = &facts.btf else {
-        return Presence::No("without BTF there are none".to_owned());
+        return Presence::No("none without BTF".to_owned());
     };
     let Some(tracepoint) = btf.tracepoint("cpu_idle") else {
-        return Presence::Unknown("there is no power:cpu_idle to try it on".to_owned());
+        return Presence::Unknown("no power:cpu_idle to try it on".to_owned());
     };
     tried(facts, attach::to_tracepoint(tracepoint))
 }
@@ -83,7 +83,7 @@ pub(super) fn tried(facts: &Facts, result: io::Result<()>) -> Presence {
     match result {
         Ok(()) => Presence::Yes("tried: loaded and attached to power:cpu_idle".to_owned()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            facts.refused("tried, and refused: this user may not".to_owned())
+            facts.refused("tried and refused: this user may not".to_owned())
         }
         Err(error) => Presence::No(format!("tried, and the kernel reports: {error}")),
     }

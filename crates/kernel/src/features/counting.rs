@@ -93,7 +93,7 @@ fn energy_by_powercap(facts: &Facts) -> Presence {
     let root = facts.root;
     const FOLDER: &str = "sys/class/powercap";
     let Some(mut zones) = root.names(FOLDER) else {
-        return absent(root, format!("there is no /{FOLDER}"));
+        return absent(root, format!("no /{FOLDER}"));
     };
     zones.retain(|name| name.contains("rapl:"));
     let readable = |zone: &String| root.number(&format!("{FOLDER}/{zone}/energy_uj")).is_some();

@@ -72,7 +72,7 @@ fn driver(idle: &Idle, without: Option<&WithoutDriver>) -> Presence {
 
 fn driver_costs(without: Option<&WithoutDriver>) -> String {
     let does = without.map_or(String::new(), |without| format!("{} ", without.does));
-    format!("{does}There are no states to choose from, and no driver's figures to check.")
+    format!("{does}No states to choose from, and no driver's figures to check.")
 }
 
 fn governor(idle: &Idle) -> Presence {
@@ -89,7 +89,7 @@ fn switchable(facts: &Facts, idle: &Idle) -> Presence {
     let mut with_states = idle.cpus.iter().filter(|cpu| cpu.online);
     let Some((cpu, state)) = with_states.find_map(|cpu| Some((cpu.number, cpu.states.first()?)))
     else {
-        return Presence::No("there are no states".to_owned());
+        return Presence::No("no states".to_owned());
     };
     if !root.is_live() {
         return recorded();
@@ -130,7 +130,7 @@ pub(super) fn opened(facts: &Facts, result: io::Result<()>) -> Presence {
     match result {
         Ok(()) => Presence::Yes("can be opened".to_owned()),
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound => Presence::No("there is no such device".to_owned()),
+            io::ErrorKind::NotFound => Presence::No("no such device".to_owned()),
             io::ErrorKind::PermissionDenied => {
                 facts.refused("this user may not open it".to_owned())
             }

@@ -19,7 +19,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "running on the host, or a privileged container with /sys writable",
             Distorts;
         "lockdown off", no_lockdown(root) =>
-            "BPF programs may not read kernel memory, so that there is no BPF probe",
+            "BPF programs may not read kernel memory: no BPF probe",
             "booting without lockdown=confidentiality", Decides;
         names::SECOND_CPU, second_cpu(facts) =>
             "no source `remote`, and the reader shares the measured CPU",
@@ -60,7 +60,7 @@ pub fn outside(root: &Root) -> Presence {
     let others: Vec<&str> = FIRST_NAMESPACES.into_iter().filter_map(is_other).collect();
     match others.is_empty() {
         true => Presence::Yes("the first namespaces".to_owned()),
-        false => Presence::No(format!("a namespace of its own for: {}", others.join(", "))),
+        false => Presence::No(format!("separate namespaces: {}", others.join(", "))),
     }
 }
 

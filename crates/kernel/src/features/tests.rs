@@ -325,7 +325,7 @@ fn idle_states_and_their_limits_are_listed_one_by_one() {
         [
             (names::DRIVER, no(no_driver)),
             ("cpuidle governor", no("the kernel reports none")),
-            ("switching states off", no("there are no states")),
+            ("switching states off", no("no states")),
             ("default idle settings at boot", yes()),
             (pm_qos::DEVICE, recorded()),
             ("latency unbounded by other processes", recorded()),
@@ -456,8 +456,8 @@ fn a_running_machine_names_its_missing_features_and_who_may_use_them() {
     let root = Root::live_at(folder.path());
     let features = of(&live(&root));
     let expected = [
-        ("BTF", no("there is no /sys/kernel/btf/vmlinux")),
-        ("tracing programs", no("without BTF there are none")),
+        ("BTF", no("no /sys/kernel/btf/vmlinux")),
+        ("tracing programs", no("none without BTF")),
         ("probe cost counting", no("no kernel.bpf_stats_enabled")),
         (
             names::CORE_RESIDENCY,
@@ -465,10 +465,7 @@ fn a_running_machine_names_its_missing_features_and_who_may_use_them() {
         ),
         (names::SMI, no("perf has no PMU msr here")),
         ("energy by perf (RAPL)", no("perf has no PMU power here")),
-        (
-            "energy by powercap (RAPL)",
-            no("there is no /sys/class/powercap"),
-        ),
+        ("energy by powercap (RAPL)", no("no /sys/class/powercap")),
         (
             "clock source",
             unknown("/sys/devices/system/clocksource/clocksource0 cannot be read"),
@@ -563,7 +560,7 @@ fn a_permission_error_differs_from_other_errors() {
 
     let done = yes_as("tried: loaded and attached to power:cpu_idle");
     assert_eq!(bpf::tried(&facts, Ok(())), done);
-    let may_not = denied("tried, and refused: this user may not");
+    let may_not = denied("tried and refused: this user may not");
     assert_eq!(bpf::tried(&facts, Err(refused())), may_not);
     let expected = no("tried, and the kernel reports: it is on fire");
     assert_eq!(bpf::tried(&facts, Err(broken())), expected);
@@ -572,10 +569,7 @@ fn a_permission_error_differs_from_other_errors() {
     let may_not = denied("this user may not open it");
     assert_eq!(idling::opened(&facts, Err(refused())), may_not);
     let missing = Err(io::ErrorKind::NotFound.into());
-    assert_eq!(
-        idling::opened(&facts, missing),
-        no("there is no such device")
-    );
+    assert_eq!(idling::opened(&facts, missing), no("no such device"));
     let expected = no("it is on fire");
     assert_eq!(idling::opened(&facts, Err(broken())), expected);
 
@@ -607,7 +601,7 @@ fn a_non_initial_namespace_is_a_container() {
     link("user", "user:[4026531837]");
     assert_eq!(outside_of_containers(&root), yes_as("the first namespaces"));
     link("cgroup", "cgroup:[4026532999]");
-    let own = no("a namespace of its own for: cgroup");
+    let own = no("separate namespaces: cgroup");
     assert_eq!(outside_of_containers(&root), own);
 }
 

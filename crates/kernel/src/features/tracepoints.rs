@@ -24,7 +24,7 @@ const USED: &[(&str, &str, &str)] = tracepoints! {
     block:block_rq_issue "no `anticipate`";
     block:block_rq_complete "no `anticipate`";
     power:cpu_idle
-        "no BPF probe: --probe user measures to the waiting thread; `top` sees neither wake \
+        "no BPF probe: --probe user measures up to the waiting thread; `top` sees neither wake \
          latencies nor wakers; no `cost`, no `path`";
     irq_vectors:local_timer_entry
         "the timer's interrupt is seen only where its timer expires, some 100 ns later";
@@ -45,7 +45,7 @@ const USED: &[(&str, &str, &str)] = tracepoints! {
     irq:irq_handler_exit "`cost` and `path` cannot separate a device's handler from what follows";
     irq:softirq_entry "softirq_count is unknown; `cost` and `path` have no softirqs";
     irq:softirq_exit "`cost` and `path` have no softirqs";
-    timer:hrtimer_start "where the timer cannot be absolute, its launch time is only roughly known";
+    timer:hrtimer_start "if the timer cannot be absolute, its launch time is approximate";
     timer:hrtimer_expire_entry
         "where no interrupt's entry is traced, source `timer` has no interrupt latency; `top` sees \
          no wake latencies and names no timers";
@@ -55,10 +55,10 @@ const USED: &[(&str, &str, &str)] = tracepoints! {
         "`measure` does not see a CPU that is offline for less than a tenth of a second";
     sched:sched_wake_idle_without_ipi
         "source `remote` cannot distinguish the monitored flag from an interrupt; `top` and `cost` \
-         do not know who wrote the flag";
+         do not report what wrote the flag";
     ipi:ipi_send_cpu
         "source `remote` takes its launch time before the kernel sends the interrupt, not at it; \
-         `top` and `cost` do not know who sends interrupts to other CPUs";
+         `top` and `cost` do not report what sends interrupts to other CPUs";
     csd:csd_queue_cpu "`top` names a call from another CPU by the interrupt, not by the function";
     sched:sched_waking WAKING;
     sched:sched_switch WAKING;
@@ -67,7 +67,7 @@ const USED: &[(&str, &str, &str)] = tracepoints! {
     napi:napi_poll "`path` has no stage for the driver's poll";
     net:net_dev_queue "`path --ping` does not see the reply being queued";
     irq:softirq_raise
-        "`path` knows neither the interrupt of a packet nor the idle state that it met";
+        "`path` reports neither the interrupt of a packet nor the idle state that it met";
     net:netif_receive_skb "no `path`";
     net:net_dev_start_xmit "no `path`";
     net:napi_gro_receive_entry "`path` cannot separate the driver's poll from what follows";

@@ -24,7 +24,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
 const WITHHELD: &str = "a container or service that does not withhold it (--privileged, \
                         --cap-add, AmbientCapabilities=)";
 const ROOT_COSTS: &str = "settings cannot be changed: no --state, --each-state, --offline-others, \
-                          and --probe user in place of BPF";
+                          and --probe user instead of BPF";
 
 fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
     let is_root = match credentials.user {
@@ -50,7 +50,7 @@ fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
         "root", is_root =>
             ROOT_COSTS, AS_ROOT, Decides;
         "CAP_BPF", capability(Capability::Bpf) =>
-            "no BPF programs: --probe user measures to the waiting thread",
+            "no BPF programs: --probe user measures up to the waiting thread",
             &grant("cap_bpf,cap_perfmon"), Decides;
         "CAP_PERFMON", capability(Capability::Perfmon) =>
             "no tracing programs and, mostly, no perf counters", &grant("cap_bpf,cap_perfmon"),
@@ -71,8 +71,8 @@ fn of(credentials: Credentials, root: &Root) -> Vec<Feature> {
                 credentials,
                 root.text("proc/sys/kernel/unprivileged_bpf_disabled"),
             ) =>
-            "no BPF programs: --probe user measures to the waiting thread",
-            "root, or CAP_BPF and CAP_PERFMON (tracing needs them whatever that sysctl says)",
+            "no BPF programs: --probe user measures up to the waiting thread",
+            "root, or CAP_BPF and CAP_PERFMON (tracing needs them whatever the value of that sysctl)",
             Decides;
     }
 }
@@ -98,7 +98,7 @@ fn perf(credentials: Credentials, paranoid: Option<String>) -> Presence {
 fn bpf(credentials: Credentials, disabled: Option<String>) -> Presence {
     let setting = match disabled {
         Some(value) => format!("kernel.unprivileged_bpf_disabled is {value}"),
-        None => "kernel.unprivileged_bpf_disabled is not there".to_owned(),
+        None => "no kernel.unprivileged_bpf_disabled".to_owned(),
     };
     match credentials.may(Capability::Bpf) && credentials.may(Capability::Perfmon) {
         true => Presence::Yes(format!("{setting}; this user may")),

@@ -333,8 +333,8 @@ impl Folder {
             Ok(Versioned { version: VERSION }) => serde_json::from_slice(&text),
             Ok(Versioned { version }) => {
                 return Err(Error::Cannot(format!(
-                    "{}: is of another version of reveille ({version}, this one knows {VERSION}); \
-                     run `reveille restore` of that one",
+                    "{}: written by another version of reveille (format {version}, this one reads \
+                     {VERSION}); run its `reveille restore`",
                     path.display()
                 )));
             }

@@ -57,7 +57,7 @@ impl Plan {
     pub fn of(root: &Root, idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Self> {
         if let Some(without) = WithoutDriver::of(idle, root) {
             return Err(Error::Cannot(format!(
-                "there are no idle states to limit (no cpuidle driver: {}); `reveille hold \
+                "no idle states to limit (no cpuidle driver: {}); `reveille hold \
                  --latency 0` keeps CPUs awake here",
                 without.reason
             )));

@@ -287,7 +287,7 @@ impl Run<'_> {
             let done = goal.done(now_kept, start.elapsed());
             self.report(phase, done);
             let now = kernel.counts();
-            self.complain_if_scarce(done, || Launches {
+            self.warn_if_scarce(done, || Launches {
                 launched: now.launched - before.launched,
                 dropped: by_reason(drops(&before, &now)),
                 ..Launches::default()

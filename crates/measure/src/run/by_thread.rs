@@ -133,7 +133,7 @@ impl Run<'_> {
                 };
                 let done = goal.done(now_kept, start.elapsed());
                 self.report(phase, done);
-                self.complain_if_scarce(done, || {
+                self.warn_if_scarce(done, || {
                     let [launched, awake, late] =
                         [&waiting.launched, &waiting.awake, &waiting.late]
                             .map(|count| count.load(Ordering::Relaxed));

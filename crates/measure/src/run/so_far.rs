@@ -1,4 +1,4 @@
-//! What a run has gathered so far: for its progress, and to notice that it keeps too little.
+//! A run's datapoints so far: for its progress, and for the warning that few launches are kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,16 +43,16 @@ impl SoFar {
     }
 }
 
-/// From this time of measuring on a run reports that it keeps too little.
+/// From this time of measuring on a run warns that it keeps few launches.
 pub const JUDGED_AFTER: Duration = Duration::from_secs(10);
 
 /// The share of launches that are kept below which a run takes long and may not be typical.
 const SCARCE: f64 = 0.05;
 
-/// Fewer launches have no share.
+/// Minimum launches for a share.
 const LAUNCHES_NEEDED: u64 = 20;
 
-/// Launches so far, and what became of them.
+/// Launches so far: kept and dropped.
 #[derive(Debug, Default)]
 pub struct Launches {
     pub kept: u64,
@@ -68,15 +68,15 @@ impl Launches {
 
     /// Why a run takes long: the reason of most drops, a CPU that would drop fewer, and the time left at
     /// this pace.
-    pub fn complaint(&self, cpu: u32, quieter: Option<u32>, left: Option<Duration>) -> String {
+    pub fn warning(&self, cpu: u32, quieter: Option<u32>, left: Option<Duration>) -> String {
         let kept = share(self.kept as f64 / self.launched.max(1) as f64);
         let launched = count(self.launched);
-        let mut words = format!("only {kept} of {launched} launches on CPU {cpu} are kept");
-        if let Some((reason, dropped)) = self.dropped.iter().max_by_key(|(_, dropped)| **dropped) {
-            words += &format!("; {} are dropped: {reason}", count(*dropped));
+        let mut words = format!("only {kept} of {launched} launches on CPU {cpu} kept");
+        if let Some((reason, _)) = self.dropped.iter().max_by_key(|(_, dropped)| **dropped) {
+            words += &format!("; main reason: {reason}");
         }
         if let Some(other) = quieter.filter(|other| *other != cpu) {
-            words += &format!("; `--cpu {other}` is quieter");
+            words += &format!("; `--cpu {other}` is less busy");
         }
         if let Some(left) = left.filter(|left| *left >= Duration::from_secs(1)) {
             words += &format!("; {} left at this pace", progress::time(left));
@@ -126,14 +126,14 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_has_the_main_reason_a_quieter_cpu_and_the_time_left() {
+    fn a_warning_has_the_main_reason_a_quieter_cpu_and_the_time_left() {
         let few = of(50, 10_000);
         assert_eq!(
-            few.complaint(1, Some(3), Some(Duration::from_secs(7200))),
-            "only 0.500% of 10,000 launches on CPU 1 are kept; 9,949 are dropped: not idle at the \
-             launch; `--cpu 3` is quieter; 2h left at this pace"
+            few.warning(1, Some(3), Some(Duration::from_secs(7200))),
+            "only 0.500% of 10,000 launches on CPU 1 kept; main reason: not idle at the launch; `--cpu 3` is \
+             less busy; 2h left at this pace"
         );
-        let itself = few.complaint(1, Some(1), None);
+        let itself = few.warning(1, Some(1), None);
         assert!(itself.ends_with("not idle at the launch"), "{itself}");
     }
 }

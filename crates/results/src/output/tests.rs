@@ -249,7 +249,7 @@ fn the_users_own_links_are_followed() {
     for (target, why) in [
         (
             "nowhere",
-            "is a symbolic link to nowhere, which is not there",
+            "is a symbolic link to nowhere, which does not exist",
         ),
         ("file", "is not a folder"),
     ] {

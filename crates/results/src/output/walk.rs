@@ -200,7 +200,7 @@ fn through_link(error: Error, link: &Path, target: &Path) -> Error {
     match error {
         Error::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
             let target = target.display();
-            let why = format!("is a symbolic link to {target}, which is not there");
+            let why = format!("is a symbolic link to {target}, which does not exist");
             Error::at(link)(io::Error::new(ErrorKind::NotFound, why))
         }
         Error::Io { source, .. } => Error::at(link)(source),

@@ -146,7 +146,7 @@ fn latency_heat(
     };
     let singly: usize = dots.iter().map(|dots| dots.dots.len()).sum();
     let label = format!(
-        "{title}: density of {}, {singly} of them drawn singly",
+        "{title}: density of {}, {singly} of them drawn individually",
         counted(density.total(), "datapoint")
     );
     figure(

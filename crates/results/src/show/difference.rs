@@ -12,8 +12,8 @@ use super::statistics::hide_one_source;
 use super::view::{View, Views};
 use crate::compare::{self, Comparisons, Difference, StateComparison, VALUES_MIN};
 
-/// States or results whose difference the answer tells in full.
-const TOLD: usize = 2;
+/// States or results whose difference the answer gives in full.
+const NAMED: usize = 2;
 
 /// Letters of a result's name in a sentence; a longer one is called by its letter.
 const NAME: usize = 24;
@@ -86,11 +86,11 @@ pub fn answer(views: &Views<'_>, comparisons: &[Comparisons]) -> String {
         let Some(most) = differing.first() else {
             return match comparisons.states.is_empty() {
                 true => format!("{other} cannot be compared"),
-                false => format!("{other} shows no difference"),
+                false => format!("{other} does not differ significantly"),
             };
         };
         let place = format!(" in {}", state(most, comparisons));
-        let words = told(most, other, &place).unwrap_or_default();
+        let words = in_full(most, other, &place).unwrap_or_default();
         match differing.len() - 1 {
             0 => words,
             more => format!(
@@ -100,32 +100,32 @@ pub fn answer(views: &Views<'_>, comparisons: &[Comparisons]) -> String {
         }
     };
     let pairs = others.iter().zip(comparisons);
-    let told: Vec<String> = pairs.take(TOLD + 1).map(in_short).collect();
-    let more = match others.len() - told.len() {
+    let clauses: Vec<String> = pairs.take(NAMED + 1).map(in_short).collect();
+    let more = match others.len() - clauses.len() {
         0 => String::new(),
         more => format!(
             "; for {} see the table",
             counted(more as u64, "more result")
         ),
     };
-    format!("Against {first}: {}{more}.", told.join("; "))
+    format!("Against {first}: {}{more}.", clauses.join("; "))
 }
 
-/// `C6: after is 12.3 µs [11.1, 13.2] faster at the median (45.1 against 57.4); C1: no difference shown.`
+/// `C6: after is 12.3 µs [11.1, 13.2] faster at the median (45.1 against 57.4); C1: no significant difference.`
 fn by_state(comparisons: &Comparisons, other: &str) -> String {
     let differing = differing(comparisons);
     let one = |one: &&StateComparison| {
-        let words = told(one, other, "")?;
+        let words = in_full(one, other, "")?;
         Some(format!("{}: {words}", state(one, comparisons)))
     };
-    let mut clauses: Vec<String> = differing.iter().take(TOLD).filter_map(one).collect();
+    let mut clauses: Vec<String> = differing.iter().take(NAMED).filter_map(one).collect();
     let names = |states: &[&StateComparison]| -> Vec<String> {
         let names = states.iter().map(|one| state(one, comparisons));
         names.collect()
     };
-    if let [first, ..] = differing[differing.len().min(TOLD)..] {
-        let more = &differing[TOLD..];
-        let states = some(&names(more), TOLD);
+    if let [first, ..] = differing[differing.len().min(NAMED)..] {
+        let more = &differing[NAMED..];
+        let states = some(&names(more), NAMED);
         clauses.push(
             match more.iter().all(|one| is_slower(one) == is_slower(first)) {
                 true => format!("{states}: {other} is {}, too", slower(first)),
@@ -137,12 +137,12 @@ fn by_state(comparisons: &Comparisons, other: &str) -> String {
     let alike: Vec<_> = alike.filter(|one| !one.is_significant()).collect();
     if !alike.is_empty() {
         clauses.push(format!(
-            "{}: no difference shown",
-            some(&names(&alike), TOLD)
+            "{}: no significant difference",
+            some(&names(&alike), NAMED)
         ));
     }
     if !comparisons.not_compared.is_empty() {
-        let states = some(&not_compared(comparisons), TOLD);
+        let states = some(&not_compared(comparisons), NAMED);
         clauses.push(format!("{states}: too few wakes to compare"));
     }
     clauses.join("; ") + "."
@@ -158,8 +158,8 @@ fn differing(comparisons: &Comparisons) -> Vec<&StateComparison> {
 }
 
 /// After the state's name: `B is 12.3 µs [11.1, 13.2] faster at the median (45.1 against 57.4)`, `place`
-/// behind the median; `None` if no difference is shown.
-fn told(one: &StateComparison, b: &str, place: &str) -> Option<String> {
+/// behind the median; `None` if no difference is significant.
+fn in_full(one: &StateComparison, b: &str, place: &str) -> Option<String> {
     if !one.is_significant() {
         return None;
     }
@@ -175,7 +175,8 @@ fn told(one: &StateComparison, b: &str, place: &str) -> Option<String> {
             1.0 - comparison.b_slower
         };
         return Some(format!(
-            "{b} is {how}{place} in {} of the pairs of wakes, not clearly at the median ({} against {})",
+            "{b} is {how}{place} in {} of the pairs of wakes, medians not significantly different ({} against \
+             {})",
             share(part),
             duration(of_b),
             after(of_b, of_a)
@@ -213,7 +214,7 @@ pub fn of_state(views: &Views<'_>, comparisons: &[Comparisons], key: &Key) -> St
     let of_key = pairs.filter_map(|(b, all)| Some((b, all.states.iter().find(is_of_key)?)));
     let (differing, alike): (Vec<_>, Vec<_>) = of_key.partition(|(_, one)| one.is_significant());
     if let (2, [(b, one)]) = (views.views.len(), &differing[..]) {
-        return told(one, b, "").unwrap_or_default();
+        return in_full(one, b, "").unwrap_or_default();
     }
     let in_short = |(b, one): &(&str, &StateComparison)| {
         let median = &one.comparison.median;
@@ -231,7 +232,7 @@ pub fn of_state(views: &Views<'_>, comparisons: &[Comparisons], key: &Key) -> St
             2 => String::new(),
             _ => format!("{}: ", listed(&letters)),
         };
-        clauses.push(format!("{whose}no difference shown"));
+        clauses.push(format!("{whose}no significant difference"));
     }
     clauses.join("; ")
 }
@@ -325,7 +326,7 @@ fn of_pair<'a>(
     match comparisons.not_compared.is_empty() {
         true => section,
         false => section.text(format!(
-            "{name_b} and {name_a} are not compared, for less than {VALUES_MIN} datapoints on one side: {}.",
+            "{name_b} and {name_a} are not compared (fewer than {VALUES_MIN} datapoints on one side): {}.",
             not_compared(comparisons).join(", ")
         )),
     }
@@ -389,8 +390,8 @@ mod tests {
         let alike = || state_of("C1", [2_000, 2_000], [-10, 10], 0.5);
         assert_eq!(
             of_two(vec![alike(), faster.clone()], &[]),
-            "C6: after is 12.3 µs [11.1, 13.2] faster at the median (45.1 against 57.4); C1: no difference \
-             shown."
+            "C6: after is 12.3 µs [11.1, 13.2] faster at the median (45.1 against 57.4); C1: no significant \
+             difference."
         );
         let slower = state_of("C6", [900, 2_500], [700, 2_100], 0.9);
         assert_eq!(
@@ -417,13 +418,12 @@ mod tests {
     #[test]
     fn medians_that_are_alike_are_not_called_different() {
         let of = |medians, interval, b_slower| {
-            told(&state_of("C6", medians, interval, b_slower), "B", " in C6")
+            in_full(&state_of("C6", medians, interval, b_slower), "B", " in C6")
         };
         // The interval includes zero, and the medians differ the other way.
         for (medians, interval) in [([1_000, 1_010], [-5, 20]), ([1_010, 1_000], [-15, -5])] {
             let words = of(medians, interval, 0.6).unwrap();
-            let start =
-                "B is slower in C6 in 60.0% of the pairs of wakes, not clearly at the median (1";
+            let start = "B is slower in C6 in 60.0% of the pairs of wakes, medians not significantly different (1";
             assert!(words.starts_with(start), "{words}");
         }
         assert!(

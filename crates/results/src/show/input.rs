@@ -82,7 +82,7 @@ fn check(columns: &Columns) -> Result<()> {
 #[non_exhaustive]
 pub enum Error {
     /// Nothing was given.
-    #[error("there is no result to report on; name at least one")]
+    #[error("no result is given; name at least one")]
     NoResult,
     /// The result has datapoints and no wake latencies.
     #[error("the datapoints have no column wake_latency_ns; a report needs it")]

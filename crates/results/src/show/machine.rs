@@ -64,7 +64,7 @@ struct LaunchOutcome {
 }
 
 const LAUNCHES: &[Column<LaunchOutcome>] = &columns!(|one|
-    words "name", "wake-ups", one.name.as_str(), "What became of them";
+    words "name", "wake-ups", one.name.as_str(), "Launched, kept or dropped";
     measured(Count) "count", "count", one.count, "How many";
     measured(Share) "share", "of those launched", one.share, "Their share of the launches";
 );
@@ -161,13 +161,13 @@ fn characterisation<'a>(section: Section<'a>, who: &str, of: &Description) -> Se
     let of = &of.characterisation;
     if of.floors.is_empty() && of.costs.is_empty() {
         return section.text(format!(
-            "{who}The result holds no characterisation: there is no floor to compare with, and \
-             nothing was subtracted."
+            "{who}The result holds no characterisation: no floor to compare with, no \
+             overhead subtracted."
         ));
     }
     let floors = format!("{who}The floor: the same event on a CPU where nothing sleeps");
     let costs: Vec<(String, Cost)> = of.costs.clone().into_iter().collect();
-    let caption = format!("{who}What the instrument costs here");
+    let caption = format!("{who}Overhead of the instrument");
     let section = section
         .table(Table::of(floors, FLOOR, &of.floors))
         .table(Table::of(caption, COSTS, &costs));
@@ -207,7 +207,7 @@ fn counts<'a>(section: Section<'a>, who: &str, of: &Counts) -> Section<'a> {
     outcomes.extend(dropped.map(|(reason, dropped)| {
         outcome(format!("dropped: {}", reason.replace('_', " ")), *dropped)
     }));
-    let caption = format!("{who}What became of the wake-ups");
+    let caption = format!("{who}Wake-ups launched, kept and dropped");
     let section = section.table(Table::of(caption, LAUNCHES, &outcomes));
     let mut words = format!("{who}Measured for {}.", duration(of.elapsed_s * 1e9));
     if let Some(possible) = of.possible.filter(|possible| *possible > 0) {

@@ -1,4 +1,4 @@
-//! What stands between the figures and the truth, and what a result is of.
+//! Notices about a result.
 
 use reveille_show::quantity::listed;
 use reveille_show::sheet::Sheet;
@@ -32,7 +32,7 @@ pub fn notices(views: &[View<'_>], sheet: &mut Sheet<'_>) {
         match &description.ended {
             Ended::Completed => {}
             Ended::Interrupted => {
-                let words = "The run was interrupted; what was gathered until then is complete.";
+                let words = "The run was interrupted; the results so far are complete.";
                 notes.add(view, "", words.to_owned());
             }
             Ended::Disturbed(why) => failures.add(view, "disturbed", why.clone()),
@@ -41,17 +41,17 @@ pub fn notices(views: &[View<'_>], sheet: &mut Sheet<'_>) {
             notes.add(view, "", note.clone());
         }
     }
-    sheet.failures.extend(failures.told());
+    sheet.failures.extend(failures.merged());
     sheet
         .notes
-        .extend(notes.told().into_iter().map(|(_, words)| words));
+        .extend(notes.merged().into_iter().map(|(_, words)| words));
 }
 
 const USER_PROBE: &str = "Measured from user space, as cyclictest does: each figure runs from the timer to \
     the first instruction of a waiting thread. It includes the interrupt, the scheduler and the switch to the \
     thread, and the idle state is inferred from cpuidle's counters where these can be read.";
 
-/// What is said of results: how, what, and the letters of those of which it is said.
+/// Notices, each once, with the results that share it.
 #[derive(Default)]
 struct Shared(Vec<(&'static str, String, Vec<String>)>);
 
@@ -65,12 +65,12 @@ impl Shared {
         }
     }
 
-    fn told(self) -> Vec<(&'static str, String)> {
-        let told = |(how, what, letters): (_, String, Vec<String>)| match &letters[..] {
+    fn merged(self) -> Vec<(&'static str, String)> {
+        let merged = |(how, what, letters): (_, String, Vec<String>)| match &letters[..] {
             [] => (how, what),
             letters => (how, format!("{}: {what}", listed(letters))),
         };
-        self.0.into_iter().map(told).collect()
+        self.0.into_iter().map(merged).collect()
     }
 }
 
@@ -103,8 +103,7 @@ fn different_probes(views: &[View<'_>]) -> Option<String> {
     let probe = |view: &View<'_>| format!("{} {}", view.title(), by_probe(&description(view)));
     let probes: Vec<String> = views.iter().map(probe).collect();
     Some(format!(
-        "These results were measured with different probes, which include different things: {}. A \
-         difference between them is not a difference between machines or settings alone.",
+        "Results of different probes: {}. Differences may come from the probes.",
         probes.join("; ")
     ))
 }

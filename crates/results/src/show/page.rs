@@ -65,12 +65,9 @@ fn answer(views: &Views<'_>, comparisons: &[Comparisons]) -> String {
         .map(View::title)
         .collect();
     match &views.views[..] {
-        [_] if !empty.is_empty() => {
-            "This result has no datapoint, so there is no verdict on its states.".into()
-        }
         [one] => words::answer(&one.input.loaded.description),
         _ if !empty.is_empty() => format!(
-            "No datapoint in {}. {}",
+            "No datapoints in {}. {}",
             listed(&empty),
             difference::answer(views, comparisons)
         ),

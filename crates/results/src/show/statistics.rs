@@ -161,7 +161,7 @@ fn table<'c>(
     }
 }
 
-/// Where all rows are of one source, a terminal needs no column for it.
+/// Hides the source column on a terminal if there is one source.
 pub fn hide_one_source(table: &mut Table) {
     let Some(place) = table.headings.iter().position(|one| one.key == "source") else {
         return;
@@ -177,7 +177,7 @@ pub fn latency(rows: &[Row]) -> Table {
     table("Wake latency by idle state", columns, rows)
 }
 
-/// Does each state keep to the driver's figure? The first question.
+/// Is each state within the driver's figure? The first question.
 pub fn verdicts(rows: &[Row]) -> Table {
     let columns = VERDICT.iter().chain(LATENCY);
     table("Wake latency by idle state", columns, rows).without(&[
@@ -209,7 +209,7 @@ pub fn tails(rows: &[Row]) -> Section<'static> {
     let estimated: Vec<Row> = rows.iter().filter(is_estimated).cloned().collect();
     let caption = "Beyond the data: an estimate, not a measurement";
     let section = section.table(table(caption, TAIL, &estimated));
-    // What several results share is said once.
+    // A reason that several results share appears once.
     let mut refused: Vec<(String, Vec<&str>)> = Vec::new();
     for row in rows {
         let (Row { result, of }, Tail::Refused(why)) = (row, &row.of.tail) else {

@@ -29,7 +29,7 @@ pub fn summary(description: &Description) -> Sheet<'_> {
     sheet.fact("Measured", subject(description));
     sheet.fact("Kept", kept(description));
     if let Some(early) = description.ended.early() {
-        let ended = format!("{early}; what was gathered is kept");
+        let ended = format!("{early}; results so far are kept");
         match description.ended {
             Ended::Disturbed(_) => sheet.failures.push(("ended", ended)),
             _ => sheet.fact("Ended", ended),

@@ -1,4 +1,4 @@
-//! The answer: how long wakes take, and whether they keep to the driver's figures.
+//! The answer: how long wakes take, and whether they are within the driver's figures.
 
 use std::cmp::Ordering;
 
@@ -13,7 +13,7 @@ use crate::verdict::Verdict;
 /// States of a kind that the answer names; the others are counted.
 const NAMED: usize = 2;
 
-/// What a state's figures say against the driver's, the most telling first.
+/// How a state's figures compare with the driver's, what decides first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     /// Wakes take longer.
@@ -87,7 +87,7 @@ pub fn answer(description: &Description) -> String {
     let statistics = &description.statistics;
     let ranked = ranked(statistics);
     let [first, others @ ..] = &ranked[..] else {
-        return "The result holds no statistics, so there are no verdicts.".into();
+        return "No datapoints, no verdict.".into();
     };
     let wakes = match description.probe {
         Probe::User => "wakes a thread in",
@@ -107,16 +107,19 @@ pub fn answer(description: &Description) -> String {
 /// `24.5 µs at the median, 90 at p99`. Without p99, which few wakes do not carry, the number of the wakes.
 pub fn figures(one: &StateStatistics) -> String {
     let (median, number) = (one.wake_latency.median_ns, one.wake_latency.count);
-    // The verdict has the number.
-    let is_told = standing(one) == Standing::TooFew;
+    let verdict_has_count = standing(one) == Standing::TooFew;
     if number == 1 {
         let words = nanoseconds(median);
-        return if is_told { words } else { words + " (1 wake)" };
+        return if verdict_has_count {
+            words
+        } else {
+            words + " (1 wake)"
+        };
     }
     let words = format!("{} at the median", nanoseconds(median));
     match one.wake_latency.p99_ns {
         Some(p99) => format!("{words}, {} at p99", after(median as f64, p99 as f64)),
-        None if is_told => words,
+        None if verdict_has_count => words,
         None => format!("{words} of {}", counted(number, "wake")),
     }
 }
@@ -155,9 +158,9 @@ fn verdict(one: &StateStatistics) -> String {
         Verdict::Within => format!("none of {number} wakes takes longer"),
         Verdict::TooFewDatapoints { needed, .. } => {
             let needed = count(*needed);
-            format!("a verdict needs {needed} wakes (here {number})")
+            format!("a verdict needs {needed} wakes ({number} so far)")
         }
-        Verdict::NoFigure => "there is no verdict".to_owned(),
+        Verdict::NoFigure => "no verdict is possible".to_owned(),
     }
 }
 
@@ -197,8 +200,14 @@ fn in_short(
                 format!("{} at most{driver}", duration(most))
             })
         ),
-        (Standing::Kept, [_]) => format!("{} keeps to its figure{}.", names(), too(Standing::Kept)),
-        (Standing::Kept, _) => format!("{} keep to their figures{}.", names(), too(Standing::Kept)),
+        (Standing::Kept, [_]) => {
+            format!("{} is within its figure{}.", names(), too(Standing::Kept))
+        }
+        (Standing::Kept, _) => format!(
+            "{} are within their figures{}.",
+            names(),
+            too(Standing::Kept)
+        ),
         (Standing::TooFew, _) => format!(
             "Too few wakes to judge {}.",
             each(&|one| counted(one.wake_latency.count, "wake"))
@@ -300,7 +309,7 @@ mod tests {
             (
                 Some(30),
                 [(999, 20_000), (0, 0)],
-                "20 µs at the median; the driver says 30, and a verdict needs 2,995 wakes (here 999).",
+                "20 µs at the median; the driver says 30, and a verdict needs 2,995 wakes (999 so far).",
             ),
             (
                 None,
@@ -310,7 +319,7 @@ mod tests {
             (
                 Some(30),
                 [(1, 20_000), (0, 0)],
-                "20 µs; the driver says 30, and a verdict needs 2,995 wakes (here 1).",
+                "20 µs; the driver says 30, and a verdict needs 2,995 wakes (1 so far).",
             ),
             (
                 None,
@@ -329,10 +338,7 @@ mod tests {
         user.probe = Probe::User;
         assert!(answer(&user).starts_with("C6 wakes a thread in 20 µs"));
         user.statistics.clear();
-        assert_eq!(
-            answer(&user),
-            "The result holds no statistics, so there are no verdicts."
-        );
+        assert_eq!(answer(&user), "No datapoints, no verdict.");
     }
 
     #[test]
@@ -350,7 +356,7 @@ mod tests {
             answer,
             "C6 wakes in 150 µs at the median, 150 at p99; the driver says 100, and most wakes take \
              longer. So do wakes of C1E (1 in 10: 9 µs, p99 12, driver 10). Only single wakes do in \
-             C3 (95 µs at most, driver 40). C1 keeps to its figure. Too few wakes to judge C8 (7 wakes). \
+             C3 (95 µs at most, driver 40). C1 is within its figure. Too few wakes to judge C8 (7 wakes). \
              The driver gives no figure for C9 (99 µs)."
         );
     }
@@ -399,7 +405,7 @@ mod tests {
         let answer = answer_of(&kept);
         assert!(answer.starts_with("C6 wakes in 1 µs"), "{answer}");
         assert!(
-            answer.ends_with(" C1, C2, C3, C4 and C5 keep to their figures, too."),
+            answer.ends_with(" C1, C2, C3, C4 and C5 are within their figures, too."),
             "{answer}"
         );
     }

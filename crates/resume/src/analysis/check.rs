@@ -35,7 +35,7 @@ pub fn read(text: &[u8]) -> Result<Analysis, String> {
             ""
         };
         return Err(format!(
-            "has version {}, and this program knows 1 to {VERSION}{newer}",
+            "has version {}, but this program reads 1 to {VERSION}{newer}",
             head.version
         ));
     }

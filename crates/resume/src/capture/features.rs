@@ -65,7 +65,7 @@ fn alarm(root: &Root) -> Presence {
 fn print_times(root: &Root) -> Presence {
     match root.path(PRINT_TIMES).exists() {
         true => Presence::Yes(String::new()),
-        false => Presence::No(format!("there is no /{PRINT_TIMES}")),
+        false => Presence::No(format!("no /{PRINT_TIMES}")),
     }
 }
 

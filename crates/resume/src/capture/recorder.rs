@@ -58,7 +58,7 @@ impl Recorder {
         let tracer = match Tracer::start(root, &mut journal, cpus as usize) {
             Ok(tracer) => Some(tracer),
             Err(why) if prints => {
-                notes.push(format!("there is no trace: {why}"));
+                notes.push(format!("no trace: {why}"));
                 None
             }
             Err(why) => {

@@ -111,7 +111,7 @@ mod tests {
             lines[0].contains("13 times; the alarm of rtc0 wakes it after 5 s"),
             "{lines:?}"
         );
-        let words = "this takes at least 1m 5s; Ctrl-C ends it and keeps what there is";
+        let words = "this takes at least 1m 5s; Ctrl-C ends it and keeps the results so far";
         assert_eq!(lines[1..], [words]);
         assert_eq!(first_lines(5, 12).len(), 1);
     }

@@ -140,11 +140,11 @@ pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
     let cannot = |why: String| Err(Error::Cannot(why));
     if root.is_live() {
         if !Uid::effective().is_root() {
-            return cannot("machines are suspended by root; run with sudo".into());
+            return cannot("suspending needs root; run with sudo".into());
         }
         if let Presence::No(why) = features::outside_of_containers(root) {
             return cannot(format!(
-                "a container is no machine of its own to suspend ({why}); run on the host"
+                "a container cannot suspend the machine ({why}); run on the host"
             ));
         }
         let state = root.path(STATE);

@@ -88,7 +88,7 @@ pub(super) fn answer(cycle: &CycleResult, removals: &[Removal]) -> String {
         return takes + ".";
     }
     let Some(without) = removals.iter().find(of_link) else {
-        return takes + "; without it the resume is not shorter: others take as long.";
+        return takes + "; removing it does not shorten the resume: others take as long.";
     };
     let next = without.next.as_ref().map_or(String::new(), |next| {
         format!(
@@ -106,7 +106,7 @@ pub(super) fn answer(cycle: &CycleResult, removals: &[Removal]) -> String {
     )
 }
 
-/// Of the whole, one part in so many: a call as long as that is what the answer begins with.
+/// A call of at least 1/4 of the path leads the answer.
 const LEADS: Us = 4;
 
 /// Parts of the time that the answer names.
@@ -317,7 +317,7 @@ pub(super) fn shortened(words: &str, letters: usize) -> String {
     }
 }
 
-/// Of a half: such a part of it.
+/// A silence of at least 1/20 of a half is listed.
 const LONG: Us = 20;
 
 /// Silences in a list.

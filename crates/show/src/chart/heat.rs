@@ -9,7 +9,7 @@ use crate::quantity;
 
 /// The number of shades.
 pub const SHADES: usize = 8;
-/// Up to so many datapoints, cells are drawn larger and in the darker shades: single ones are seen.
+/// Up to this many datapoints cells are larger and darker, so that single ones are visible.
 const FEW: u64 = 1000;
 
 /// Datapoints drawn individually, in one colour.

@@ -13,7 +13,7 @@ const ASIDE: f64 = 9.0;
 /// From left, top, right to bottom.
 type Area = [f64; 4];
 
-/// What is covered already.
+/// Occupied areas.
 #[derive(Debug, Default)]
 pub struct Labels(Vec<Area>);
 

@@ -1,5 +1,5 @@
-//! Charts of named rows, drawn twice: names stand before their rows in a wide window, and above them in a
-//! narrow one, where a whole drawing made smaller would not be legible.
+//! Charts of named rows, drawn twice: wide with names beside the rows, narrow with names above them. A wide
+//! drawing scaled to a narrow window would not be legible.
 
 use crate::markup::escape;
 
@@ -51,7 +51,7 @@ pub fn drawn<'n>(
 }
 
 impl Shape {
-    /// The name of the row from `top`, which is so high without its head.
+    /// The name of the row from `top`; `high` is its height without its head.
     pub fn name(&self, name: &str, top: f64, high: f64) -> String {
         let name = match name.chars().count() > NAME {
             true => name.chars().take(NAME - 1).chain(['…']).collect(),

@@ -26,7 +26,7 @@ pub fn parse(text: &str) -> Result<Setting, String> {
     let cpus = match flags.one("--cpu")? {
         Some(list) => {
             let cpus = cpulist::parse(list).filter(|cpus| !cpus.is_empty());
-            let wrong = || format!("--cpu {list}: not a list of CPUs such as 0-3,8");
+            let wrong = || format!("--cpu {list}: not a list of CPUs, such as 0-3,8");
             Some(cpus.ok_or_else(wrong)?)
         }
         None => None,

@@ -288,7 +288,7 @@ pub struct Cost {
     pub notes: Vec<String>,
 }
 
-/// Reads a `cost.json`; the error is one line: it is none, was cut short, or has an unknown schema.
+/// Reads a `cost.json`; the error is one line: it is another file, was cut short, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Cost, String> {
     reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }

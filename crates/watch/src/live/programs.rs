@@ -58,7 +58,7 @@ pub fn start(root: &Root, idle: &Idle, notes: &mut Vec<String>) -> Started {
     }
     if !kernel.reports_senders {
         notes.push(
-            "this kernel does not report who sends an interrupt to another CPU (since 6.4)"
+            "this kernel does not report what sends an interrupt to another CPU (since 6.4)"
                 .to_owned(),
         );
     }

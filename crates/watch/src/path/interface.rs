@@ -10,7 +10,7 @@ use reveille_kernel::{Error, Result, Root};
 pub fn interface(root: &Root, name: &str) -> Result<Interface> {
     let interface = Interface::read(root, name).ok_or_else(|| {
         Error::Usage(format!(
-            "--nic: there is no interface {name:?}; this machine has {}",
+            "--nic: no interface {name:?}; this machine has {}",
             network::names(root).join(", ")
         ))
     })?;

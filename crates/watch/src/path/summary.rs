@@ -376,7 +376,7 @@ fn group(key: Key, mut sums: Sums) -> Option<Group> {
     })
 }
 
-/// Reads a `path.json`; the error is one line: it is none, or has an unknown schema.
+/// Reads a `path.json`; the error is one line: it is another file, or has an unknown schema.
 pub fn read(text: &[u8]) -> Result<Path, String> {
     reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
 }

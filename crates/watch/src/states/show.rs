@@ -23,9 +23,9 @@ const COLUMNS: &[Column<StateUse>] = &columns!(|one|
     words "enabled_by_default", "dflt", on(one.state.enabled_by_default), "Is it on by default?";
     words "disabled", "now", now(&one.state), "Is it on now?";
     measured(Count) "usage", "uses", one.state.usage,
-        "Entries since boot, a sum over the group's CPUs";
+        "Entries since boot, a sum over the CPUs of the group";
     measured(Us) "time_us", "time", one.state.time_us,
-        "Time in it since boot, a sum over the group's CPUs";
+        "Time in it since boot, a sum over the CPUs of the group";
     measured(Percent) "time_share_percent", "share", one.time_share_percent,
         "Of the CPUs' time since boot; of all idle time where the uptime is unknown";
     measured(Percent) detail "rejected", "rejected", rejected(&one.state),
@@ -84,7 +84,7 @@ pub fn sheet(states: &States) -> Sheet<'_> {
     if states.groups.iter().any(has_sums) {
         sheet
             .notes
-            .push("uses, time: sums over the group's CPUs.".to_owned());
+            .push("uses, time: sums over the CPUs of the group.".to_owned());
     }
     let of = |share| match share {
         ShareOf::CpuTimeSinceBoot => "share: of the group's CPU time since boot.",
@@ -139,7 +139,7 @@ fn facts(states: &States, sheet: &mut Sheet<'_>) {
             Some(_) => ": no state with a longer exit latency is entered",
             None => "",
         };
-        let request = "by a PM QoS request (`reveille doctor` shows whose)";
+        let request = "by a PM QoS request (`reveille doctor` shows the holder)";
         fact("Bound", &format!("{bound} µs {request}{rules_out}"));
     }
 }

@@ -176,7 +176,7 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
         let unknown = snapshot
             .notes
             .iter()
-            .find(|note| note.contains("this kernel does not report who sends"));
+            .find(|note| note.contains("this kernel does not report what sends"));
         if let Some(why) = unknown {
             return Some(Err(why.clone()));
         }

@@ -102,8 +102,8 @@ fn regained(bench: &Bench) -> String {
             lines: awake,
         });
     }
-    let explained = "The cost of sleep is the latency as is less that without sleep. If sleep is not \
-                     shown to cost anything there is no share.";
+    let explained = "The cost of sleep is the latency as is less that without sleep. Without a \
+                     significant cost the share is unknown.";
     figure(TITLE, &draw(&bench.points, &panels, TITLE), explained)
 }
 

@@ -116,7 +116,7 @@ fn refuse_size(bytes: u64, operation: Operation, size: usize) -> Result<()> {
 fn own(root: &Root, folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Target> {
     let shown = folder.display();
     if !folder.is_dir() {
-        return Err(Error::Usage(format!("{shown}: there is no such folder")));
+        return Err(Error::Usage(format!("{shown}: no such folder")));
     }
     let mut file = nameless(folder)?;
     refuse_memory(&file, folder)?;
@@ -147,7 +147,7 @@ fn own(root: &Root, folder: &Path, bytes: u64, stop: &AtomicBool) -> Result<Targ
                 .map_err(|error| failed(folder, error))?
                 .dev(),
         ),
-        name: format!("a file of its own ({})", size_text(bytes)),
+        name: format!("a temporary file ({})", size_text(bytes)),
         bytes: bytes - left,
         file,
         notes: Vec::new(),
@@ -200,7 +200,7 @@ fn device(root: &Root, path: &Path) -> Result<Target> {
     };
     let shown = path.display();
     let found = std::fs::metadata(&path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::Usage(format!("{shown}: there is no such device")),
+        std::io::ErrorKind::NotFound => Error::Usage(format!("{shown}: no such device")),
         _ => failed(&path, error),
     })?;
     if !found.file_type().is_block_device() {
@@ -244,9 +244,7 @@ fn refuse_memory(file: &File, path: &Path) -> Result<()> {
 
 fn not_there(path: &Path, error: std::io::Error) -> Error {
     match error.kind() {
-        std::io::ErrorKind::NotFound => {
-            Error::Usage(format!("{}: there is no such file", path.display()))
-        }
+        std::io::ErrorKind::NotFound => Error::Usage(format!("{}: no such file", path.display())),
         _ => failed(path, error),
     }
 }
@@ -365,7 +363,7 @@ mod tests {
         let target = match open(&source, Operation::Write) {
             Ok(target) => target,
             Err(Error::Cannot(why)) => {
-                println!("skipped: a file of its own: {why}");
+                println!("skipped: a temporary file: {why}");
                 return;
             }
             Err(error) => panic!("{error}"),

@@ -22,17 +22,17 @@ const CHARTS: usize = 6;
 /// Results in one chart: as many as there are dashes.
 const RESULTS: usize = 6;
 
-const READING: &str = "A curve shows how many wakes take longer than the latency below it. Upright: the \
-    driver's figure of the state.";
+const READING: &str = "A curve shows how many wakes take longer than the latency below it. Vertical line: \
+    the driver's figure of the state.";
 
 /// Of one result, whose curves have no dashes.
-const BEYOND: &str = "Thick: the wakes beyond it.";
+const BEYOND: &str = "Thick: beyond the driver's figure.";
 
 /// One result's states in one chart; of several results a chart for each state.
 pub fn lead(views: &Views<'_>, comparisons: &[Comparisons]) -> String {
     let keys = views.keys();
     match (&views.views[..], &keys[..]) {
-        (_, []) => not_drawn("Wake latency exceedance", "there is no datapoint"),
+        (_, []) => not_drawn("Wake latency exceedance", "no datapoints"),
         ([view], _) => of_one(views, view),
         (all, [key]) => {
             let shown = &all[..all.len().min(RESULTS)];
@@ -143,7 +143,7 @@ fn in_words(one: &StateStatistics) -> String {
     format!("{figures}; <span class=\"{class}\">{judgement}</span>")
 }
 
-/// The result's groups, that which decides first.
+/// Groups in order of rank.
 fn in_order<'v>(view: &'v View<'_>) -> Vec<(&'v Group, Option<&'v StateStatistics>)> {
     let ranked = ranked(&view.input.loaded.description.statistics);
     let rank = |key: &Key| {
