@@ -130,31 +130,35 @@ fn a_terminal_shows_figures_without_intervals_and_shares_with_them() {
         text::write(&show::sheet(bench), detail, &mut out).unwrap();
         terminal::plain(out)
     };
-    let short = text(&bench, Detail::Short);
-    let line = |words: &[&str]| {
-        let mut lines = short.lines().map(|line| line.split_whitespace());
+    let [short, all] = [Detail::Short, Detail::All].map(|detail| text(&bench, detail));
+    let line = |text: &str, words: &[&str]| {
+        let mut lines = text.lines().map(|line| line.split_whitespace());
         lines.any(|line| {
             line.collect::<Vec<_>>()
                 .join(" ")
                 .starts_with(&words.join(" "))
         })
     };
-    assert!(line(&["1 ms", "as is", "3,500", "55.5", "72.1"]), "{short}");
+    let as_is = ["1 ms", "as is", "3,500", "55.5", "72.1"];
+    assert!(line(&short, &as_is), "{short}");
+    // Only the idle time of the answer; what is regained is in its sentence.
     assert!(
-        line(&["1 ms", "anticipate", "14.0", "+75.0 [+75.0, +75.0]"]),
+        !line(&short, &["0", "as is"]) && line(&all, &["0", "as is"]),
         "{short}"
     );
+    assert!(!short.contains("Cost of sleep"), "{short}");
+    assert!(all.contains("+75.0 [+75.0, +75.0]"), "{all}");
     assert!(short.contains("7 of 7 in shuffled order"), "{short}");
     assert!(
-        short.contains("2.9 µs for a read, without idle time between, 2.51 µs of it"),
-        "{short}"
+        all.contains("2.9 µs for a read, without idle time between, 2.51 µs of it"),
+        "{all}"
     );
     // The power was not measured.
     assert!(
         !short.contains("power") && !short.contains("Differences"),
         "{short}"
     );
-    assert!(text(&bench, Detail::All).contains("Differences from as is"));
+    assert!(all.contains("Differences from as is"));
     bench.about.ended = Ended::Disturbed("the disk is gone".into());
     bench.gains.clear();
     let ended = text(&bench, Detail::Short);

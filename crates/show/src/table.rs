@@ -58,7 +58,7 @@ impl Table {
     }
 
     /// These rows, in as many parts as lines of `columns` need: each part begins with the first `keys`
-    /// columns.
+    /// columns, or with fewer where these leave no room for another one.
     pub fn write_folded(
         &self,
         columns: usize,
@@ -71,6 +71,12 @@ impl Table {
             let widths: usize = part.iter().map(|column| widths[*column] + GAP.len()).sum();
             widths - GAP.len()
         };
+        let fit = |keys: &usize| {
+            let mut others = *keys..self.headings.len();
+            let first: Vec<usize> = (0..*keys).collect();
+            others.all(|other| together(&[&first[..], &[other]].concat()) <= columns)
+        };
+        let keys = (1..=keys).rev().find(fit).unwrap_or(1);
         let mut part: Vec<usize> = (0..keys).collect();
         for column in keys..self.headings.len() {
             part.push(column);
@@ -172,6 +178,14 @@ mod tests {
             folded(23),
             "state  exit  median\n         µs      µs\nC1        2     3.5\n\n\
              state  max\n        µs\nC1      12\n"
+        );
+        // Two keys leave no room for the others.
+        let mut text = Vec::new();
+        table.write_folded(14, 2, 0..1, &mut text).unwrap();
+        assert!(
+            String::from_utf8(text)
+                .unwrap()
+                .starts_with("state  exit\n")
         );
         // A line too short for any column has one nevertheless.
         assert_eq!(folded(1).matches("state").count(), 3);

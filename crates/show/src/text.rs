@@ -101,7 +101,7 @@ fn write_failures(sheet: &Sheet<'_>, detail: Detail, out: &mut impl Write) -> io
     for (how, what) in &sheet.failures[..shown] {
         let how = how.to_uppercase();
         write!(out, "{BAD}{how}{BAD:#} ")?;
-        wrap::onward(out, wrap::COLUMNS, how.chars().count() + 1, 2, what)?;
+        wrap::onward(out, wrap::width(), how.chars().count() + 1, 2, what)?;
         writeln!(out)?;
     }
     match sheet.failures.len() - shown {
@@ -207,7 +207,13 @@ fn write_within(
     };
     let mut lines = text(None);
     if detail == Detail::Short && lines.width() > columns {
-        lines = text(Some(NARROW));
+        let words = headings.iter().filter(|heading| heading.2 == Side::Left);
+        let room = match words.count() {
+            // Two of them fit beside each other.
+            2.. => columns.saturating_sub(2) / 2,
+            _ => columns,
+        };
+        lines = text(Some(NARROW.min(room).max(1)));
     }
     // The first columns of words name the row.
     let words = headings

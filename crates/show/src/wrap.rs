@@ -23,10 +23,15 @@ fn size() -> Option<(usize, usize)> {
 /// The usual width of a terminal.
 pub const COLUMNS: usize = 80;
 
+/// The width of prose: 80 columns, or a narrower terminal's.
+pub(crate) fn width() -> usize {
+    terminal().map_or(COLUMNS, |columns| columns.min(COLUMNS))
+}
+
 /// Words after `start`, wrapped with this indent.
 pub fn wrapped(out: &mut impl Write, start: &str, indent: usize, words: &str) -> io::Result<()> {
     write!(out, "{start}")?;
-    onward(out, COLUMNS, start.chars().count(), indent, words)?;
+    onward(out, width(), start.chars().count(), indent, words)?;
     writeln!(out)
 }
 
