@@ -84,7 +84,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let inputs = inputs(&args.results, filter.as_ref())?;
     let options = Options {
         title: args.title.clone(),
-        filter: args.filter.clone(),
     };
     let views = Views::of(&inputs)?;
     let page = args.render(&show::sheet(&views, &options));

@@ -81,16 +81,11 @@ impl Visit for Print<'_> {
 /// One result as `measure` printed it, or several compared.
 fn measured(args: &Args, inputs: Vec<results::Input>) -> anyhow::Result<()> {
     if let [one] = inputs.as_slice() {
-        let description = one.description();
-        let sheet = results::summary(description);
+        let (description, sheet) = (one.description(), one.summary());
         return Ok(args.printed.print(description, &sheet, To::Output)?);
     }
-    let options = Options {
-        title: None,
-        filter: args.filter.clone(),
-    };
     let views = Views::of(&inputs)?;
     let descriptions: Vec<_> = inputs.iter().map(results::Input::description).collect();
-    let sheet = results::sheet(&views, &options);
+    let sheet = results::sheet(&views, &Options::default());
     Ok(args.printed.print(&descriptions, &sheet, To::Output)?)
 }

@@ -107,7 +107,6 @@ fn hostile_names_remain_text() {
     }
     let options = Options {
         title: Some(HOSTILE.to_owned()),
-        filter: Some(HOSTILE.to_owned()),
     };
     let other = server("other", 3_000, 2, 1.0);
     let inputs = [Input::new(loaded).unwrap(), Input::new(other).unwrap()];
@@ -256,12 +255,18 @@ fn a_filter_selects_the_datapoints_of_the_statistics() {
     let input = Input::filtered(loaded.clone(), &filter).unwrap();
     let left = input.datapoints();
     assert!(left > 0 && left < 9_000);
-    let options = Options {
-        filter: Some(filter.to_string()),
-        ..Options::default()
-    };
-    let html = page(&[input], &options).unwrap();
+    let summary = input.summary();
+    assert!(
+        summary
+            .answer
+            .starts_with("Of the datapoints that pass the filter: C6 wakes in ")
+    );
+    let note = format!("Only datapoints with {filter}: ");
+    assert!(summary.notes[0].starts_with(&note), "{:?}", summary.notes);
+    drop(summary);
+    let html = page(&[input], &Options::default()).unwrap();
     assert!(html.contains("Only datapoints with requested_state == &quot;C6&quot;"));
+    assert!(html.contains("class=\"headline\">Of the datapoints that pass the filter: C6 "));
     assert!(html.contains("<h3>C6 · timer</h3>") && !html.contains("<h3>C1 · timer</h3>"));
 
     let unknown = Filter::parse("requested_state == \"C6\" && pc10_percent > 1").unwrap();

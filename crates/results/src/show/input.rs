@@ -1,12 +1,16 @@
 //! What is shown: results, all their datapoints or those that a filter keeps.
 
+use reveille_show::quantity::count;
+use reveille_show::sheet::Sheet;
+
+use super::summary::summary;
 use crate::{Columns, Description, Filter, FilterError, Loaded};
 
 /// One result.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
     pub(super) loaded: Loaded,
-    pub(super) before_filter: Option<usize>,
+    is_filtered: bool,
 }
 
 impl Input {
@@ -17,7 +21,7 @@ impl Input {
         check(&loaded.columns)?;
         let mut input = Self {
             loaded,
-            before_filter: None,
+            is_filtered: false,
         };
         if input.loaded.description.statistics.is_empty() {
             input.compute_statistics();
@@ -25,16 +29,19 @@ impl Input {
         Ok(input)
     }
 
-    /// A result with those datapoints that `filter` keeps; its statistics are theirs. Errors as [`Input::new`],
-    /// and [`Error::Filter`] if the result lacks a column of the filter.
+    /// A result with those datapoints that `filter` keeps; its statistics are theirs, and its first note says
+    /// so. Errors as [`Input::new`], and [`Error::Filter`] if the result lacks a column of the filter.
     pub fn filtered(mut loaded: Loaded, filter: &Filter) -> Result<Self> {
         check(&loaded.columns)?;
         let before = loaded.columns.rows;
         let kept = filter.apply(&loaded.columns)?;
         loaded.columns.retain(&kept);
+        let [kept, all] = [loaded.columns.rows, before].map(|rows| count(rows as u64));
+        let note = format!("Only datapoints with {filter}: {kept} of {all}.");
+        loaded.description.notes.insert(0, note);
         let mut input = Self {
             loaded,
-            before_filter: Some(before),
+            is_filtered: true,
         };
         input.compute_statistics();
         Ok(input)
@@ -48,6 +55,21 @@ impl Input {
     /// What is known of the result, with the statistics of its datapoints.
     pub fn description(&self) -> &Description {
         &self.loaded.description
+    }
+
+    /// As [`summary()`], of these datapoints.
+    pub fn summary(&self) -> Sheet<'_> {
+        let mut sheet = summary(&self.loaded.description);
+        sheet.answer = self.told(sheet.answer);
+        sheet
+    }
+
+    /// An answer, which would not hold for all datapoints of a filtered result.
+    pub(super) fn told(&self, answer: String) -> String {
+        match self.is_filtered && !answer.is_empty() {
+            true => format!("Of the datapoints that pass the filter: {answer}"),
+            false => answer,
+        }
     }
 
     fn compute_statistics(&mut self) {
@@ -83,8 +105,6 @@ fn check(columns: &Columns) -> Result<()> {
 pub struct Options {
     /// The page's title; the results' names where there is none.
     pub title: Option<String>,
-    /// The expression that the datapoints were selected by.
-    pub filter: Option<String>,
 }
 
 /// Why there is no page.

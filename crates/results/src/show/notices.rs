@@ -1,25 +1,17 @@
 //! What stands between the figures and the truth, and what a result is of.
 
-use reveille_show::quantity::{self, listed};
+use reveille_show::quantity::listed;
 use reveille_show::sheet::Sheet;
 
-use super::input::Options;
 use super::view::View;
 use crate::Description;
 use crate::description::{Ended, Probe};
 
 /// What must be known before the figures are used: different probes, what a probe includes, an end
-/// before time, a filter, and the results' own notes, each once for all results that have it.
-pub fn notices(views: &[View<'_>], options: &Options, sheet: &mut Sheet<'_>) {
+/// before time, and the results' own notes, each once for all results that have it.
+pub fn notices(views: &[View<'_>], sheet: &mut Sheet<'_>) {
     if let Some(words) = different_probes(views) {
         sheet.failures.push(("different probes", words));
-    }
-    if let Some(filter) = &options.filter {
-        let kept: Vec<String> = views.iter().map(filtered).collect();
-        let kept = kept.join("; ");
-        sheet
-            .notes
-            .push(format!("Only datapoints with {filter}: {kept}."));
     }
     sheet.notes.extend(differing(views));
     let (mut failures, mut notes) = (Shared::default(), Shared::default());
@@ -100,18 +92,6 @@ fn differing(views: &[View<'_>]) -> Vec<String> {
     let tools = views.iter().all(are_foreign);
     let tools = tools.then(|| of("tools", &|one| Some(one.tool.clone())));
     kernels.into_iter().chain(tools.flatten()).collect()
-}
-
-fn filtered(view: &View<'_>) -> String {
-    let kept = quantity::count(view.input.loaded.columns.rows as u64);
-    let who = view
-        .letter
-        .as_ref()
-        .map_or(String::new(), |letter| format!("{letter} "));
-    match view.input.before_filter {
-        Some(all) => format!("{who}{kept} of {}", quantity::count(all as u64)),
-        None => format!("{who}{kept}"),
-    }
 }
 
 fn different_probes(views: &[View<'_>]) -> Option<String> {

@@ -24,7 +24,7 @@ pub fn sheet<'a>(views: &'a Views<'a>, options: &Options) -> Sheet<'a> {
     let mut sheet = Sheet {
         title: options.title.clone().unwrap_or(title),
         about: views.views.iter().map(about).collect(),
-        answer: answer(views, &comparisons),
+        answer: views.views[0].input.told(answer(views, &comparisons)),
         data: outliers::data(&views.views),
         foot: FOOT,
         ..Sheet::default()
@@ -34,7 +34,7 @@ pub fn sheet<'a>(views: &'a Views<'a>, options: &Options) -> Sheet<'a> {
         let subject = subject(&view.input.loaded.description);
         sheet.fact("Measured", format!("{}{subject}, {datapoints}", view.who()));
     }
-    notices(&views.views, options, &mut sheet);
+    notices(&views.views, &mut sheet);
     let rows = rows(views);
     let differences = difference::section(views, &comparisons);
     let method = difference::method(&comparisons);
