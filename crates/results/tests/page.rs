@@ -255,7 +255,7 @@ fn a_filter_selects_the_datapoints_of_the_statistics() {
     let input = Input::filtered(loaded.clone(), &filter).unwrap();
     let left = input.datapoints();
     assert!(left > 0 && left < 9_000);
-    let summary = input.summary();
+    let summary = reveille_results::show::summary_of(&input);
     assert!(
         summary
             .answer

@@ -1,9 +1,7 @@
 //! What is shown: results, all their datapoints or those that a filter keeps.
 
 use reveille_show::quantity::count;
-use reveille_show::sheet::Sheet;
 
-use super::summary::summary;
 use crate::{Columns, Description, Filter, FilterError, Loaded};
 
 /// One result.
@@ -55,13 +53,6 @@ impl Input {
     /// What is known of the result, with the statistics of its datapoints.
     pub fn description(&self) -> &Description {
         &self.loaded.description
-    }
-
-    /// As [`summary()`], of these datapoints.
-    pub fn summary(&self) -> Sheet<'_> {
-        let mut sheet = summary(&self.loaded.description);
-        sheet.answer = self.told(sheet.answer);
-        sheet
     }
 
     /// An answer, which would not hold for all datapoints of a filtered result.
