@@ -82,8 +82,7 @@ impl Visit for Print<'_> {
 /// One result as `measure` printed it, or several compared.
 fn measured(args: &Args, inputs: Vec<results::Input>) -> anyhow::Result<()> {
     if let [one] = inputs.as_slice() {
-        let description = one.description();
-        let sheet = results::summary(description);
+        let (description, sheet) = (one.description(), results::summary_of(one));
         return Ok(args.printed.print(description, &sheet, To::Output)?);
     }
     let views = Views::of(&inputs)?;

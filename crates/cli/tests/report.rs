@@ -97,6 +97,23 @@ fn a_filtered_page_stands_beside_the_whole_one_and_an_empty_one_is_not_written()
     let some = reveille(&["report", result, "--filter", "wake_latency_ns > 6us"]);
     assert!(some.status.success());
     assert_eq!(pages(), ["report-filtered.html", "report.html"]);
+    // What is printed or pasted says that it is of some datapoints.
+    let filtered = ["--filter", "wake_latency_ns > 6us"];
+    for command in [
+        &["show", result][..],
+        &["show", result, "--json"],
+        &["show", result, result],
+        &["report", result, "--markdown"],
+    ] {
+        let output = reveille(&[command, &filtered].concat());
+        let said = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            said.contains("Only datapoints with wake_latency_ns > 6us: 1 of 2."),
+            "{command:?}: {said}"
+        );
+        let is_json = command.contains(&"--json");
+        assert_eq!(said.contains("Of the datapoints that pass"), !is_json);
+    }
     let exported = reveille(&[
         "export",
         "--csv",

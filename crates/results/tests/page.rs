@@ -252,8 +252,15 @@ fn a_filter_selects_the_datapoints_of_the_statistics() {
     let input = Input::filtered(loaded.clone(), &filter).unwrap();
     let left = input.datapoints();
     assert!(left > 0 && left < 9_000);
+    let summary = reveille_results::show::summary_of(&input);
+    let start = "Of the datapoints that pass the filter: C6 wakes in ";
+    assert!(summary.answer.starts_with(start), "{}", summary.answer);
+    let note = format!("Only datapoints with {filter}: ");
+    assert!(summary.notes[0].starts_with(&note), "{:?}", summary.notes);
+    drop(summary);
     let html = page(&[input], None).unwrap();
     assert!(html.contains("Only datapoints with requested_state == &quot;C6&quot;: "));
+    assert!(html.contains("class=\"headline\">Of the datapoints that pass the filter: C6 "));
     assert!(html.contains("<h3>C6 · timer</h3>") && !html.contains("<h3>C1 · timer</h3>"));
 
     let unknown = Filter::parse("requested_state == \"C6\" && pc10_percent > 1").unwrap();

@@ -14,7 +14,7 @@ use std::process::Command;
 
 use browser::Browser;
 use reveille_results::Loaded;
-use reveille_results::show::{self, Input, Options, Views};
+use reveille_results::show::{self, Input, Views};
 use reveille_show::web;
 use serde_json::{Value, json};
 
@@ -59,7 +59,7 @@ impl Pages<'_> {
         let inputs: Result<Vec<_>, _> = results.into_iter().map(Input::new).collect();
         let inputs = inputs.unwrap();
         let views = Views::of(&inputs).unwrap();
-        let page = web::page(&show::sheet(&views, &Options::default()));
+        let page = web::page(&show::sheet(&views, None));
         fs::write(self.file(&format!("{name}.html")), page).unwrap();
     }
 

@@ -8,6 +8,7 @@ use crate::{Columns, Description, Filter, FilterError, Loaded};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Input {
     pub(super) loaded: Loaded,
+    is_filtered: bool,
 }
 
 impl Input {
@@ -16,25 +17,30 @@ impl Input {
     /// a column has not one value for each datapoint.
     pub fn new(loaded: Loaded) -> Result<Self> {
         check(&loaded.columns)?;
-        let mut input = Self { loaded };
+        let mut input = Self {
+            loaded,
+            is_filtered: false,
+        };
         if input.loaded.description.statistics.is_empty() {
             input.compute_statistics();
         }
         Ok(input)
     }
 
-    /// A result with those datapoints that `filter` keeps; its statistics are theirs, and its first note is the
-    /// filter. Errors as [`Input::new`],
-    /// and [`Error::Filter`] if the result lacks a column of the filter.
+    /// A result with those datapoints that `filter` keeps; its statistics are theirs, and its first note says
+    /// so. Errors as [`Input::new`], and [`Error::Filter`] if the result lacks a column of the filter.
     pub fn filtered(mut loaded: Loaded, filter: &Filter) -> Result<Self> {
         check(&loaded.columns)?;
-        let all = count(loaded.columns.rows as u64);
+        let before = loaded.columns.rows;
         let kept = filter.apply(&loaded.columns)?;
         loaded.columns.retain(&kept);
-        let kept = count(loaded.columns.rows as u64);
+        let [kept, all] = [loaded.columns.rows, before].map(|rows| count(rows as u64));
         let note = format!("Only datapoints with {filter}: {kept} of {all}.");
         loaded.description.notes.insert(0, note);
-        let mut input = Self { loaded };
+        let mut input = Self {
+            loaded,
+            is_filtered: true,
+        };
         input.compute_statistics();
         Ok(input)
     }
@@ -47,6 +53,14 @@ impl Input {
     /// What is known of the result, with the statistics of its datapoints.
     pub fn description(&self) -> &Description {
         &self.loaded.description
+    }
+
+    /// An answer, which would not hold for all datapoints of a filtered result.
+    pub(super) fn told(&self, answer: String) -> String {
+        match self.is_filtered && !answer.is_empty() {
+            true => format!("Of the datapoints that pass the filter: {answer}"),
+            false => answer,
+        }
     }
 
     fn compute_statistics(&mut self) {

@@ -23,7 +23,7 @@ pub fn sheet<'a>(views: &'a Views<'a>, given: Option<&str>) -> Sheet<'a> {
     let mut sheet = Sheet {
         title: given.map_or(title, str::to_owned),
         about: views.views.iter().map(about).collect(),
-        answer: answer(views, &comparisons),
+        answer: views.views[0].input.told(answer(views, &comparisons)),
         data: outliers::data(&views.views),
         foot: FOOT,
         ..Sheet::default()

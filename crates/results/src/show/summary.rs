@@ -8,6 +8,7 @@ use crate::Description;
 use crate::description::{Ended, Probe};
 use crate::schema::AWAKE;
 
+use super::input::Input;
 use super::notices::{by_probe, subject};
 use super::statistics::{Row, latency, tails};
 use super::verdicts::answer;
@@ -43,6 +44,13 @@ pub fn summary(description: &Description) -> Sheet<'_> {
     let rows: Vec<Row> = description.statistics.iter().map(row).collect();
     sheet.section(Section::new("statistics", "Statistics").table(latency(&rows)));
     sheet.section(tails(&rows));
+    sheet
+}
+
+/// As [`summary`], of the datapoints that are shown.
+pub fn summary_of(input: &Input) -> Sheet<'_> {
+    let mut sheet = summary(input.description());
+    sheet.answer = input.told(sheet.answer);
     sheet
 }
 
