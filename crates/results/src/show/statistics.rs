@@ -5,7 +5,7 @@ use reveille_show::quantity::{count, listed, p_value};
 use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Value};
 
 use crate::statistics::StateStatistics;
-use crate::verdict::{Exceedance, Verdict};
+use crate::verdict::Exceedance;
 use reveille_show::columns;
 
 use super::machine::{FLOOR, STATES};
@@ -25,14 +25,6 @@ impl Row {
 
     fn exceeded(&self) -> Option<u64> {
         self.of.exceedance.as_ref().map(|one| one.exceeded)
-    }
-
-    fn verdict(&self) -> String {
-        match &self.of.verdict {
-            Verdict::TooFewDatapoints { .. } => "too few datapoints".to_owned(),
-            Verdict::NoFigure => "no figure".to_owned(),
-            verdict => verdict.to_string(),
-        }
     }
 
     fn tail<T: Into<Value>>(&self, figure: fn(&Estimate) -> T) -> Value {
@@ -86,7 +78,7 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
 
 /// First on a page; last on a terminal, which may be too narrow for it.
 const VERDICT: &[Column<Row>] = &columns!(|row|
-    words "verdict", "verdict", row.verdict(), "Does the driver's exit latency hold?";
+    words "verdict", "verdict", row.of.verdict.short(), "Does the driver's exit latency hold?";
 );
 
 const TAIL: &[Column<Row>] = &columns!(|row|
