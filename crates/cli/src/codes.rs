@@ -15,8 +15,9 @@ const OWN: (&str, &str) = (
 
 type Codes = &'static [(&'static str, &'static str)];
 
-/// Of each command without commands below it, by its path.
+/// Of the program, and of each command without commands below it, by its path.
 const CODES: &[(&str, Codes)] = &[
+    ("", ALL),
     (
         "measure",
         &[
@@ -64,12 +65,9 @@ const CODES: &[(&str, Codes)] = &[
             ("3", "the setting cannot be written in this form"),
         ],
     ),
-    ("trial", &[DONE, FAILED, USAGE, CANNOT, INTERRUPTED]),
+    ("trial", ALL),
     ("anticipate", &[DONE, FAILED, USAGE, CANNOT]),
-    (
-        "anticipate bench",
-        &[DONE, FAILED, USAGE, CANNOT, INTERRUPTED],
-    ),
+    ("anticipate bench", ALL),
     ("model run", MODELS),
     ("model sweep", MODELS),
     ("model from", MODELS),
@@ -101,6 +99,7 @@ const CODES: &[(&str, Codes)] = &[
     ("manual", &[DONE, FAILED, USAGE]),
 ];
 
+const ALL: Codes = &[DONE, FAILED, USAGE, CANNOT, INTERRUPTED];
 const READS: Codes = &[
     DONE,
     (
@@ -123,9 +122,9 @@ const MODELS: Codes = &[
     ("2", "usage error, or no queue is stable at this load"),
 ];
 
-/// The program's command, with exit codes in the help of each command below it.
+/// The program's command, with exit codes in its help and in that of each command below it.
 pub fn in_help(command: Command) -> Command {
-    below(command, "")
+    below(with_codes(command, ""), "")
 }
 
 fn below(mut command: Command, path: &str) -> Command {
@@ -173,7 +172,7 @@ mod tests {
 
     #[test]
     fn every_command_has_its_exit_codes() {
-        let mut found = Vec::new();
+        let mut found = vec![String::new()];
         paths(&crate::Cli::command(), "", &mut found);
         found.sort_unstable();
         let mut listed: Vec<&str> = CODES.iter().map(|(of, _)| *of).collect();

@@ -36,6 +36,10 @@ pub fn answer(command: fn() -> clap::Command) -> Option<ExitCode> {
     }
 }
 
+/// The parts of clap's scripts that [`script`] replaces.
+const ZSH_REGISTERS: &str = "compdef _clap_dynamic_completer_reveille reveille";
+const FISH_ASKS: &str = "--current-token))\"";
+
 /// The script that makes a shell ask.
 pub fn script(shell: Shell) -> io::Result<String> {
     const NAME: &str = "reveille";
@@ -52,13 +56,13 @@ pub fn script(shell: Shell) -> io::Result<String> {
     Ok(match shell {
         // zsh sources this file at the first Tab: complete at once.
         Shell::Zsh => text.replace(
-            "compdef _clap_dynamic_completer_reveille reveille",
+            ZSH_REGISTERS,
             "if [[ $funcstack[1] == _reveille ]]; then\n    \
              _clap_dynamic_completer_reveille\nelse\n    \
              compdef _clap_dynamic_completer_reveille reveille\nfi",
         ),
         // Print nothing if the program is not in PATH.
-        Shell::Fish => text.replace("--current-token))\"", "--current-token) 2>/dev/null)\""),
+        Shell::Fish => text.replace(FISH_ASKS, "--current-token) 2>/dev/null)\""),
         _ => text.into_owned(),
     })
 }
@@ -260,4 +264,20 @@ fn programs(start: &str) -> Vec<String> {
     names.sort_unstable();
     names.dedup();
     names
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claps_scripts_have_the_parts_that_are_replaced() {
+        let zsh = script(Shell::Zsh).unwrap();
+        assert!(
+            zsh.contains(&format!("else\n    {ZSH_REGISTERS}\nfi")),
+            "{zsh}"
+        );
+        let fish = script(Shell::Fish).unwrap();
+        assert!(fish.contains("--current-token) 2>/dev/null)\""), "{fish}");
+    }
 }

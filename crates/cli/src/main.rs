@@ -64,10 +64,7 @@ Examples:
   sudo reveille hold --latency 50us         hold a latency bound until Ctrl-C
   sudo reveille trial --ping 192.168.1.1    a workload under several settings, compared
   reveille model sweep                      what sleeping servers would save, and cost
-  reveille doctor                           what this kernel, CPU and user allow
-
-Exit codes: 0 done, 1 failed, 2 usage error, 3 not possible on this machine, 130 interrupted
-(results so far are kept).")]
+  reveille doctor                           what this kernel, CPU and user allow")]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,

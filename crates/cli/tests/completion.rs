@@ -118,11 +118,11 @@ fn names_of_this_machine_complete() {
     let here = Path::new("/");
     assert!(offered(here, &["path", "--nic", "l"]).contains(&"lo".to_owned()));
     let disks = offered(here, &["anticipate", "--device", ""]);
-    assert!(
-        disks
-            .iter()
-            .all(|disk| Path::new("/sys/block").join(disk).exists())
-    );
+    if disks.is_empty() {
+        println!("skipped: names of disks complete: this machine has no disk");
+    }
+    let is_disk = |disk: &String| Path::new("/sys/block").join(disk).exists();
+    assert!(disks.iter().all(is_disk), "{disks:?}");
     let mine = std::process::id().to_string();
     assert!(offered(here, &["cost", "--pid", &mine]).contains(&mine));
     assert!(offered(here, &["hold", "--user", "roo"]).contains(&"root".to_owned()));

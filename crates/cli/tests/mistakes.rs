@@ -784,6 +784,27 @@ fn files(folder: &Path) {
     }
 }
 
+/// The exit codes that the help of this line's command lists.
+fn listed_codes(line: &str) -> Vec<i32> {
+    let mut words = line.split_whitespace();
+    let (first, second) = (words.next().unwrap(), words.next());
+    let command: Vec<&str> = match (first, second) {
+        ("mesure", _) => vec![],
+        (flag, _) if flag.starts_with('-') => vec![],
+        ("model" | "resume", Some(below)) | ("anticipate", Some(below @ "bench")) => {
+            vec![first, below]
+        }
+        _ => vec![first],
+    };
+    let help = reveille().args(command).arg("--help").output().unwrap();
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (_, codes) = help.split_once("Exit codes:\n").expect("a list");
+    let codes = codes
+        .lines()
+        .map_while(|line| line.split_whitespace().next());
+    codes.filter_map(|code| code.parse().ok()).collect()
+}
+
 #[test]
 fn a_hundred_mistakes_get_one_line_and_the_exit_code_of_their_kind() {
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -801,6 +822,9 @@ fn a_hundred_mistakes_get_one_line_and_the_exit_code_of_their_kind() {
         let first = lines.first().copied().unwrap_or_default();
         if ended.code != *code || !is_one_line || !first.contains(message) {
             wrong.push(format!("{line}: {}: {}", ended.code, ended.stderr));
+        }
+        if !listed_codes(line).contains(code) {
+            wrong.push(format!("{line}: {code} is not in its help"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use reveille_results::description::Probe;
-use reveille_results::show::{self, Input, Options, Views};
+use reveille_results::show::{self, Input, Views};
 use reveille_show::web;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .collect::<Result<Vec<_>, _>>()?;
         let start = Instant::now();
         let views = Views::of(&inputs)?;
-        let html = web::page(&show::sheet(&views, &Options::default()));
+        let html = web::page(&show::sheet(&views, None));
         let (took, path) = (start.elapsed(), folder.join(name));
         println!(
             "{}: {} KiB, drawn in {} ms",

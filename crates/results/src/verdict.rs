@@ -103,6 +103,26 @@ impl Verdict {
         }
         Self::ExceededByOneIn((count + exceeded / 2) / exceeded)
     }
+
+    /// Its place among the verdicts of several states: what decides comes first.
+    pub(crate) fn rank(&self) -> u8 {
+        match self {
+            Self::ExceededByOneIn(_) => 0,
+            Self::ExceededByMaxOnly => 1,
+            Self::Within => 2,
+            Self::TooFewDatapoints { .. } => 3,
+            Self::NoFigure => 4,
+        }
+    }
+
+    /// As `Display`, without what a table has in other columns.
+    pub(crate) fn short(&self) -> String {
+        match self {
+            Self::TooFewDatapoints { .. } => "too few datapoints".to_owned(),
+            Self::NoFigure => "no figure".to_owned(),
+            verdict => verdict.to_string(),
+        }
+    }
 }
 
 impl fmt::Display for Verdict {

@@ -214,14 +214,14 @@ fn another_tools_info_file_is_refused() {
     assert!(complaint("").contains("no key toolname"));
     assert!(complaint("toolname: ndl\nformat_version: '1.3'\n").contains("only wult"));
     assert!(
-        complaint("toolname: wult\nformat_version: '1.4'\n").contains("knows 1.0, 1.1, 1.2, 1.3")
+        complaint("toolname: wult\nformat_version: '1.4'\n").contains("reads 1.0, 1.1, 1.2, 1.3")
     );
     // Not a number, but a name: 1.10 and 1.03 are none of the four.
     for other in ["1.10", "1.03", "1", "2.0"] {
         let info = format!("toolname: wult\nformat_version: {other}\n");
-        assert!(complaint(&info).contains("knows 1.0, "), "{other}");
+        assert!(complaint(&info).contains("reads 1.0, "), "{other}");
     }
-    assert!(complaint("toolname: wult\n").contains("knows 1.0, 1.1, 1.2, 1.3"));
+    assert!(complaint("toolname: wult\n").contains("reads 1.0, 1.1, 1.2, 1.3"));
     let info = read::read_info_yml(
         b"---\n# x\ntoolname: \"wult\" # y\nformat_version: 1.3\nlist:\n - a: b\n",
     )

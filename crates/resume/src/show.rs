@@ -166,10 +166,12 @@ fn answer(machine: &Machine) -> String {
     let changed = machine.what_if.as_ref();
     let changed = changed.and_then(|one| Some((one, one.replays.last()?)));
     let sentence = path::answer(machine.shown(), &machine.removals);
+    let leads = path::leading(machine.shown().path_of(Half::Resume));
+    let leads = leads.and_then(|link| link.device.as_ref());
     let shorter = match (changed, machine.removals.first()) {
         (Some((what_if, last)), _) => with_changes(what_if, last),
-        // It may be the device that the sentence is about.
-        (None, Some(best)) if !sentence.starts_with(&format!("{} ", best.device)) => format!(
+        // The sentence has what removing its device saves.
+        (None, Some(best)) if leads.is_none_or(|device| *device != best.device) => format!(
             " The best single removal is {}: {}, {} less.",
             with_below(best),
             time(best.total_us),

@@ -217,6 +217,14 @@ pub fn p_value(value: f64) -> String {
     }
 }
 
+/// At most so many letters, the last of a longer text being `…`.
+pub fn shortened(text: &str, letters: usize) -> String {
+    match text.chars().count() > letters {
+        true => text.chars().take(letters - 1).chain(['…']).collect(),
+        false => text.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

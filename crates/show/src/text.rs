@@ -160,15 +160,6 @@ fn write_section(
     Ok(())
 }
 
-/// Writes a table.
-///
-/// # Errors
-/// Of `out`.
-pub fn write_table(table: &Table, detail: Detail, out: &mut impl Write) -> io::Result<()> {
-    let columns = wrap::terminal().unwrap_or(usize::MAX);
-    write_within(columns, table, &[table], detail, out)
-}
-
 /// In lines of so many columns: names are cut first, then columns stand below others. The columns have the
 /// same units and widths in all tables of `alike` with the same headings, so that they can be compared.
 fn write_within(
@@ -196,7 +187,9 @@ fn write_within(
         let mut text = table::Table::of(headings.clone());
         let last = headings.len() - 1;
         let cell = |(place, cell): (usize, &String)| match letters {
-            Some(letters) if headings[place].2 == Side::Left && place < last => cut(cell, letters),
+            Some(letters) if headings[place].2 == Side::Left && place < last => {
+                quantity::shortened(cell, letters)
+            }
             _ => cell.clone(),
         };
         for (number, row) in rows.iter().enumerate() {
@@ -305,7 +298,9 @@ fn cells_of(
         for (line, row) in lines.iter_mut().zip(rows) {
             line.push(match row[place].plain() {
                 Value::Unknown => "-".to_owned(),
-                Value::Text(text) if detail == Detail::Short && !is_last => cut(text, NAME),
+                Value::Text(text) if detail == Detail::Short && !is_last => {
+                    quantity::shortened(text, NAME)
+                }
                 Value::Text(text) => text.clone(),
                 small if is_too_small(heading.unit, small, factor) => {
                     // It has a figure.
@@ -449,13 +444,6 @@ pub fn alone(unit: Unit, value: &Value) -> Option<String> {
         (Value::Number(number), ..) => quantity::three_digits(*number),
         (Value::Judged(..), ..) => unreachable!("it is plain"),
     })
-}
-
-fn cut(name: &str, letters: usize) -> String {
-    match name.chars().count() > letters {
-        true => name.chars().take(letters - 1).chain(['…']).collect(),
-        false => name.to_owned(),
-    }
 }
 
 #[cfg(test)]
@@ -670,7 +658,7 @@ mod tests {
         ];
         let mut out = Vec::new();
         let table = Table::of("", COLUMNS, &[("over", 200.0), ("none", 90.0)]);
-        write_table(&table, Detail::Short, &mut out).unwrap();
+        write_table_within(usize::MAX, &table, Detail::Short, &mut out);
         let text = String::from_utf8(out).unwrap();
         let (number, verdict) = (
             format!("{NOTABLE}200{NOTABLE:#}"),
@@ -803,7 +791,7 @@ mod tests {
         let of = |rows: u64, detail| {
             let rows: Vec<u64> = (0..rows).collect();
             let mut out = Vec::new();
-            write_table(&Table::of("", NUMBER, &rows), detail, &mut out).unwrap();
+            write_table_within(usize::MAX, &Table::of("", NUMBER, &rows), detail, &mut out);
             plain(out)
         };
         assert!(of(12, Detail::Short).ends_with("9\nand 2 more: --all shows them\n"));

@@ -6,6 +6,7 @@ use reveille_kernel::{Root, limits};
 use reveille_results::description::Probe;
 
 use super::by_bpf::try_bpf;
+use super::so_far::LAUNCHES_NEEDED;
 use super::{NOT_IDLE, Options, Outcome, Run, Sink};
 use crate::Result;
 
@@ -62,7 +63,6 @@ impl Run<'_> {
 
 /// A note on a CPU that was busy at most launches, unless there were only a few.
 fn mostly_busy(cpu: u32, busy: u64, launched: u64) -> Option<String> {
-    const LAUNCHES_NEEDED: u64 = 20;
     (launched >= LAUNCHES_NEEDED && 2 * busy > launched).then(|| {
         format!(
             "CPU {cpu} was not idle at {busy} of {launched} launches: something else runs on it, \

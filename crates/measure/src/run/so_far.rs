@@ -50,7 +50,7 @@ pub const JUDGED_AFTER: Duration = Duration::from_secs(10);
 const SCARCE: f64 = 0.05;
 
 /// Minimum launches for a share.
-const LAUNCHES_NEEDED: u64 = 20;
+pub(super) const LAUNCHES_NEEDED: u64 = 20;
 
 /// Launches so far: kept and dropped.
 #[derive(Debug, Default)]

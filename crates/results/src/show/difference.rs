@@ -7,7 +7,7 @@ use reveille_show::quantity::{
 };
 use reveille_show::sheet::{Column, Section, Table, Value};
 
-use super::groups::Key;
+use super::groups::{Key, named};
 use super::statistics::hide_one_source;
 use super::view::{View, Views};
 use crate::compare::{self, Comparisons, Difference, StateComparison, VALUES_MIN};
@@ -257,24 +257,19 @@ fn names(views: &Views<'_>) -> Vec<String> {
 }
 
 fn state(one: &StateComparison, all: &Comparisons) -> String {
-    named(&one.state, &one.source, all)
+    named(&one.state, &one.source, sources(all))
 }
 
 fn not_compared(all: &Comparisons) -> Vec<String> {
     let states = all.not_compared.iter();
     states
-        .map(|(state, source)| named(state, source, all))
+        .map(|(state, source)| named(state, source, sources(all)))
         .collect()
 }
 
-/// The state; with its source where there are several.
-fn named(state: &str, source: &str, all: &Comparisons) -> String {
+fn sources(all: &Comparisons) -> impl Iterator<Item = &String> {
     let compared = all.states.iter().map(|one| &one.source);
-    let mut sources = compared.chain(all.not_compared.iter().map(|(_, source)| source));
-    match sources.any(|other| other != source) {
-        true => format!("{state} ({source})"),
-        false => state.to_owned(),
-    }
+    compared.chain(all.not_compared.iter().map(|(_, source)| source))
 }
 
 /// The first result against each of the others; empty where there is one only.

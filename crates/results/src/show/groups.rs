@@ -15,6 +15,18 @@ pub struct Key {
     pub source: String,
 }
 
+/// The state; with its source if there are several among `sources`.
+pub fn named<'s>(
+    state: &str,
+    source: &str,
+    mut sources: impl Iterator<Item = &'s String>,
+) -> String {
+    match sources.any(|other| other != source) {
+        true => format!("{state} ({source})"),
+        false => state.to_owned(),
+    }
+}
+
 /// The datapoints of one state and source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {

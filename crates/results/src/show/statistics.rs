@@ -9,7 +9,7 @@ use crate::verdict::{Exceedance, Verdict};
 use reveille_show::columns;
 
 use super::machine::{FLOOR, STATES};
-use super::verdicts::{Standing, figure_ns, standing};
+use super::verdicts::figure_ns;
 
 /// A state of a result.
 #[derive(Debug, Clone)]
@@ -29,16 +29,11 @@ impl Row {
     }
 
     fn verdict(&self) -> Value {
-        let words = match &self.of.verdict {
-            Verdict::TooFewDatapoints { .. } => "too few datapoints".to_owned(),
-            Verdict::NoFigure => "no figure".to_owned(),
-            verdict => verdict.to_string(),
-        };
-        Value::from(words).judged(match standing(&self.of) {
-            Standing::Exceeded => Some(Judgement::Bad),
-            Standing::ByMaximum => Some(Judgement::Notable),
-            Standing::Kept => Some(Judgement::Good),
-            Standing::TooFew | Standing::NoFigure => None,
+        Value::from(self.of.verdict.short()).judged(match self.of.verdict {
+            Verdict::ExceededByOneIn(_) => Some(Judgement::Bad),
+            Verdict::ExceededByMaxOnly => Some(Judgement::Notable),
+            Verdict::Within => Some(Judgement::Good),
+            Verdict::TooFewDatapoints { .. } | Verdict::NoFigure => None,
         })
     }
 

@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use reveille_kernel::limits::POLL;
 use reveille_show::quantity::{after, count, counted, duration, nanoseconds, some};
 
+use super::groups::named;
 use crate::Description;
 use crate::description::Probe;
 use crate::statistics::StateStatistics;
@@ -12,32 +13,6 @@ use crate::verdict::Verdict;
 
 /// States of a kind that the answer names; the others are counted.
 const NAMED: usize = 2;
-
-/// How a state's figures compare with the driver's, what decides first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Standing {
-    /// Wakes take longer.
-    Exceeded,
-    /// A few wakes among many do.
-    ByMaximum,
-    /// None does.
-    Kept,
-    /// There are too few wakes to say.
-    TooFew,
-    /// The driver has no figure.
-    NoFigure,
-}
-
-/// Where the state stands.
-pub fn standing(one: &StateStatistics) -> Standing {
-    match one.verdict {
-        Verdict::ExceededByOneIn(_) => Standing::Exceeded,
-        Verdict::ExceededByMaxOnly => Standing::ByMaximum,
-        Verdict::Within => Standing::Kept,
-        Verdict::TooFewDatapoints { .. } => Standing::TooFew,
-        Verdict::NoFigure => Standing::NoFigure,
-    }
-}
 
 /// The states that a reader needs, what decides first: those whose wakes exceed the driver's figure most
 /// often, then those that come nearest to it. The poll state, in which nothing sleeps, is left out beside
@@ -49,10 +24,11 @@ pub fn ranked(statistics: &[StateStatistics]) -> Vec<&StateStatistics> {
     }
     ranked.sort_by(|a, b| {
         let descending = |of: &dyn Fn(&StateStatistics) -> f64| of(b).total_cmp(&of(a));
-        standing(a)
-            .cmp(&standing(b))
-            .then_with(|| match standing(a) {
-                Standing::Exceeded => descending(&beyond),
+        let (rank_a, rank_b) = (a.verdict.rank(), b.verdict.rank());
+        rank_a
+            .cmp(&rank_b)
+            .then_with(|| match a.verdict {
+                Verdict::ExceededByOneIn(_) => descending(&beyond),
                 _ => Ordering::Equal,
             })
             .then_with(|| descending(&against_figure))
@@ -99,15 +75,15 @@ pub fn answer(description: &Description) -> String {
         figures(first),
         judgement(first)
     )];
-    let kinds = others.chunk_by(|a, b| standing(a) == standing(b));
-    sentences.extend(kinds.map(|of_a_kind| in_short(of_a_kind, statistics, standing(first))));
+    let kinds = others.chunk_by(|a, b| a.verdict.rank() == b.verdict.rank());
+    sentences.extend(kinds.map(|of_a_kind| in_short(of_a_kind, statistics, &first.verdict)));
     sentences.join(" ")
 }
 
 /// `24.5 µs at the median, 90 at p99`. Without p99, which few wakes do not carry, the number of the wakes.
 pub fn figures(one: &StateStatistics) -> String {
     let (median, number) = (one.wake_latency.median_ns, one.wake_latency.count);
-    let verdict_has_count = standing(one) == Standing::TooFew;
+    let verdict_has_count = matches!(one.verdict, Verdict::TooFewDatapoints { .. });
     if number == 1 {
         let words = nanoseconds(median);
         return if verdict_has_count {
@@ -160,15 +136,15 @@ fn verdict(one: &StateStatistics) -> String {
             let needed = count(*needed);
             format!("a verdict needs {needed} wakes ({number} so far)")
         }
-        Verdict::NoFigure => "no verdict is possible".to_owned(),
+        Verdict::NoFigure => "no verdict".to_owned(),
     }
 }
 
-/// States that stand alike, after a first one whose sentence has the words in full.
+/// States with the same kind of verdict, after a first one whose sentence has the words in full.
 fn in_short(
     states: &[&StateStatistics],
     statistics: &[StateStatistics],
-    first: Standing,
+    first: &Verdict,
 ) -> String {
     let each = |of: &dyn Fn(&StateStatistics) -> String| {
         let with = |one: &&StateStatistics| format!("{} ({})", state(one, statistics), of(one));
@@ -181,9 +157,10 @@ fn in_short(
         let names: Vec<_> = names.map(|one| state(one, statistics)).collect();
         some(&names, NAMED + 2)
     };
-    let too = |kind| if first == kind { ", too" } else { "" };
-    match (standing(states[0]), states) {
-        (Standing::Exceeded, _) => format!(
+    let verdict = &states[0].verdict;
+    let is_as_first = verdict.rank() == first.rank();
+    match verdict {
+        Verdict::ExceededByOneIn(_) => format!(
             "So do wakes of {}.",
             each(&|one| match one.verdict {
                 Verdict::ExceededByOneIn(0 | 1) => format!("most: {}", short(one)),
@@ -191,7 +168,7 @@ fn in_short(
                 _ => short(one),
             })
         ),
-        (Standing::ByMaximum, _) => format!(
+        Verdict::ExceededByMaxOnly => format!(
             "Only single wakes do in {}.",
             each(&|one| {
                 let most = one.wake_latency.max_ns as f64;
@@ -200,22 +177,22 @@ fn in_short(
                 format!("{} at most{driver}", duration(most))
             })
         ),
-        (Standing::Kept, [_]) => {
-            format!("{} is within its figure{}.", names(), too(Standing::Kept))
+        Verdict::Within => {
+            let are = match states.len() {
+                1 => "is within its figure",
+                _ => "are within their figures",
+            };
+            let too = if is_as_first { ", too" } else { "" };
+            format!("{} {are}{too}.", names())
         }
-        (Standing::Kept, _) => format!(
-            "{} are within their figures{}.",
-            names(),
-            too(Standing::Kept)
-        ),
-        (Standing::TooFew, _) => format!(
+        Verdict::TooFewDatapoints { .. } => format!(
             "Too few wakes to judge {}.",
             each(&|one| counted(one.wake_latency.count, "wake"))
         ),
-        (Standing::NoFigure, _) if first == Standing::NoFigure => {
+        Verdict::NoFigure if is_as_first => {
             format!("Nor for {}.", each(&short))
         }
-        (Standing::NoFigure, _) => format!("The driver gives no figure for {}.", each(&short)),
+        Verdict::NoFigure => format!("The driver gives no figure for {}.", each(&short)),
     }
 }
 
@@ -235,12 +212,9 @@ fn short(one: &StateStatistics) -> String {
     words
 }
 
-/// The state; with its source where there are several.
+/// The state; with its source if there are several.
 pub fn state(one: &StateStatistics, all: &[StateStatistics]) -> String {
-    match all.iter().any(|other| other.source != one.source) {
-        true => format!("{} ({})", one.state, one.source),
-        false => one.state.clone(),
-    }
+    named(&one.state, &one.source, all.iter().map(|one| &one.source))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The critical path as a table, and in a sentence.
 
 use reveille_show::columns;
-use reveille_show::quantity::{counted, share};
+use reveille_show::quantity::{counted, share, shortened};
 use reveille_show::sheet::{Column, Section, Table};
 
 use crate::analysis::{
@@ -71,8 +71,7 @@ pub(super) fn answer(cycle: &CycleResult, removals: &[Removal]) -> String {
         return format!("The {whole} takes {takes}: {parts}.{silence}");
     }
     let longest = longest_call(path);
-    let leads = longest.filter(|link| link.duration_us * LEADS >= total);
-    let Some(link) = leads else {
+    let Some(link) = leading(path) else {
         let (takes, parts) = (time(total), shares(cycle, half, PARTS));
         let longest = longest.map_or(String::new(), |link| {
             let takes = time(link.duration_us);
@@ -114,6 +113,11 @@ const PARTS: usize = 3;
 
 /// Letters of a kernel's message in the answer.
 const MESSAGE: usize = 60;
+
+/// The call that the answer begins with.
+pub(super) fn leading(path: &[LinkResult]) -> Option<&LinkResult> {
+    longest_call(path).filter(|link| link.duration_us * LEADS >= total(path))
+}
 
 fn longest_call(path: &[LinkResult]) -> Option<&LinkResult> {
     let calls = path.iter().filter(|link| link.what == LinkKind::Call);
@@ -309,13 +313,6 @@ fn table(cycle: &CycleResult, half: Half) -> Table {
 
 /// Letters of a message that a table has room for.
 const LETTERS: usize = 56;
-
-pub(super) fn shortened(words: &str, letters: usize) -> String {
-    match words.chars().count() > letters {
-        true => words.chars().take(letters - 1).chain(['…']).collect(),
-        false => words.to_owned(),
-    }
-}
 
 /// A silence of at least 1/20 of a half is listed.
 const LONG: Us = 20;

@@ -10,9 +10,8 @@ use std::fmt::Write as _;
 use reveille_show::axis::Axis;
 use reveille_show::chart;
 use reveille_show::markup::escape;
-use reveille_show::quantity::duration;
+use reveille_show::quantity::{duration, shortened};
 
-use super::path::shortened;
 use crate::analysis::{
     CallResult, CycleResult, LinkKind, LinkResult, StageResult, half_name, stage_words,
 };

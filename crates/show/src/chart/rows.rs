@@ -2,6 +2,7 @@
 //! drawing scaled to a narrow window would not be legible.
 
 use crate::markup::escape;
+use crate::quantity::shortened;
 
 /// Where the rows are, in units of the drawing.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -53,10 +54,7 @@ pub fn drawn<'n>(
 impl Shape {
     /// The name of the row from `top`; `high` is its height without its head.
     pub fn name(&self, name: &str, top: f64, high: f64) -> String {
-        let name = match name.chars().count() > NAME {
-            true => name.chars().take(NAME - 1).chain(['…']).collect(),
-            false => name.to_owned(),
-        };
+        let name = shortened(name, NAME);
         let (anchor, x, y) = match self.head > 0.0 {
             true => ("start", 2.0, top + self.head - 3.0),
             false => ("end", self.left - 8.0, top + high / 2.0 + 4.0),

@@ -6,10 +6,11 @@ use std::fmt::Write as _;
 use super::{key_colour, key_name};
 use crate::compare::Comparisons;
 use crate::show::difference;
-use crate::show::groups::{Group, Key};
-use crate::show::verdicts::{Standing, figures, judgement, ranked, standing};
+use crate::show::groups::{Group, Key, named};
+use crate::show::verdicts::{figures, judgement, ranked};
 use crate::show::view::{View, Views};
 use crate::statistics::StateStatistics;
+use crate::verdict::Verdict;
 use reveille_show::axis::Axis;
 use reveille_show::chart::limits::{Limited, against_limits};
 use reveille_show::chart::{COLOURS, not_drawn};
@@ -41,7 +42,7 @@ pub fn lead(views: &Views<'_>, comparisons: &[Comparisons]) -> String {
                     .input
                     .statistics(key)
                     .map_or_else(|| "no datapoint".to_owned(), in_words);
-                format!("{}{} {stands}", dashes(views, view), named(&view.title()))
+                format!("{}{} {stands}", dashes(views, view), bold(&view.title()))
             });
             let more = left_out(all.len() - shown.len(), "result");
             let caption = caption(views, comparisons, key);
@@ -108,7 +109,7 @@ fn of_one(views: &Views<'_>, view: &View<'_>) -> String {
     let lines = shown.iter().map(|(group, one)| {
         let colour = key_colour(views, &group.key);
         let words = one.map_or(String::new(), in_words);
-        let name = named(&name(view, &group.key));
+        let name = bold(&name(view, &group.key));
         format!("<span class=\"key {colour}\"><i></i></span>{name} {words}")
     });
     let more = left_out(all.len() - shown.len(), "state");
@@ -128,16 +129,16 @@ fn beside(chart: &str, lines: impl Iterator<Item = String>, more: &str, reading:
     )
 }
 
-fn named(name: &str) -> String {
+fn bold(name: &str) -> String {
     format!("<b>{}</b>", escape(name))
 }
 
 /// The state's figures, and in the verdict's colour what they are against the driver's.
 fn in_words(one: &StateStatistics) -> String {
-    let class = match standing(one) {
-        Standing::Exceeded => "bad",
-        Standing::Kept => "good",
-        Standing::ByMaximum | Standing::TooFew | Standing::NoFigure => "",
+    let class = match one.verdict {
+        Verdict::ExceededByOneIn(_) => "bad",
+        Verdict::Within => "good",
+        _ => "",
     };
     let (figures, judgement) = (escape(&figures(one)), escape(&judgement(one)));
     format!("{figures}; <span class=\"{class}\">{judgement}</span>")
@@ -159,13 +160,14 @@ fn in_order<'v>(view: &'v View<'_>) -> Vec<(&'v Group, Option<&'v StateStatistic
     groups
 }
 
-/// The state; with its source where there are several.
+/// The state; with its source if the result has several.
 fn name(view: &View<'_>, key: &Key) -> String {
-    let mut groups = view.groups.groups.iter();
-    match groups.any(|group| group.key.source != key.source) {
-        true => format!("{} ({})", key.state, key.source),
-        false => key.state.clone(),
-    }
+    let groups = view.groups.groups.iter();
+    named(
+        &key.state,
+        &key.source,
+        groups.map(|group| &group.key.source),
+    )
 }
 
 /// All results' curves of that state.
@@ -202,12 +204,8 @@ fn of_state(views: &Views<'_>, key: &Key, axis: Axis) -> String {
 /// The state in its colour, and what differs.
 fn caption(views: &Views<'_>, comparisons: &[Comparisons], key: &Key) -> String {
     let words = difference::of_state(views, comparisons, key);
-    let several = views.keys().iter().any(|other| other.source != key.source);
-    let name = if several {
-        key_name(key)
-    } else {
-        key.state.clone()
-    };
+    let keys = views.keys();
+    let name = named(&key.state, &key.source, keys.iter().map(|key| &key.source));
     format!(
         "<span class=\"key {}\"><i></i></span>{}: {}",
         key_colour(views, key),
