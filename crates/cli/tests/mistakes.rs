@@ -47,17 +47,17 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "measure --duration 18446744073709551615s",
         2,
-        "invalid value '18446744073709551615s' for '--duration <TIME>': too long: at most 10years",
+        "invalid value '18446744073709551615s' for '--duration <TIME>': too long; maximum 10years",
     ),
     (
         "top --interval 11years",
         2,
-        "invalid value '11years' for '--interval <TIME>': too long: at most 10years",
+        "invalid value '11years' for '--interval <TIME>': too long; maximum 10years",
     ),
     (
         "trial --ping ::1 --settle 11years",
         2,
-        "invalid value '11years' for '--settle <TIME>': too long: at most 10years",
+        "invalid value '11years' for '--settle <TIME>': too long; maximum 10years",
     ),
     (
         "measure --duration 5parsecs",
