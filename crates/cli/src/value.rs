@@ -134,6 +134,14 @@ fn service(services: &str, name: &str) -> Option<u16> {
     })
 }
 
+/// A load, which the command checks: `0.2`, `20%`.
+pub fn load(text: &str) -> Result<f64, String> {
+    match text.ends_with('%') {
+        true => parse::share(text, false),
+        false => real(text),
+    }
+}
+
 /// A share of time, from 0 to 1: `5%`.
 pub fn share(text: &str) -> Result<f64, String> {
     parse::share(text, false)

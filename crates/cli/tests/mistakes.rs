@@ -577,6 +577,11 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         "arrivals: utilisation: -1.0; give a number above 0",
     ),
     (
+        "model run --utilisation 120%",
+        2,
+        "invalid value '120%' for '--utilisation <LOAD>': not a share from 0% to 100%",
+    ),
+    (
         "model run --utilisation x",
         2,
         "invalid value 'x' for '--utilisation <LOAD>': not a number, such as 0.3",

@@ -49,6 +49,7 @@ fn text_and_json_report_the_same_point() {
     assert_eq!(all["exact_for"], "poisson_arrivals");
     assert_eq!(all["parameters"]["service"]["mean_s"], 0.038);
     let names = all["parameters"]["policies"].as_array().unwrap();
+    assert_eq!(all, read(&["run", "--utilisation", "50%", "--json"]));
     let shown = text(&["run", "--utilisation", "0.5"]);
     for (named, compared) in names.iter().zip(all["policies"].as_array().unwrap()) {
         let name = named["name"].as_str().unwrap();

@@ -37,12 +37,12 @@ pub struct Args {
     /// shows every key [default: the paper's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// The load of one server at full speed, between 0 and 1
+    /// The load of one server at full speed: 0.2 or 20%
     #[arg(
         long,
         value_name = "LOAD",
         conflicts_with = "rate",
-        value_parser = value::real,
+        value_parser = value::load,
         allow_hyphen_values = true
     )]
     utilisation: Option<f64>,
