@@ -337,7 +337,7 @@ fn idle_states_and_their_limits_are_listed_one_by_one() {
     );
     assert_eq!(
         find(&features, names::DRIVER).unwrap().costs,
-        "Idle CPUs wait for an interrupt (such as WFI), the kernel's own idle routine. There are no \
+        "Idle CPUs wait for an interrupt (such as WFI), the kernel's own idle routine. No \
          states to choose from, and no driver's figures to check."
     );
 }
