@@ -37,7 +37,7 @@ fn bad_input_gets_one_line() {
         (&["--clients", "0"], "clients"),
         (&["--clients", "10001"], "clients"),
         (&["--user-wakeups", "0"], "user-wakeups"),
-        (&["--interval", "1ms"], "100ms or more"),
+        (&["--interval", "1ms"], "minimum 100ms"),
         (&["--result", "/no/such/result"], "/no/such/result"),
     ] {
         complains(reveille().arg("anticipate").args(arguments), 2, words);

@@ -217,3 +217,29 @@ fn ctrl_c_keeps_completed_replications() {
     let last = all["policies"].as_array().unwrap().last().unwrap();
     assert_eq!(last["why"], "interrupted");
 }
+
+#[test]
+fn the_answer_is_about_the_policies_that_were_simulated() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("slow.toml");
+    let of = |rule: f64| {
+        let text = format!(
+            "[[policy]]\nname = \"nap\"\nkind = \"power_nap\"\nsuspend = \"1ms\"\nresume = \"1ms\"\n\
+             [[policy]]\nname = \"slow\"\nkind = \"dvfs\"\nfloor = 0.1\nprocessor_share = 0.3\n\
+             idle_share = 0.1\nlaw = \"cubic\"\nrule = {{ fixed = {rule} }}\n"
+        );
+        std::fs::write(&file, text).unwrap();
+        let params = ["--params", file.to_str().unwrap()];
+        let small = ["--utilisation", "0.5", "--requests", "200"];
+        let output = simulate(&[&params[..], &small].concat()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    assert!(of(0.9).contains("draws least in these runs: "));
+    // It serves less than comes.
+    let text = of(0.4);
+    assert!(
+        text.contains("draws least of the policies simulated: "),
+        "{text}"
+    );
+}

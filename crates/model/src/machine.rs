@@ -96,7 +96,7 @@ pub fn read(text: &[u8], format: &str, version: u32, name: Option<&str>) -> Resu
     }
     if !(1..=version).contains(&analysis.version) {
         return Err(Error::Content(format!(
-            "has version {}, and this program knows {version}; take a newer reveille",
+            "has version {}, and this program reads {version}; take a newer reveille",
             analysis.version
         )));
     }

@@ -146,7 +146,12 @@ pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
         let one = (*simulated)?;
         Some((*policy, one.power_mean.value, one.response_mean.value))
     });
-    sheet.answer = words::least(known, " in these runs");
+    // The others are unstable, or the run was interrupted before.
+    let among = match rows.iter().all(|row| row.1.is_some()) {
+        true => " in these runs",
+        false => " of the policies simulated",
+    };
+    sheet.answer = words::least(known, among);
     let table = Table::of("Response time", &response(), &rows).whole();
     sheet.section(Section::new("response", "Response time").table(table));
     let stable = rows.iter().filter(|row| row.1.is_some());
