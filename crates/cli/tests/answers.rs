@@ -168,7 +168,7 @@ fn states_bounds_and_limits_of_a_machine_end_with_the_answer() {
         ),
         (
             "limit --disable C1 --dry-run --root",
-            "The limit leaves POLL and disables C1 and C6.",
+            "The limit leaves POLL and disables C1, keeps off C6.",
         ),
     ] {
         ends_with(words(line).arg(folder.path()), answer, answer);

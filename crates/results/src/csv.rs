@@ -112,16 +112,18 @@ impl<R: Read> Csv<R> {
     /// Reads the header.
     pub(crate) fn new(reader: R) -> Result<Self, Malformed> {
         let mut reader = BufReader::with_capacity(LINE_BYTES, reader);
+        // Its first line may be longer than any of a CSV. An error of reading is the next one's, too.
+        let start = reader.fill_buf().unwrap_or_default();
+        if start.trim_ascii_start().starts_with(b"{") {
+            return Err(Malformed::new(
+                "is JSON, not CSV; `reveille show` prints other results",
+            ));
+        }
         let mut line = Vec::new();
         read_line(&mut reader, HEADER_BYTES, &mut line).map_err(|wrong| wrong.at_line(1))?;
         if line.iter().all(u8::is_ascii_whitespace) {
             return Err(Malformed::new(
                 "is empty; expected a line with the names of columns",
-            ));
-        }
-        if line.trim_ascii_start().starts_with(b"{") {
-            return Err(Malformed::new(
-                "is JSON, not CSV; `reveille show` prints other results",
             ));
         }
         let text = std::str::from_utf8(&line)

@@ -108,7 +108,7 @@ pub fn hold(plan: &hold::Plan, until: &str) -> Statement {
             left.join(", ")
         ));
         let effect = format!("leaves {} and stops {}", states(&left), states(&stopped));
-        effects.push((cpus, effect));
+        effects.push((group.cpus.clone(), effect));
     }
     lines.extend(plan.notes.iter().cloned());
     sheet.answer = in_a_sentence("The bound", &effects, until);
@@ -122,19 +122,33 @@ pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
     for group in &plan.groups {
         let table = Table::of("", LIMITED, &group.states).whole();
         section(&mut sheet, &group.cpus, group.core_kind.as_deref(), table);
-        let off = group.states.iter();
-        let off = off.filter(|state| state.disabled == Some(true));
-        let off: Vec<&str> = off.map(|state| state.name.as_str()).collect();
+        let those = |is_so: fn(&&LimitedState) -> bool| {
+            let states = group.states.iter().filter(is_so);
+            states.map(|state| state.name.as_str()).collect::<Vec<_>>()
+        };
+        let on = those(|state| state.disabled == Some(false));
+        let off = those(|state| state.disabled == Some(true) && !was_off(state));
+        let enabled = those(|state| state.disabled == Some(false) && was_off(state));
+        let still_off = those(|state| state.disabled == Some(true) && was_off(state));
         let cpus = named(&group.cpus);
         lines.push(match off.is_empty() {
             true => format!("{cpus}: no state is disabled"),
             false => format!("{cpus}: disables {}", off.join(", ")),
         });
-        let on = group.states.iter();
-        let on = on.filter(|state| state.disabled == Some(false));
-        let on: Vec<&str> = on.map(|state| state.name.as_str()).collect();
-        let effect = format!("leaves {} and disables {}", states(&on), states(&off));
-        effects.push((cpus, effect));
+        let Some(shallowest) = group.states.first() else {
+            continue;
+        };
+        let left = match on[..] {
+            [] => format!("no state (the kernel still uses {})", shallowest.name),
+            _ => states(&on),
+        };
+        let mut effect = format!("leaves {left} and disables {}", states(&off));
+        for (names, verb) in [(enabled, "enables"), (still_off, "keeps off")] {
+            if !names.is_empty() {
+                effect += &format!(", {verb} {}", listed(&names));
+            }
+        }
+        effects.push((group.cpus.clone(), effect));
     }
     lines.extend(plan.notes.iter().cloned());
     sheet.answer = match plan.without_effect {
@@ -146,17 +160,26 @@ pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
     Statement { sheet, lines }
 }
 
+fn was_off(state: &LimitedState) -> bool {
+    state.was_disabled == Some(true)
+}
+
 /// `The bound leaves C1 and stops C6. Held until Ctrl-C.`, with the CPUs where it does not do the same on
 /// all. Without CPUs that honour it, the notes say what is done instead.
-fn in_a_sentence(what: &str, effects: &[(String, String)], until: &str) -> String {
-    let words: Vec<String> = match effects {
-        [] => return until.to_owned(),
-        [(_, first), others @ ..] if others.iter().all(|(_, one)| one == first) => {
-            vec![first.clone()]
+fn in_a_sentence(what: &str, effects: &[(Vec<u32>, String)], until: &str) -> String {
+    let mut alike: Vec<(Vec<u32>, &str)> = Vec::new();
+    for (cpus, effect) in effects {
+        match alike.iter_mut().find(|(_, one)| one == effect) {
+            Some((others, _)) => others.extend(cpus),
+            None => alike.push((cpus.clone(), effect)),
         }
+    }
+    let words: Vec<String> = match &alike[..] {
+        [] => return until.to_owned(),
+        [(_, one)] => vec![(*one).to_owned()],
         all => all
             .iter()
-            .map(|(cpus, one)| format!("{one} on {cpus}"))
+            .map(|(cpus, one)| format!("{one} on {}", named(cpus)))
             .collect(),
     };
     format!("{what} {}. {until}", words.join("; it "))
@@ -218,5 +241,54 @@ mod tests {
                 assert_eq!(not_in_json(&json, list, &headings), [""; 0], "{list}");
             }
         }
+    }
+
+    #[test]
+    fn a_limit_disables_what_was_on_and_cpus_alike_are_named_once() {
+        let state = |name: &str, was: bool, is: bool| LimitedState {
+            index: 0,
+            name: name.into(),
+            exit_latency_us: None,
+            was_disabled: Some(was),
+            disabled: Some(is),
+        };
+        let group = |cpus: &[u32], states: Vec<LimitedState>| limits::LimitedGroup {
+            cpus: cpus.to_vec(),
+            cpu_list: String::new(),
+            core_kind: None,
+            states,
+        };
+        let answer = |groups: Vec<limits::LimitedGroup>| {
+            let plan = limits::Plan {
+                groups,
+                settings: Vec::new(),
+                notes: Vec::new(),
+                without_effect: None,
+            };
+            limit(&plan, "").sheet.answer
+        };
+        let some = || vec![state("C1", false, false), state("C6", false, true)];
+        let had_c3 = || vec![state("C1", false, false), state("C3", true, true)];
+        assert_eq!(
+            answer(vec![
+                group(&[0], some()),
+                group(&[1], had_c3()),
+                group(&[2], some()),
+                group(&[3], Vec::new()),
+            ]),
+            "The limit leaves C1 and disables C6 on CPUs 0,2; it leaves C1 and disables no state, keeps off C3 \
+             on CPU 1."
+        );
+        assert_eq!(
+            answer(vec![group(
+                &[0],
+                vec![state("C1", true, false), state("C6", true, true)]
+            )]),
+            "The limit leaves C1 and disables no state, enables C1, keeps off C6."
+        );
+        assert_eq!(
+            answer(vec![group(&[0], vec![state("C1", false, true)])]),
+            "The limit leaves no state (the kernel still uses C1) and disables C1."
+        );
     }
 }

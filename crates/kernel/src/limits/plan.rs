@@ -131,7 +131,7 @@ impl Plan {
             };
             for state in group.states.iter().filter(enabled) {
                 self.notes.push(format!(
-                    "{} was disabled on {} and is enabled now",
+                    "{} was disabled on {}; the limit enables it",
                     state.name,
                     cpulist::named(&group.cpus)
                 ));

@@ -346,6 +346,9 @@ pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
         Some(forbidding) if forbidding.saved_low_ns > 0 => {
             format!("{lost}; {}.", saving(forbidding, honours_requests))
         }
+        Some(forbidding) if forbidding.saved_ns > 0 => {
+            format!("{lost}; by these waits, forbidding it is not shown to save anything.")
+        }
         Some(_) => format!("{lost}; by these waits, forbidding it would save nothing."),
         None => format!("{lost}; too few waits are known to estimate the saving by forbidding it."),
     }

@@ -23,10 +23,10 @@ pub fn answer(bench: &Bench) -> String {
         let before = all.len();
         let gains = gains.into_iter().filter_map(|gain| of_gain(bench, gain));
         all.extend(gains);
-        all.extend(limits.into_iter().filter_map(|gain| of_limit(bench, gain)));
         if all.len() == before {
             all.extend(of_loss(bench, point));
         }
+        all.extend(limits.into_iter().filter_map(|gain| of_limit(bench, gain)));
     }
     all.join(" ")
 }
@@ -122,11 +122,18 @@ fn of_gain(bench: &Bench, gain: &Gain) -> Option<String> {
 
 /// The share that is regained by a CPU that is awake for the completion, and not in the time between.
 fn of_limit(bench: &Bench, gain: &Gain) -> Option<String> {
+    let median = gain.median.percent.as_ref()?;
+    let others = bench.gains.iter().filter(|other| other.point == gain.point);
+    let mut others = others.filter_map(|other| other.median.percent.as_ref());
+    let gains = median.interval.is_some_and(|(low, _)| low > 0.0);
+    let is_most = gains && others.all(|other| other.estimate <= median.estimate);
     Some(format!(
-        "A thread that polls for the completion of each {} regains {}{}: about the maximum.",
+        "A thread that polls for the completion of each {} {} {} of the difference{}{}.",
         bench.workload.waits_for,
-        percent(gain.median.percent.as_ref()?),
-        at_p99(&gain.p99)
+        regains(median),
+        percent(median),
+        at_p99(&gain.p99),
+        if is_most { ": about the maximum" } else { "" }
     ))
 }
 
