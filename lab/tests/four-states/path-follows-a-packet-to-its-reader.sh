@@ -9,6 +9,6 @@ wait_for 120 grep -q ':1E61 0*:0000 0A' /proc/net/tcp /proc/net/tcp6
 sending=$!
 run 0 reveille path --nic lo --port 7777 --count 5 --duration 60s
 kill "$listening" "$sending" 2>/dev/null || true
-contains "path" "^Packets   5 of" "$output"
+contains "path" "^Followed .*; 5 of" "$output"
 contains "path" "reader's first instruction" "$output"
 contains "path" "^Readers: nc 5" "$output"
