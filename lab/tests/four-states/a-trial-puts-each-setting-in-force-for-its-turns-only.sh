@@ -4,11 +4,11 @@
 cat >/tmp/disabled.sh <<'END'
 cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | awk '{ sum += $1 } END { print "disabled " sum }'
 END
-run 0 reveille trial --settings C1 --setting 'limit --disable C2 --cpu 1' --rounds 2 --settle 50ms \
+run 0 reveille trial --all --settings C1 --setting 'limit --disable C2 --cpu 1' --rounds 2 --settle 50ms \
   --figure 'disabled ([0-9]+)' --out /tmp/trial -- sh /tmp/disabled.sh
-contains "the trial" "^as is  *0 " "$output"
-contains "the trial" "^up to C1  *4 " "$output"
-contains "the trial" "^limit --disable C2 --cpu 1  *1 " "$output"
+contains "the trial" "^as is  *2  *2  *0  *0 " "$output"
+contains "the trial" "^up to C1  *2  *2  *0  *4 " "$output"
+contains "the trial" "^limit --disable C2 --cpu 1  *2  *2  *0  *1 " "$output"
 run 0 reveille report /tmp/trial
 complains 2 "is there already" reveille trial --out /tmp/trial -- true
 
