@@ -283,3 +283,44 @@ fn a_file_that_is_no_benchmark_is_refused_in_one_line() {
     let why = parse(&serde_json::to_vec(&newer).unwrap()).unwrap_err();
     assert!(why.contains("version 99"), "{why}");
 }
+
+#[test]
+fn polling_is_about_the_maximum_only_where_it_regains_most() {
+    let polls = "A thread that polls for the completion of each read ";
+    let maximum = ": about the maximum";
+    // Anticipatory wake-up regains 75%.
+    let with = |percent: f64| {
+        let mut bench = bench(None);
+        for place in 0..bench.gains.len() {
+            let mut gain = bench.gains[place].clone();
+            gain.policy = Policy::Poll;
+            if let Some(median) = &mut gain.median.percent {
+                median.estimate = percent;
+                median.interval = Some((percent - 5.0, percent + 5.0));
+            }
+            bench.gains.push(gain);
+        }
+        bench
+    };
+    let most = page_of(&with(90.0));
+    let words = format!("{polls}regains 90 [85, 95]% of the difference");
+    assert!(most.contains(&words) && most.contains(maximum), "{most}");
+    let less = page_of(&with(20.0));
+    let words = format!("{polls}regains 20 [15, 25]% of the difference");
+    assert!(less.contains(&words) && !less.contains(maximum), "{less}");
+    let slower = page_of(&with(-30.0));
+    let words = format!("{polls}is slower than as is and regains -30");
+    assert!(
+        slower.contains(&words) && !slower.contains(maximum),
+        "{slower}"
+    );
+    // Without the engine's gain the idle time and the medians come first.
+    let mut alone = with(90.0);
+    alone.gains.retain(|gain| gain.policy == Policy::Poll);
+    let html = page_of(&alone);
+    let at = |words: &str| {
+        html.find(words)
+            .unwrap_or_else(|| panic!("{words}: {html}"))
+    };
+    assert!(at(" at the median as is, ") < at(polls));
+}
