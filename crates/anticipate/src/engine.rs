@@ -7,14 +7,12 @@ mod own_cost;
 pub(crate) mod skeleton;
 mod statistics;
 
-use std::mem;
-use std::os::fd::{AsFd, AsRawFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, ProgramInput};
+use libbpf_rs::{MapCore, MapFlags, ProgramInput};
 use reveille_kernel::bpf::{self as kernel, KernelBtf, Shared, word};
 use reveille_kernel::{Idle, Journal, Root, journal::FOLDER};
 
@@ -80,7 +78,7 @@ impl Engine {
             btf.require(group, name, option)?;
         }
         let skel = load(&btf, settings, cpus)?;
-        let bells = make_bells(&skel, cpus)?;
+        let bells = kernel::Bell::all(&skel.maps.bells)?;
         for (index, device) in (0u32..).zip(&settings.devices) {
             let key = device.number().to_ne_bytes();
             skel.maps
@@ -211,23 +209,4 @@ fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSke
         _ => !threads || !ENDS_SOFTIRQ.contains(&target),
     });
     open.load().map_err(kernel::cannot_load)
-}
-
-/// A ring buffer for each CPU's thread.
-fn make_bells(skel: &AnticipateSkel<'_>, cpus: u32) -> Result<Vec<MapHandle>> {
-    let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
-        sz: mem::size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as _,
-        ..Default::default()
-    };
-    let bytes = agents::page_bytes() as u32;
-    let mut bells = Vec::new();
-    for cpu in 0..cpus {
-        let bell = MapHandle::create(MapType::RingBuf, Some("bell"), 0, 0, bytes, &options)?;
-        let descriptor = bell.as_fd().as_raw_fd();
-        skel.maps
-            .bells
-            .update(&cpu.to_ne_bytes(), &descriptor.to_ne_bytes(), MapFlags::ANY)?;
-        bells.push(bell);
-    }
-    Ok(bells)
 }

@@ -9,6 +9,7 @@
 //! skel.attach().map_err(reveille_kernel::bpf::cannot_load)?;
 //! ```
 
+mod bell;
 mod pid_namespace;
 mod run_time;
 mod shared;
@@ -30,6 +31,7 @@ use nix::unistd::geteuid;
 use crate::{Error, Result};
 
 pub use crate::{word, words};
+pub use bell::{Bell, Mapping};
 pub use pid_namespace::pid_namespace;
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
 pub use shared::{Place, Plain, Shared, Word, record};

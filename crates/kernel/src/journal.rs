@@ -25,6 +25,7 @@ use crate::{Error, Result, Root, cpulist};
 
 mod file;
 mod kind;
+mod live;
 mod owner;
 mod settle;
 
@@ -32,6 +33,8 @@ use file::{Claim, JournalFile, Record};
 use kind::{Kind, PRESENT};
 use owner::Owner;
 use settle::{Outcome, write_settings};
+
+pub use live::{LiveBound, Slot};
 
 /// Where the journal of the running machine is; empty after a boot, as the settings are.
 pub const FOLDER: &str = "/run/reveille";
@@ -381,6 +384,7 @@ impl Journal {
             value: value.to_owned(),
             kept: false,
             overtaken: false,
+            live: None,
         }
     }
 }

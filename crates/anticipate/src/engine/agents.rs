@@ -8,25 +8,23 @@
 //! request's interrupt). Between, it sleeps; it has the lowest priority, so that it gives way to
 //! anything. A bell is a ring buffer, which a BPF program can write to from anywhere.
 
-use std::ffi::c_void;
 use std::fs::File;
-use std::num::NonZeroUsize;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use libbpf_rs::{MapCore, MapHandle, libbpf_sys};
+use libbpf_rs::{MapCore, libbpf_sys};
 use nix::errno::Errno;
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
+use nix::sys::mman::ProtFlags;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::{Pid, SysconfVar, sysconf};
+use nix::unistd::Pid;
+use reveille_kernel::bpf::{Bell, Mapping};
 use reveille_kernel::cpulist;
 
 use super::skeleton::{AnticipateSkel, types};
@@ -54,38 +52,6 @@ impl Agent {
     }
 }
 
-/// A part of a map, shared with the kernel.
-struct Mapping {
-    at: NonNull<c_void>,
-    bytes: NonZeroUsize,
-}
-
-// SAFETY: the mapping is shared memory, of which only atomics are given out.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn of(map: &impl MapCore, bytes: usize, offset: usize, protection: ProtFlags) -> Result<Self> {
-        let bytes = NonZeroUsize::new(bytes).expect("a map is not empty");
-        // SAFETY: a new mapping of a map that the kernel allows to be mapped; nothing of this
-        // process is replaced.
-        let mapped = unsafe {
-            let flags = MapFlags::MAP_SHARED;
-            mmap(None, bytes, protection, flags, map, offset as libc::off_t)
-        };
-        let at = mapped.map_err(|errno| system("mapping a table of the engine", errno))?;
-        Ok(Self { at, bytes })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: the mapping is ours, and nobody has a reference into it any more.
-        let _ = unsafe { munmap(self.at, self.bytes.get()) };
-    }
-}
-
 fn system(what: &'static str, source: impl Into<std::io::Error>) -> Error {
     Error::System {
         what,
@@ -104,46 +70,10 @@ impl Table {
     }
 
     fn agent(&self, cpu: u32) -> &Agent {
-        assert!((cpu as usize + 1) * size_of::<Agent>() <= self.0.bytes.get());
+        assert!((cpu as usize + 1) * size_of::<Agent>() <= self.0.bytes());
         // SAFETY: within the mapping (asserted), aligned, and of atomics, for any bits.
-        unsafe { self.0.at.cast::<Agent>().add(cpu as usize).as_ref() }
+        unsafe { self.0.start().cast::<Agent>().add(cpu as usize).as_ref() }
     }
-}
-
-/// A ring buffer of which nobody reads more than that something is in it. Its first page has how far
-/// it was read, and the second one how far it was written.
-struct Bell {
-    map: MapHandle,
-    read: Mapping,
-    written: Mapping,
-}
-
-impl Bell {
-    fn new(map: MapHandle) -> Result<Self> {
-        let page = page_bytes();
-        let both = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        Ok(Self {
-            read: Mapping::of(&map, page, 0, both)?,
-            written: Mapping::of(&map, page, page, ProtFlags::PROT_READ)?,
-            map,
-        })
-    }
-
-    /// Until it is rung again.
-    fn silence(&self) {
-        // SAFETY: both are pages of a mapping that lives as long as `self`; they begin with such a
-        // number, which the kernel, too, reads and writes as a whole.
-        let [read, written] = unsafe {
-            [&self.read, &self.written].map(|page| page.at.cast::<AtomicUsize>().as_ref())
-        };
-        read.store(written.load(Ordering::Acquire), Ordering::Release);
-    }
-}
-
-/// Of a page of memory, and of the smallest ring buffer.
-pub(super) fn page_bytes() -> usize {
-    let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
-    page.map_or(4096, |bytes| bytes as usize)
 }
 
 /// Why a window is not opened.
@@ -289,7 +219,7 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    pub(super) fn start(skel: &AnticipateSkel<'_>, bells: Vec<MapHandle>) -> Result<Self> {
+    pub(super) fn start(skel: &AnticipateSkel<'_>, bells: Vec<Bell>) -> Result<Self> {
         let table = Arc::new(Table::map(&skel.maps.agents)?);
         let over = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|errno| system("making an event descriptor", errno))?;
@@ -310,7 +240,6 @@ impl Agents {
             threads: Vec::new(),
         };
         for (cpu, bell) in (0..).zip(bells) {
-            let bell = Bell::new(bell)?;
             let (table, over) = (table.clone(), agents.over.clone());
             let serve = move || serve(cpu, table.agent(cpu), &bell, &over);
             let thread = std::thread::Builder::new().name(format!("ready-{cpu}"));
@@ -360,7 +289,7 @@ fn serve(cpu: u32, agent: &Agent, bell: &Bell, over: &EventFd) {
     is_on(cpu);
     loop {
         let mut waited = [
-            PollFd::new(bell.map.as_fd(), PollFlags::POLLIN),
+            PollFd::new(bell.as_fd(), PollFlags::POLLIN),
             PollFd::new(over.as_fd(), PollFlags::POLLIN),
         ];
         if !matches!(

@@ -17,6 +17,7 @@ use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 
 use super::kind::{self, Kind};
+use super::live;
 use super::owner::Owner;
 use crate::{Error, Result};
 
@@ -44,6 +45,9 @@ pub(super) struct Claim {
     pub kept: bool,
     /// Another program has changed the setting since: the claim no longer counts.
     pub overtaken: bool,
+    /// Where the present value is, if its owner changes it without this file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<live::Place>,
 }
 
 /// A setting that is changed.
@@ -89,11 +93,15 @@ impl Record {
     fn is_valid(&self) -> bool {
         let claimed = self.claims.iter().map(|claim| &claim.value);
         let kind = kind::of(&self.path).filter(|_| self.path.starts_with('/'));
-        kind.is_some_and(|kind| {
-            claimed
-                .chain([&self.original])
-                .all(|value| kind.takes(value))
-        })
+        let mut pages = self.claims.iter().filter_map(|claim| claim.live.as_ref());
+        let is_page =
+            |place: &live::Place| place.page.starts_with(live::PREFIX) && !place.page.contains('/');
+        pages.all(is_page)
+            && kind.is_some_and(|kind| {
+                claimed
+                    .chain([&self.original])
+                    .all(|value| kind.takes(value))
+            })
     }
 }
 
@@ -165,7 +173,34 @@ impl JournalFile {
     pub fn close(&mut self) -> Result<()> {
         self.records
             .retain(|record| !record.claims.is_empty() || !record.settled);
-        self.save()
+        self.save()?;
+        self.remove_pages()
+    }
+
+    /// Makes a file for the values of live claims.
+    pub fn new_page(&self, name: &str) -> Result<File> {
+        let (folder, _) = self.place.as_ref().expect("it is open on disk");
+        folder.remove(name)?;
+        let flags = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL;
+        let page = folder.file(name, flags, 0o600)?;
+        page.ok_or_else(|| gone(&folder.path.join(name)))
+    }
+
+    /// Removes the files of live claims that no longer exist.
+    fn remove_pages(&self) -> Result<()> {
+        let Some((folder, _)) = &self.place else {
+            return Ok(());
+        };
+        let claims = self.records.iter().flat_map(|record| &record.claims);
+        let used: Vec<_> = claims.filter_map(|claim| claim.live.as_ref()).collect();
+        let entries = std::fs::read_dir(&folder.path).map_err(Error::at_setting(&folder.path))?;
+        for name in entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()) {
+            let is_used = || used.iter().any(|place| place.page == name);
+            if name.starts_with(live::PREFIX) && !is_used() {
+                folder.remove(&name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the records atomically, by a rename.
@@ -368,8 +403,9 @@ impl Folder {
             // A boot resets all settings.
             return Ok(Vec::new());
         }
-        let (valid, others): (Vec<_>, Vec<_>) =
+        let (mut valid, others): (Vec<_>, Vec<_>) =
             page.records.into_iter().partition(Record::is_valid);
+        valid.iter_mut().for_each(|record| self.read_live(record));
         refused.extend(others.iter().map(|record| {
             format!(
                 "{}: unknown setting {:?}; ignored",
@@ -378,6 +414,20 @@ impl Folder {
             )
         }));
         Ok(valid)
+    }
+
+    /// Reads the present values of live claims.
+    fn read_live(&self, record: &mut Record) {
+        for claim in &mut record.claims {
+            let Some(place) = &claim.live else { continue };
+            let mut page = Vec::new();
+            let file = self.file(&place.page, OFlag::O_RDONLY, 0).ok().flatten();
+            let read = file.map(|file| file.take(BYTES_MAX).read_to_end(&mut page));
+            if let (Some(Ok(_)), Some(values)) = (read, live::values(&page, place.index)) {
+                claim.value.clone_from(&values[0]);
+                record.ours.extend(values);
+            }
+        }
     }
 
     fn replace(&self, text: &[u8]) -> Result<()> {

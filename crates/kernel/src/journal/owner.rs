@@ -44,6 +44,11 @@ impl Owner {
         })
     }
 
+    /// What tells it from every other process of this boot.
+    pub fn unique(&self) -> String {
+        format!("{}-{}-{}", self.namespace, self.pid, self.started)
+    }
+
     /// Whether its PID is valid in this process's PID namespace.
     pub fn is_known_here(&self) -> bool {
         namespace().is_ok_and(|here| here == self.namespace)
