@@ -263,61 +263,17 @@ impl Plan {
                 measured.cpu()
             )));
         }
-        let mut states: Vec<(u64, bool)> = Vec::new();
+        let mut states = Vec::new();
         for group in groups {
-            if is_of(group) {
-                let advice = measured.judge(&group.states, idle, self.bound_us)?;
-                self.note_judgement(&advice)?;
-                let is_on = |state: &&StateAdvice| state.standing != Standing::Off;
-                let judged = advice.states.iter().filter(is_on);
-                states.extend(
-                    judged.filter_map(|one| Some((one.driver_exit_latency_us?, one.allowed))),
-                );
-            } else {
-                self.notes.push(format!(
-                    "{}: of another kind than the measured one; the driver's figures are used there",
-                    cpulist::named(&group.cpus)
-                ));
-                let exits = group
-                    .states
-                    .iter()
-                    .filter_map(|state| state.exit_latency_us);
-                states.extend(exits.map(|exit| (exit, exit <= u64::from(self.bound_us))));
-            }
+            states.extend(within(
+                group,
+                idle,
+                Some(measured),
+                self.bound_us,
+                &mut self.notes,
+            )?);
         }
         Ok(request_for(self.bound_us, &states))
-    }
-
-    /// What a judgement leaves open; an error where that is everything.
-    fn note_judgement(&mut self, advice: &Advice) -> Result<()> {
-        let asked = &advice.question;
-        if let Some(state) = advice.unknown() {
-            return Err(Error::Cannot(format!(
-                "--result: too few datapoints of {}; `reveille advise RESULT \
-                 --budget {}us` prints how many are needed. Without --result the driver's \
-                 table is used",
-                state.state, asked.budget_us
-            )));
-        }
-        if let Some(state) = advice.ended_by_want() {
-            self.notes.push(format!(
-                "too few datapoints to show that {} is within {asked}: it and deeper states \
-                 are not left",
-                state.state
-            ));
-        }
-        for state in &advice.states {
-            let exceeds = |one: &&SourceEvidence| one.finding == Finding::Exceeds;
-            if state.standing == Standing::NoSleep
-                && let Some(one) = state.evidence.iter().find(exceeds)
-            {
-                self.notes.push(format!(
-                    "even {} exceeds the bound ({} of {} wakes): no state is faster",
-                    state.state, one.exceeded, one.count
-                ));
-            }
-        }
-        Ok(())
     }
 
     /// CPUs whose own bound is tighter: it stays as it is.
@@ -393,6 +349,123 @@ impl Plan {
 
 fn numbers(cpus: &[&Cpu]) -> Vec<u32> {
     cpus.iter().map(|cpu| cpu.number).collect()
+}
+
+/// What CPUs that are alike are asked for, so that they wake within a bound.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked {
+    /// What the kernel is asked for, µs.
+    pub request_us: u32,
+    /// States that can be entered under it.
+    pub leaves: Vec<String>,
+    /// States that it stops; where there are none, nothing has to be asked.
+    pub stops: Vec<String>,
+    /// It is judged by the result, and not by the driver's table.
+    pub by_result: bool,
+    /// What a user should know, a sentence each without its full stop.
+    pub notes: Vec<String>,
+}
+
+/// The request that leaves exactly the states within the bound, µs, on CPUs that are alike: by the result if
+/// it is of such CPUs. The governor haltpoll, which honours only 0, is asked for 0 where a state exceeds the
+/// bound.
+///
+/// # Errors
+/// [`Error::Cannot`] where the result has too few datapoints.
+pub fn asked(
+    group: &Group,
+    idle: &Idle,
+    result: Option<&MachineResult>,
+    bound_us: u32,
+) -> Result<Asked> {
+    let mut notes = Vec::new();
+    let result = result.filter(|result| result.is_of(group.kind.as_ref(), &group.states));
+    let states = within(group, idle, result, bound_us, &mut notes)?;
+    let mut request_us = match result {
+        Some(_) => request_for(bound_us, &states),
+        None => bound_us,
+    };
+    let those = |request_us, wanted| {
+        let states = group.states.iter();
+        let states = states.filter(|state| effect(&group.states, state, request_us) == wanted);
+        states.map(|state| state.name.clone()).collect::<Vec<_>>()
+    };
+    if !those(request_us, Effect::Stopped).is_empty() && !requests::is_kept_to(idle, request_us) {
+        notes.push(format!(
+            "the governor haltpoll ignores all bounds but 0: 0 is held instead of {request_us} µs"
+        ));
+        request_us = 0;
+    }
+    Ok(Asked {
+        request_us,
+        leaves: those(request_us, Effect::Left),
+        stops: those(request_us, Effect::Stopped),
+        by_result: result.is_some(),
+        notes,
+    })
+}
+
+/// Each state's exit latency, µs, and whether it is within the bound: by the result if it is of such CPUs.
+fn within(
+    group: &Group,
+    idle: &Idle,
+    measured: Option<&MachineResult>,
+    bound_us: u32,
+    notes: &mut Vec<String>,
+) -> Result<Vec<(u64, bool)>> {
+    let exits = group
+        .states
+        .iter()
+        .filter_map(|state| state.exit_latency_us);
+    let by_table = || exits.map(|exit| (exit, exit <= u64::from(bound_us)));
+    let Some(measured) = measured else {
+        return Ok(by_table().collect());
+    };
+    if !measured.is_of(group.kind.as_ref(), &group.states) {
+        notes.push(format!(
+            "{}: of another kind than the measured one; the driver's figures are used there",
+            cpulist::named(&group.cpus)
+        ));
+        return Ok(by_table().collect());
+    }
+    let advice = measured.judge(&group.states, idle, bound_us)?;
+    note_judgement(&advice, notes)?;
+    let is_on = |state: &&StateAdvice| state.standing != Standing::Off;
+    let judged = advice.states.iter().filter(is_on);
+    let judged = judged.filter_map(|one| Some((one.driver_exit_latency_us?, one.allowed)));
+    Ok(judged.collect())
+}
+
+/// What a judgement leaves open; an error where that is everything.
+fn note_judgement(advice: &Advice, notes: &mut Vec<String>) -> Result<()> {
+    let asked = &advice.question;
+    if let Some(state) = advice.unknown() {
+        return Err(Error::Cannot(format!(
+            "--result: too few datapoints of {}; `reveille advise RESULT \
+             --budget {}us` prints how many are needed. Without --result the driver's \
+             table is used",
+            state.state, asked.budget_us
+        )));
+    }
+    if let Some(state) = advice.ended_by_want() {
+        notes.push(format!(
+            "too few datapoints to show that {} is within {asked}: it and deeper states \
+             are not left",
+            state.state
+        ));
+    }
+    for state in &advice.states {
+        let exceeds = |one: &&SourceEvidence| one.finding == Finding::Exceeds;
+        if state.standing == Standing::NoSleep
+            && let Some(one) = state.evidence.iter().find(exceeds)
+        {
+            notes.push(format!(
+                "even {} exceeds the bound ({} of {} wakes): no state is faster",
+                state.state, one.exceeded, one.count
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What becomes of a state under a bound. Where no enabled state is within it, governors take the

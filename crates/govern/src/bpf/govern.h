@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What crosses between govern.bpf.c and the program; the program takes the types from the BTF. */
+#ifndef REVEILLE_GOVERN_H
+#define REVEILLE_GOVERN_H
+
+/* Rules with traffic. */
+#define RULES 32
+
+/* What a rule asks of a packet. The program writes it; a rule without an interface matches nothing. */
+struct traffic {
+	unsigned int interface; /* 0: the interface is missing */
+	unsigned int port;	/* either end's; 0: any */
+	unsigned int protocol;	/* IPPROTO_TCP, ...; 0: any */
+	unsigned int family;	/* of the address: 4 or 6; 0: any address */
+	unsigned char address[16];
+	unsigned int prefix; /* bits of the address that count */
+	/* So many packets in a window; 1: any. */
+	unsigned int packets;
+	unsigned long long window_ns;
+	/* Hold the bound also where the readers of the packets run. */
+	unsigned int readers;
+	/* The other conditions of the rule are met. */
+	unsigned int active;
+};
+
+/* What a CPU has seen of a rule's packets. */
+struct seen {
+	/* CLOCK_MONOTONIC. */
+	unsigned long long last_ns;
+	unsigned long long packets;
+	/* The present window. */
+	unsigned long long window_ns;
+	unsigned int in_window;
+	unsigned int reserved;
+};
+
+/* A CPU. `called` and `held` have a bit for each rule. */
+struct served {
+	/* The programs ask for a hold; the CPU's thread takes the bits. */
+	unsigned int called;
+	/* In force, by the CPU's thread. */
+	unsigned int held;
+	/* Rules of the packet that is being handled here. */
+	unsigned int now;
+	unsigned int reserved;
+	/* First packets after a pause whose bound was in force at the next idle entry, and was not. */
+	unsigned long long in_time;
+	unsigned long long late;
+	struct seen seen[RULES];
+};
+
+#endif

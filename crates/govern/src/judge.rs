@@ -1,0 +1,373 @@
+//! What a rule asks of this machine: the bound for each kind of CPU, and what it was judged by.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reveille_advise::MachineResult;
+use reveille_advise::hold::{self, Asked};
+use reveille_kernel::groups::{self, Group};
+use reveille_kernel::{Cpu, Error, Identity, Idle, Result, Root, cpulist, requests};
+use serde::Serialize;
+
+use crate::rules::{Ask, Rule, Rules};
+
+/// A rule holds its bound for so many target residencies after the last packet: a pause that is a
+/// hundred times as long loses one per cent of its sleep, and traffic without such pauses is not held
+/// and released for each packet.
+const QUIET_RESIDENCIES: u32 = 100;
+/// Each release and hold wakes a thread twice, which takes some 20 µs: one per mille of this.
+const QUIET_MIN: Duration = Duration::from_millis(20);
+const QUIET_MAX: Duration = Duration::from_secs(1);
+
+/// A rule on this machine.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Judged {
+    /// The rule's name.
+    pub rule: String,
+    /// What it asks for: `50 µs (p99.9)`, `no state deeper than C1`.
+    pub asks: String,
+    /// When it is in force, in words.
+    pub when: String,
+    /// The result that judges it, if any.
+    pub result: Option<PathBuf>,
+    /// CPUs that are alike; empty if it can hold nothing.
+    pub groups: Vec<JudgedGroup>,
+    /// How long a bound outlasts the traffic, s; `None` without traffic.
+    pub quiet_s: Option<f64>,
+    /// How that was chosen.
+    pub quiet_by: Option<&'static str>,
+    /// What a user should know, a sentence each without its full stop.
+    pub notes: Vec<String>,
+}
+
+/// CPUs that are alike, under a rule.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct JudgedGroup {
+    /// Ascending.
+    pub cpus: Vec<u32>,
+    /// What is held, µs; `None`: every state is within the bound, so nothing.
+    pub bound_us: Option<u32>,
+    /// States that can be entered under it.
+    pub leaves: Vec<String>,
+    /// States that it stops.
+    pub stops: Vec<String>,
+    /// `result` or `table`.
+    pub judged_by: &'static str,
+    /// What the driver's table alone would hold, µs, if that is another figure.
+    pub by_table_us: Option<u32>,
+}
+
+impl Judged {
+    /// The bound on that CPU, µs.
+    pub fn bound_us(&self, cpu: u32) -> Option<u32> {
+        let group = self.groups.iter().find(|group| group.cpus.contains(&cpu));
+        group.and_then(|group| group.bound_us)
+    }
+
+    /// How long a bound outlasts the traffic.
+    pub fn quiet(&self) -> Duration {
+        self.quiet_s.map_or(QUIET_MIN, Duration::from_secs_f64)
+    }
+}
+
+/// Judges all rules, in their order.
+///
+/// # Errors
+/// Where the machine cannot be read.
+pub fn all(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
+    let idle = Idle::read(root)?;
+    let judge = |rule| one(rules, rule, &idle, root);
+    Ok(rules.rules.iter().map(judge).collect())
+}
+
+fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
+    let mut judged = Judged {
+        rule: rule.name.clone(),
+        asks: asks(rule),
+        when: rule.when.to_string(),
+        result: None,
+        groups: Vec::new(),
+        quiet_s: None,
+        quiet_by: None,
+        notes: Vec::new(),
+    };
+    let covered = |cpu: &&Cpu| cpu.online && rule.covers(cpu.number);
+    let groups = groups::alike(idle.cpus.iter().filter(covered));
+    note_missing_cpus(rule, idle, &mut judged.notes);
+    if !requests::honoured(idle) {
+        let why = "latency bounds have no effect here: no cpuidle driver and governor";
+        judged.notes.push(why.into());
+        return judged;
+    }
+    let result = rule.result.as_ref().or(rules.result.as_ref());
+    let measured = result
+        .filter(|_| rule.latency_us.is_some())
+        .and_then(|path| open(path, idle, rule, &mut judged.notes));
+    if let Some(measured) = &measured {
+        judged.result = result.cloned();
+        judged.notes.extend(measured.notes(&Identity::read(root)));
+    }
+    for group in groups {
+        match bound(rule, &group, idle, measured.as_ref(), &mut judged.notes) {
+            Ok(group) => judged.groups.push(group),
+            Err(why) => judged.notes.push(why),
+        }
+    }
+    if rule.when.traffic.is_some() {
+        let (quiet, by) = quiet(rule, &judged.groups, idle);
+        judged.quiet_s = Some(quiet.as_secs_f64());
+        judged.quiet_by = Some(by);
+    }
+    judged
+}
+
+fn asks(rule: &Rule) -> String {
+    match rule.ask() {
+        Ask::Latency(0) => "no sleep".to_owned(),
+        Ask::Latency(us) => format!("{us} µs at {}", rule.percentile.name()),
+        Ask::DeepestState(state) => format!("no state deeper than {state}"),
+    }
+}
+
+fn note_missing_cpus(rule: &Rule, idle: &Idle, notes: &mut Vec<String>) {
+    let Some(cpus) = &rule.cpus else { return };
+    let is_missing = |cpu: &&u32| idle.cpu(**cpu).is_none_or(|cpu| !cpu.online);
+    let missing: Vec<u32> = cpus.iter().filter(is_missing).copied().collect();
+    if !missing.is_empty() {
+        notes.push(format!("missing or offline: {}", cpulist::named(&missing)));
+    }
+}
+
+/// The result; `None` with a note where it cannot judge.
+fn open(path: &Path, idle: &Idle, rule: &Rule, notes: &mut Vec<String>) -> Option<MachineResult> {
+    match MachineResult::open(path, idle, rule.percentile) {
+        Ok(measured) => Some(measured),
+        Err(error) => {
+            let why = error.to_string();
+            let why = why.strip_prefix("--result ").unwrap_or(&why);
+            notes.push(format!("{why}; judged by the driver's table"));
+            None
+        }
+    }
+}
+
+/// The bound on CPUs that are alike, or why there is none.
+fn bound(
+    rule: &Rule,
+    group: &Group,
+    idle: &Idle,
+    measured: Option<&MachineResult>,
+    notes: &mut Vec<String>,
+) -> std::result::Result<JudgedGroup, String> {
+    let bound_us = match rule.ask() {
+        Ask::Latency(us) => us,
+        Ask::DeepestState(name) => exit_latency(group, name)?,
+    };
+    let by_table = hold::asked(group, idle, None, bound_us).map_err(|error| error.to_string())?;
+    let asked = match measured {
+        None => by_table.clone(),
+        Some(_) => hold::asked(group, idle, measured, bound_us).unwrap_or_else(|error| {
+            notes.push(why_by_table(&error));
+            by_table.clone()
+        }),
+    };
+    let held = |asked: &Asked| (!asked.stops.is_empty()).then_some(asked.request_us);
+    for note in &asked.notes {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    Ok(JudgedGroup {
+        cpus: group.cpus.clone(),
+        bound_us: held(&asked),
+        judged_by: if asked.by_result { "result" } else { "table" },
+        by_table_us: held(&by_table).filter(|_| held(&by_table) != held(&asked)),
+        leaves: asked.leaves,
+        stops: asked.stops,
+    })
+}
+
+fn why_by_table(error: &Error) -> String {
+    let why = error.to_string();
+    let why = why.strip_prefix("--result: ").unwrap_or(&why);
+    // The rest of the message is about a flag.
+    let why = why.split(". Without").next().unwrap_or(why);
+    format!("{why}; judged by the driver's table")
+}
+
+/// The bound that leaves the state of that name, and stops deeper ones, µs.
+fn exit_latency(group: &Group, name: &str) -> std::result::Result<u32, String> {
+    let cpus = || cpulist::named(&group.cpus);
+    let Some(state) = group.states.iter().find(|state| state.name == name) else {
+        let names: Vec<&str> = group.states.iter().map(|one| one.name.as_str()).collect();
+        return Err(format!(
+            "{}: no idle state {name}; there are {}",
+            cpus(),
+            names.join(", ")
+        ));
+    };
+    let exit = state.exit_latency_us.and_then(|us| u32::try_from(us).ok());
+    exit.ok_or_else(|| format!("{}: the exit latency of {name} is unknown", cpus()))
+}
+
+fn quiet(rule: &Rule, groups: &[JudgedGroup], idle: &Idle) -> (Duration, &'static str) {
+    if let Some(quiet) = rule.quiet {
+        return (quiet, "the rule");
+    }
+    let residencies = groups.iter().flat_map(|group| {
+        let cpu = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
+        let states = cpu.map_or(&[][..], |cpu| &cpu.states);
+        let stopped = states
+            .iter()
+            .filter(|state| group.stops.contains(&state.name));
+        stopped.filter_map(|state| state.target_residency_us)
+    });
+    match residencies.max() {
+        Some(us) => {
+            let quiet = Duration::from_micros(us).saturating_mul(QUIET_RESIDENCIES);
+            let quiet = quiet.clamp(QUIET_MIN, QUIET_MAX);
+            (quiet, "100 target residencies of the deepest state stopped")
+        }
+        None => (QUIET_MIN, "the minimum"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    /// A CPU with POLL, C1 (2 µs) and C6 (133 µs, target residency 400 µs).
+    fn machine(governor: &str) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let put = |file: String, text: &str| {
+            let path = root.path(&file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, format!("{text}\n")).unwrap();
+        };
+        let cpu = "/sys/devices/system/cpu";
+        put(format!("{cpu}/present"), "0-1");
+        put(format!("{cpu}/online"), "0-1");
+        put(format!("{cpu}/cpuidle/current_driver"), "intel_idle");
+        put(format!("{cpu}/cpuidle/current_governor"), governor);
+        for number in 0..2 {
+            let states = [("POLL", 0, 0), ("C1", 2, 2), ("C6", 133, 400)];
+            for (nth, (name, exit, target)) in states.into_iter().enumerate() {
+                let state = format!("{cpu}/cpu{number}/cpuidle/state{nth}");
+                put(format!("{state}/name"), name);
+                put(format!("{state}/latency"), &exit.to_string());
+                put(format!("{state}/residency"), &target.to_string());
+                put(format!("{state}/disable"), "0");
+            }
+            put(
+                format!("{cpu}/cpu{number}/power/pm_qos_resume_latency_us"),
+                "0",
+            );
+        }
+        (folder, root)
+    }
+
+    fn judged(text: &str, root: &Root) -> Judged {
+        let rules = Rules::parse(text).unwrap();
+        all(&rules, root).unwrap().remove(0)
+    }
+
+    const TRAFFIC: &str = "when.traffic.interface = \"eth0\"\n";
+
+    #[test]
+    fn the_table_judges_where_there_is_no_result() {
+        let (_folder, root) = machine("menu");
+        let rule = judged("[[rule]]\nname = \"a\"\nlatency = \"50us\"\n", &root);
+        let group = &rule.groups[0];
+        assert_eq!(
+            (group.cpus.as_slice(), group.bound_us),
+            (&[0, 1][..], Some(50))
+        );
+        assert_eq!(
+            (group.stops.join(","), group.judged_by),
+            ("C6".into(), "table")
+        );
+        assert_eq!(rule.quiet_s, None);
+    }
+
+    #[test]
+    fn a_bound_that_stops_no_state_is_not_held() {
+        let (_folder, root) = machine("menu");
+        let rule = judged("[[rule]]\nname = \"a\"\nlatency = \"1ms\"\n", &root);
+        assert_eq!(rule.groups[0].bound_us, None);
+        assert_eq!(rule.bound_us(0), None);
+    }
+
+    #[test]
+    fn a_state_is_named_instead_of_a_latency() {
+        let (_folder, root) = machine("menu");
+        let rule = judged("[[rule]]\nname = \"a\"\ndeepest_state = \"C1\"\n", &root);
+        assert_eq!(rule.bound_us(1), Some(2));
+        let rule = judged("[[rule]]\nname = \"a\"\ndeepest_state = \"C9\"\n", &root);
+        assert!(rule.groups.is_empty());
+        assert!(rule.notes[0].contains("no idle state C9; there are POLL, C1, C6"));
+    }
+
+    #[test]
+    fn haltpoll_gets_the_only_bound_that_it_honours() {
+        let (_folder, root) = machine("haltpoll");
+        let rule = judged("[[rule]]\nname = \"a\"\nlatency = \"50us\"\n", &root);
+        assert_eq!(rule.bound_us(0), Some(0));
+        assert!(rule.notes[0].contains("haltpoll ignores all bounds but 0"));
+    }
+
+    #[test]
+    fn only_the_rules_own_cpus_are_held_and_missing_ones_are_named() {
+        let (_folder, root) = machine("menu");
+        let text = "[[rule]]\nname = \"a\"\nlatency = \"50us\"\ncpus = \"1,7\"\n";
+        let rule = judged(text, &root);
+        assert_eq!((rule.bound_us(0), rule.bound_us(1)), (None, Some(50)));
+        assert_eq!(rule.notes, ["missing or offline: CPU 7"]);
+    }
+
+    #[test]
+    fn the_quiet_time_is_by_the_target_residency_unless_the_rule_has_one() {
+        let (_folder, root) = machine("menu");
+        let text = format!("[[rule]]\nname = \"a\"\nlatency = \"50us\"\n{TRAFFIC}");
+        let rule = judged(&text, &root);
+        assert_eq!(rule.quiet(), Duration::from_millis(40));
+        let rule = judged(
+            &format!("{text}\n[[rule]]\nname = \"b\"\nlatency = \"1ms\""),
+            &root,
+        );
+        assert_eq!(
+            rule.quiet_by,
+            Some("100 target residencies of the deepest state stopped")
+        );
+        let text = text.replace("50us\"", "50us\"\nquiet = \"3ms\"");
+        let rule = judged(&text, &root);
+        assert_eq!(
+            (rule.quiet(), rule.quiet_by),
+            (Duration::from_millis(3), Some("the rule"))
+        );
+    }
+
+    #[test]
+    fn a_missing_result_is_named_and_the_table_judges() {
+        let (_folder, root) = machine("menu");
+        let text = "result = \"/nowhere/result\"\n[[rule]]\nname = \"a\"\nlatency = \"50us\"\n";
+        let rule = judged(text, &root);
+        assert_eq!((rule.bound_us(0), rule.result.clone()), (Some(50), None));
+        let note = &rule.notes[0];
+        assert!(note.contains("/nowhere/result") && note.ends_with("judged by the driver's table"));
+    }
+
+    #[test]
+    fn without_a_governor_nothing_can_be_held() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let present = root.path("/sys/devices/system/cpu/present");
+        fs::create_dir_all(present.parent().unwrap()).unwrap();
+        fs::write(present, "0\n").unwrap();
+        let rule = judged("[[rule]]\nname = \"a\"\nlatency = \"50us\"\n", &root);
+        assert!(rule.groups.is_empty());
+        assert!(rule.notes[0].contains("no effect here"));
+    }
+}
