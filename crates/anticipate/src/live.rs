@@ -2,18 +2,16 @@
 
 mod applications;
 pub mod show;
-mod uevents;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
 use reveille_expect::Refusal;
 use reveille_expect::server::{self, Owner, Plan, Server, Ticket};
-use reveille_kernel::Root;
+use reveille_kernel::{Root, Uevents};
 use serde::Serialize;
 
 use self::applications::Applications;
-use self::uevents::Uevents;
 use crate::{Announcer, Engine, Error, Result, Settings, Statistics, Unplanned};
 
 impl Plan for Announcer {

@@ -68,6 +68,16 @@ const CODES: &[(&str, Codes)] = &[
     ("trial", ALL),
     ("anticipate", &[DONE, FAILED, USAGE, CANNOT]),
     ("anticipate bench", ALL),
+    ("govern", &[DONE, CONTENT, USAGE, CANNOT]),
+    ("govern check", &[DONE, CONTENT, USAGE]),
+    (
+        "govern status",
+        &[DONE, FAILED, USAGE, ("3", "no service answers")],
+    ),
+    (
+        "govern explain",
+        &[DONE, FAILED, USAGE, ("3", "no service answers")],
+    ),
     ("model run", MODELS),
     ("model sweep", MODELS),
     ("model from", MODELS),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use reveille_advise::show as advise;
 use reveille_anticipate::bench;
+use reveille_govern::show as govern;
 use reveille_model::show as model;
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
@@ -40,6 +41,16 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
             "anticipate bench",
             bench::result::FILE,
             bench::show::reference(),
+        ),
+        (
+            "govern check",
+            "govern check --json",
+            govern::check_reference(),
+        ),
+        (
+            "govern status",
+            "govern status --json",
+            govern::status_reference(),
         ),
         ("trial", trial::FILE, reveille_trial::show::reference()),
         ("resume analyze", analysis::FILE, show::reference()),

@@ -15,6 +15,7 @@ mod doctor;
 mod exit;
 mod export;
 mod flags;
+mod govern;
 mod held;
 mod hold;
 mod kept;
@@ -84,6 +85,7 @@ enum Command {
     Advise(advise::Args),
     Trial(Box<trial::Args>),
     Anticipate(anticipate::Args),
+    Govern(govern::Args),
     Model(Box<model::Args>),
     Doctor(doctor::Args),
     Export(export::Args),
@@ -137,6 +139,7 @@ fn main() -> ExitCode {
         Command::Advise(args) => advise::run(args),
         Command::Trial(args) => trial::run(*args),
         Command::Anticipate(args) => anticipate::run(args),
+        Command::Govern(args) => govern::run(args),
         Command::Model(args) => model::run(*args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),

@@ -33,6 +33,7 @@ mod socket_file;
 mod windows;
 
 pub use listening::Server;
+pub use socket_file::SocketFile;
 
 /// The client of a connection, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -7,9 +7,10 @@ use reveille_advise::MachineResult;
 use reveille_advise::hold::{self, Asked};
 use reveille_kernel::groups::{self, Group};
 use reveille_kernel::{Cpu, Error, Identity, Idle, Result, Root, cpulist, requests};
-use serde::Serialize;
+use reveille_results::statistics::Percentile;
+use serde::{Deserialize, Serialize};
 
-use crate::rules::{Ask, Rule, Rules};
+use crate::rules::{Ask, Rule, Rules, When};
 
 /// A rule holds its bound for so many target residencies after the last packet: a pause that is a
 /// hundred times as long loses one per cent of its sleep, and traffic without such pauses is not held
@@ -20,7 +21,7 @@ const QUIET_MIN: Duration = Duration::from_millis(20);
 const QUIET_MAX: Duration = Duration::from_secs(1);
 
 /// A rule on this machine.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// The rule's name.
     pub rule: String,
@@ -35,13 +36,13 @@ pub struct Judged {
     /// How long a bound outlasts the traffic, s; `None` without traffic.
     pub quiet_s: Option<f64>,
     /// How that was chosen.
-    pub quiet_by: Option<&'static str>,
+    pub quiet_by: Option<String>,
     /// What a user should know, a sentence each without its full stop.
     pub notes: Vec<String>,
 }
 
 /// CPUs that are alike, under a rule.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct JudgedGroup {
     /// Ascending.
     pub cpus: Vec<u32>,
@@ -52,7 +53,7 @@ pub struct JudgedGroup {
     /// States that it stops.
     pub stops: Vec<String>,
     /// `result` or `table`.
-    pub judged_by: &'static str,
+    pub judged_by: String,
     /// What the driver's table alone would hold, µs, if that is another figure.
     pub by_table_us: Option<u32>,
 }
@@ -78,6 +79,30 @@ pub fn all(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
     let idle = Idle::read(root)?;
     let judge = |rule| one(rules, rule, &idle, root);
     Ok(rules.rules.iter().map(judge).collect())
+}
+
+/// Judges a latency, µs, that a program asks for on these CPUs (`None`: all), as a rule of that name.
+///
+/// # Errors
+/// Where the machine cannot be read.
+pub fn latency(
+    rules: &Rules,
+    name: &str,
+    latency_us: u32,
+    cpus: Option<Vec<u32>>,
+    root: &Root,
+) -> Result<Judged> {
+    let rule = Rule {
+        name: name.to_owned(),
+        latency_us: Some(latency_us),
+        percentile: Percentile::P99_9,
+        deepest_state: None,
+        result: None,
+        cpus,
+        quiet: None,
+        when: When::default(),
+    };
+    Ok(one(rules, &rule, &Idle::read(root)?, root))
 }
 
 fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
@@ -116,7 +141,7 @@ fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
     if rule.when.traffic.is_some() {
         let (quiet, by) = quiet(rule, &judged.groups, idle);
         judged.quiet_s = Some(quiet.as_secs_f64());
-        judged.quiet_by = Some(by);
+        judged.quiet_by = Some(by.to_owned());
     }
     judged
 }
@@ -180,7 +205,7 @@ fn bound(
     Ok(JudgedGroup {
         cpus: group.cpus.clone(),
         bound_us: held(&asked),
-        judged_by: if asked.by_result { "result" } else { "table" },
+        judged_by: if asked.by_result { "result" } else { "table" }.to_owned(),
         by_table_us: held(&by_table).filter(|_| held(&by_table) != held(&asked)),
         leaves: asked.leaves,
         stops: asked.stops,
@@ -286,7 +311,7 @@ mod tests {
             (&[0, 1][..], Some(50))
         );
         assert_eq!(
-            (group.stops.join(","), group.judged_by),
+            (group.stops.join(","), group.judged_by.as_str()),
             ("C6".into(), "table")
         );
         assert_eq!(rule.quiet_s, None);
@@ -337,14 +362,12 @@ mod tests {
             &format!("{text}\n[[rule]]\nname = \"b\"\nlatency = \"1ms\""),
             &root,
         );
-        assert_eq!(
-            rule.quiet_by,
-            Some("100 target residencies of the deepest state stopped")
-        );
+        let by = "100 target residencies of the deepest state stopped";
+        assert_eq!(rule.quiet_by.as_deref(), Some(by));
         let text = text.replace("50us\"", "50us\"\nquiet = \"3ms\"");
         let rule = judged(&text, &root);
         assert_eq!(
-            (rule.quiet(), rule.quiet_by),
+            (rule.quiet(), rule.quiet_by.as_deref()),
             (Duration::from_millis(3), Some("the rule"))
         );
     }

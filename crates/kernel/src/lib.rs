@@ -67,6 +67,7 @@ pub mod requests;
 mod root;
 mod run_as;
 mod topology;
+mod uevents;
 pub mod workload;
 
 pub use account::Account;
@@ -79,6 +80,7 @@ pub use journal::{Journal, Restored};
 pub use root::Root;
 pub use run_as::{Inherited, RunAs};
 pub use topology::CoreKind;
+pub use uevents::Uevents;
 
 /// CLOCK_MONOTONIC, ns.
 pub fn now_ns() -> u64 {

@@ -72,7 +72,7 @@ pub fn file_of(cpu: u32) -> String {
 }
 
 /// The text of a bound in a CPU's own setting: `0` means "no bound", `n/a` that no latency is tolerated.
-pub(crate) fn text_of(bound_us: u32) -> String {
+pub fn text_of(bound_us: u32) -> String {
     match bound_us {
         0 => "n/a".to_owned(),
         bound => bound.to_string(),

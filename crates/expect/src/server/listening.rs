@@ -11,6 +11,7 @@ use super::serving::Serving;
 use super::socket_file::SocketFile;
 use super::{Client, Counts, Plan, Settings, Snapshot, User};
 use crate::{Error, Result};
+use nix::sys::socket::SockType;
 
 /// Listens until it is dropped, which cancels all requests and removes its files.
 pub struct Server {
@@ -34,7 +35,7 @@ impl Server {
     /// [`Error::Cannot`] if another engine listens there, the file is not a socket, or the socket cannot be
     /// created.
     pub fn start(settings: &Settings, plan: impl Plan) -> Result<Self> {
-        let (file, listener) = SocketFile::listen(&settings.path)?;
+        let (file, listener) = SocketFile::listen(&settings.path, SockType::SeqPacket)?;
         let system = |what| move |source| Error::System { what, source };
         let (stream, asked) = UnixStream::pair()
             .and_then(|(stream, asked)| asked.set_nonblocking(true).map(|()| (stream, asked)))

@@ -29,7 +29,7 @@ const BACKLOG: i32 = 8;
 
 /// The socket's file, its lock and the folders created for them; dropping it removes all.
 #[derive(Debug)]
-pub(super) struct SocketFile {
+pub struct SocketFile {
     path: PathBuf,
     lock_path: PathBuf,
     _made: Made,
@@ -40,7 +40,10 @@ pub(super) struct SocketFile {
 
 impl SocketFile {
     /// The listening socket, non-blocking, for anybody to connect to.
-    pub fn listen(path: &Path) -> Result<(Self, OwnedFd)> {
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where another process serves it, the folder is not trusted, or it cannot be made.
+    pub fn listen(path: &Path, kind: SockType) -> Result<(Self, OwnedFd)> {
         let cannot =
             |why: String| Error::Cannot(format!("cannot listen at {}: {why}", path.display()));
         let made = match path.parent() {
@@ -60,10 +63,13 @@ impl SocketFile {
             _lock: lock,
         };
         file.remove_stale().map_err(&cannot)?;
-        let listener = file.bind().map_err(|errno| cannot(errno.desc().into()))?;
+        let listener = file
+            .bind(kind)
+            .map_err(|errno| cannot(errno.desc().into()))?;
         Ok((file, listener))
     }
 
+    /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -84,9 +90,9 @@ impl SocketFile {
         fs::remove_file(&self.path).map_err(|error| error.to_string())
     }
 
-    fn bind(&mut self) -> nix::Result<OwnedFd> {
+    fn bind(&mut self, kind: SockType) -> nix::Result<OwnedFd> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+        let socket = socket(AddressFamily::Unix, kind, flags, None)?;
         bind(socket.as_raw_fd(), &UnixAddr::new(&self.path)?)?;
         // The socket itself, and nothing that a link leads to.
         let made = OpenOptions::new()
@@ -248,7 +254,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
         fs::create_dir(at("there")).unwrap();
-        let serves = |name: &str| SocketFile::listen(&at(name)).unwrap();
+        let serves = |name: &str| SocketFile::listen(&at(name), SockType::SeqPacket).unwrap();
         let both = [serves("there/a/b/socket"), serves("new/socket")];
         assert_eq!(fs::metadata(at("there/a")).unwrap().mode() & 0o777, 0o755);
         fs::write(at("new/letter"), "letters").unwrap();
@@ -258,7 +264,7 @@ mod tests {
         // A refused one leaves none, either.
         fs::set_permissions(at("there"), Permissions::from_mode(0o777)).unwrap();
         let long = format!("there/{}/socket", "a".repeat(120));
-        assert!(SocketFile::listen(&at(&long)).is_err());
+        assert!(SocketFile::listen(&at(&long), SockType::SeqPacket).is_err());
         assert_eq!(fs::read_dir(at("there")).unwrap().count(), 0);
     }
 
@@ -272,7 +278,9 @@ mod tests {
             ("link.sock", "link.sock.lock is a symbolic link"),
             ("folder.sock", "folder.sock.lock: "),
         ] {
-            let error = SocketFile::listen(&at(name)).unwrap_err().to_string();
+            let error = SocketFile::listen(&at(name), SockType::SeqPacket)
+                .unwrap_err()
+                .to_string();
             assert!(error.contains(words), "{error}");
         }
         assert!(!at("elsewhere").exists());
@@ -282,7 +290,8 @@ mod tests {
     fn sockets_of_dead_engines_are_removed_and_all_other_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         let at = |name: &str| folder.path().join(name);
-        let (_living, _listener) = SocketFile::listen(&at("living.sock")).unwrap();
+        let (_living, _listener) =
+            SocketFile::listen(&at("living.sock"), SockType::SeqPacket).unwrap();
         drop(UnixListener::bind(at("bench-1.sock")).unwrap());
         File::create(at("bench-1.sock.lock")).unwrap();
         // A lock without a socket; a file that is no socket; a socket without a lock.

@@ -26,11 +26,12 @@
 
 /* Set before loading. */
 const volatile unsigned int rules_count;
-const volatile unsigned int cpus_count = 1;
+const volatile struct traffic rules[RULES];
 /* The network namespace of the interfaces. */
 const volatile unsigned int namespace;
 
-struct traffic rules[RULES];
+/* Of each rule; 0: its packets are not watched now. The program writes it. */
+unsigned int interfaces[RULES];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -72,7 +73,7 @@ static __always_inline void serve(__u32 cpu, unsigned int matching, unsigned lon
 		return;
 	for (unsigned int nth = 0; nth < RULES; nth++) {
 		struct seen *seen = &served->seen[nth];
-		const struct traffic *rule = &rules[nth];
+		const volatile struct traffic *rule = &rules[nth];
 
 		if (nth >= rules_count)
 			break;
@@ -171,7 +172,8 @@ static __always_inline void read_headers(struct sk_buff *skb, struct headers *he
 	}
 }
 
-static __always_inline bool is_in_net(const unsigned char *address, const struct traffic *rule)
+static __always_inline bool is_in_net(const unsigned char *address,
+				      const volatile struct traffic *rule)
 {
 	unsigned int bits = rule->prefix;
 
@@ -187,7 +189,8 @@ static __always_inline bool is_in_net(const unsigned char *address, const struct
 	return true;
 }
 
-static __always_inline bool matches(const struct headers *headers, const struct traffic *rule)
+static __always_inline bool matches(const struct headers *headers,
+				    const volatile struct traffic *rule)
 {
 	if (rule->protocol && rule->protocol != headers->protocol)
 		return false;
@@ -195,11 +198,11 @@ static __always_inline bool matches(const struct headers *headers, const struct 
 		return false;
 	if (!rule->family)
 		return true;
-	return rule->family == headers->family && (is_in_net(headers->addresses[0], rule) ||
-						   is_in_net(headers->addresses[1], rule));
+	return rule->family == headers->family &&
+	       (is_in_net(headers->addresses[0], rule) || is_in_net(headers->addresses[1], rule));
 }
 
-static __always_inline bool asks_for_headers(const struct traffic *rule)
+static __always_inline bool asks_for_headers(const volatile struct traffic *rule)
 {
 	return rule->protocol || rule->port || rule->family;
 }
@@ -215,11 +218,11 @@ int BPF_PROG(packet, struct sk_buff *skb)
 	__u32 cpu;
 
 	for (unsigned int nth = 0; nth < RULES; nth++) {
-		const struct traffic *rule = &rules[nth];
+		const volatile struct traffic *rule = &rules[nth];
 
 		if (nth >= rules_count)
 			break;
-		if (rule->interface != interface || !rule->active)
+		if (interfaces[nth] != interface)
 			continue;
 		if (asks_for_headers(rule)) {
 			if (!has_headers)
@@ -242,7 +245,8 @@ int BPF_PROG(packet, struct sk_buff *skb)
 	return 0;
 }
 
-/* The end of a poll, of any device: what is woken from here on has nothing to do with the packet. */
+/* The end of a poll, of any device: what is woken from here on has nothing to do with the packet.
+ */
 SEC("tp_btf/napi_poll")
 int BPF_PROG(polled)
 {

@@ -6,12 +6,11 @@
 /* Rules with traffic. */
 #define RULES 32
 
-/* What a rule asks of a packet. The program writes it; a rule without an interface matches nothing. */
+/* What a rule asks of a packet. */
 struct traffic {
-	unsigned int interface; /* 0: the interface is missing */
-	unsigned int port;	/* either end's; 0: any */
-	unsigned int protocol;	/* IPPROTO_TCP, ...; 0: any */
-	unsigned int family;	/* of the address: 4 or 6; 0: any address */
+	unsigned int port;     /* either end's; 0: any */
+	unsigned int protocol; /* IPPROTO_TCP, ...; 0: any */
+	unsigned int family;   /* of the address: 4 or 6; 0: any address */
 	unsigned char address[16];
 	unsigned int prefix; /* bits of the address that count */
 	/* So many packets in a window; 1: any. */
@@ -19,8 +18,7 @@ struct traffic {
 	unsigned long long window_ns;
 	/* Hold the bound also where the readers of the packets run. */
 	unsigned int readers;
-	/* The other conditions of the rule are met. */
-	unsigned int active;
+	unsigned int reserved;
 };
 
 /* What a CPU has seen of a rule's packets. */
@@ -43,8 +41,7 @@ struct served {
 	/* Rules of the packet that is being handled here. */
 	unsigned int now;
 	unsigned int reserved;
-	/* First packets after a pause whose bound was in force at the next idle entry, and was not. */
-	unsigned long long in_time;
+	/* Idle entries before a bound that was asked for was in force. */
 	unsigned long long late;
 	struct seen seen[RULES];
 };

@@ -31,6 +31,8 @@ const LOCK: &str = "settings.lock";
 const NO_FILE: &str = "is not a file";
 
 const VERSION: u32 = 1;
+/// With live claims, which a program that does not know them would take for plain ones.
+const VERSION_LIVE: u32 = 2;
 /// A thousand CPUs of ten states each, and five claims on each, take some 12 MB.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -212,8 +214,12 @@ impl JournalFile {
         if self.records.is_empty() {
             return folder.remove(FILE);
         }
+        let mut claims = self.records.iter().flat_map(|record| &record.claims);
         let page = Content {
-            version: VERSION,
+            version: match claims.any(|claim| claim.live.is_some()) {
+                true => VERSION_LIVE,
+                false => VERSION,
+            },
             boot: boot()?,
             records: self.records.clone(),
         };
@@ -365,11 +371,13 @@ impl Folder {
             version: u32,
         }
         let page = match serde_json::from_slice(&text) {
-            Ok(Versioned { version: VERSION }) => serde_json::from_slice(&text),
+            Ok(Versioned {
+                version: VERSION | VERSION_LIVE,
+            }) => serde_json::from_slice(&text),
             Ok(Versioned { version }) => {
                 return Err(Error::Cannot(format!(
                     "{}: written by another version of reveille (format {version}, this one reads \
-                     {VERSION}); run its `reveille restore`",
+                     {VERSION_LIVE}); run its `reveille restore`",
                     path.display()
                 )));
             }

@@ -9,11 +9,15 @@ use nix::sys::socket::{
 
 use crate::{Error, Result};
 
-/// Waiting for them causes no wake-ups.
+/// A socket that receives them; waiting for one causes no wake-ups.
+#[derive(Debug)]
 pub struct Uevents(OwnedFd);
 
 impl Uevents {
     /// From now on.
+    ///
+    /// # Errors
+    /// Where the kernel gives this process none.
     pub fn open() -> Result<Self> {
         // The group of what comes from the kernel itself.
         let everything = NetlinkAddr::new(0, 1);
@@ -31,6 +35,9 @@ impl Uevents {
     }
 
     /// Waits for the next one, of any device.
+    ///
+    /// # Errors
+    /// Where the socket fails.
     pub fn wait(&self) -> Result<()> {
         let mut uevent = [0; 8192];
         loop {
@@ -45,8 +52,5 @@ impl Uevents {
 }
 
 fn system(errno: Errno) -> Error {
-    Error::System {
-        what: "the kernel's uevents",
-        source: errno.into(),
-    }
+    Error::system("the kernel's uevents")(errno)
 }

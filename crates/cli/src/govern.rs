@@ -1,0 +1,195 @@
+//! `reveille govern`: the service that holds latency by rules.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::mpsc::Sender;
+
+use anyhow::Context;
+use reveille_govern::service::{self, Event, Options};
+use reveille_govern::{Rules, judge, rules, show, socket};
+use serde::Serialize;
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::Signals;
+
+use crate::exit::Failure;
+use crate::output_format::{Printed, To};
+use crate::signals::ending;
+use crate::value::{self, CpuList};
+use crate::{completion, exit, flags};
+
+/// Hold latency bounds where rules ask for them, and let everything else sleep.
+///
+/// A service: it reads rules, each of which asks for a wake latency and says when, and holds on each CPU
+/// the tightest bound of the rules in force there. With no rule in force it holds nothing, and nothing
+/// of it runs. Rules for traffic hold just the CPUs that serve the traffic, while it lasts.
+///
+/// It runs in the foreground until Ctrl-C or SIGTERM, and takes all bounds back; after kill -9 the next
+/// start of any command does. It reads the rules again when the file changes, or on SIGHUP; a file with
+/// an error is refused whole, and the rules before stay. Bounds that other programs set are left alone.
+/// Needs root.
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "\
+Examples:
+  sudo reveille govern                           the rules of /etc/reveille/govern.toml
+  sudo reveille govern --config my-rules.toml
+  reveille govern check my-rules.toml            what each rule would hold on this machine
+  reveille govern status                         what is held now, where, for whom, since when
+  reveille govern explain --cpu 2                why CPU 2 is held, or not
+
+A rule:
+  [[rule]]
+  name = \"ssh\"
+  latency = \"50us\"
+  when.traffic = { interface = \"eth0\", port = 22 }")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    /// The rules
+    #[arg(long, value_name = "FILE", default_value = rules::FILE)]
+    config: PathBuf,
+    /// Count bounds that come too late, and the time of the BPF programs; costs some 50 ns at each of them
+    #[arg(long)]
+    accounting: bool,
+    /// Where `status` and `explain` ask
+    #[arg(long, value_name = "PATH", default_value = socket::SOCKET)]
+    socket: PathBuf,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Check(Check),
+    Status(Status),
+    Explain(Explain),
+}
+
+/// Check rules, and print what each would hold on this machine.
+///
+/// For each rule: the CPUs, the latency bound, the idle states that it stops, and whether a measured result
+/// or the driver's table judges them. Changes nothing; needs no root.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille govern check
+  reveille govern check my-rules.toml
+  reveille govern check my-rules.toml --root machines/router    on a recorded machine")]
+struct Check {
+    /// The rules
+    #[arg(value_name = "FILE", default_value = rules::FILE)]
+    file: PathBuf,
+    /// A recorded machine, a folder that holds sys/ and proc/
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    #[command(flatten)]
+    printed: Printed,
+}
+
+/// Print what the service holds now, where, for whom, since when, and what it took.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille govern status
+  reveille govern status --json")]
+struct Status {
+    /// Where the service answers
+    #[arg(long, value_name = "PATH", default_value = socket::SOCKET)]
+    socket: PathBuf,
+    #[command(flatten)]
+    printed: Printed,
+}
+
+/// Print why CPUs are held, or why not.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille govern explain
+  reveille govern explain --cpu 2")]
+struct Explain {
+    /// Only these CPUs, as a list such as 0-3,8 [default: all]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
+    cpu: Option<CpuList>,
+    /// Where the service answers
+    #[arg(long, value_name = "PATH", default_value = socket::SOCKET)]
+    socket: PathBuf,
+    #[command(flatten)]
+    printed: Printed,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Some(Command::Check(args)) => check(&args),
+        Some(Command::Status(args)) => {
+            let status = socket::ask(&args.socket)?;
+            args.printed
+                .print(&status, &show::status(&status), To::Output)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some(Command::Explain(args)) => explain(&args),
+        None => serve(args),
+    }
+}
+
+#[derive(Serialize)]
+struct Checked<'a> {
+    file: &'a Path,
+    rules: Vec<judge::Judged>,
+}
+
+fn check(args: &Check) -> anyhow::Result<ExitCode> {
+    let root = flags::root(args.root.as_deref())?;
+    let rules = Rules::read(&args.file)?;
+    let judged = judge::all(&rules, &root)?;
+    let sheet = show::check(&args.file.display().to_string(), &judged);
+    let checked = Checked {
+        file: &args.file,
+        rules: judged,
+    };
+    args.printed.print(&checked, &sheet, To::Output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
+    let mut status = socket::ask(&args.socket)?;
+    if let Some(CpuList(cpus)) = &args.cpu {
+        let is_known = |cpu: &u32| status.cpus.iter().any(|one| one.cpu == *cpu);
+        if let Some(cpu) = cpus.iter().find(|cpu| !is_known(cpu)) {
+            return Err(Failure::usage(format!(
+                "--cpu: the service has no CPU {cpu}"
+            )));
+        }
+        status.cpus.retain(|one| cpus.contains(&one.cpu));
+    }
+    let sheet = show::explain(&status);
+    args.printed.print(&status.cpus, &sheet, To::Output)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(args: Args) -> anyhow::Result<ExitCode> {
+    let (sender, events) = service::events();
+    hand_on_signals(sender.clone())?;
+    let options = Options {
+        file: args.config,
+        socket: args.socket,
+        accounting: args.accounting,
+    };
+    let say = |line: &str| exit::say(line);
+    service::run(&options, (sender, events), say, || {})?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// SIGHUP reads the rules again; the others end the service.
+fn hand_on_signals(events: Sender<Event>) -> anyhow::Result<()> {
+    let mut signals = Signals::new(ending().into_iter().chain([SIGHUP])).context("signals")?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let event = match signal {
+                SIGHUP => Event::Reload,
+                _ => Event::End,
+            };
+            if events.send(event).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(())
+}

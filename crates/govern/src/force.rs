@@ -1,0 +1,323 @@
+//! Bounds in force: a thread for each CPU, bound to it, that sets the CPU's bound and takes it back.
+//!
+//! A thread that is woken on a CPU runs before that CPU can go idle again, so the bound counts from the
+//! next idle entry on. And it runs on the CPU when it takes the bound back, so the CPU chooses its next
+//! idle state anew: without that, it would stay in a shallow one until something wakes it.
+
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
+use nix::unistd::Pid;
+use reveille_kernel::journal::{LiveBound, Slot};
+use reveille_kernel::{Error, Result};
+
+use crate::judge::Judged;
+use crate::packets::OnCpu;
+
+/// No hold.
+const NONE: u32 = u32::MAX;
+/// A bound that another program's value keeps out is tried again after this, then twice this...
+const RETRY: Duration = Duration::from_secs(1);
+/// ... and so on, up to this.
+const RETRY_MAX: Duration = Duration::from_secs(60);
+/// The threads call nothing deep.
+const STACK_BYTES: usize = 256 << 10;
+
+/// All CPUs' threads. Dropping it takes their bounds back.
+pub struct Force {
+    cpus: Vec<Arc<Cpu>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// One CPU, for its thread and the service.
+pub struct Cpu {
+    /// Its number.
+    pub number: u32,
+    /// Rules without traffic that are in force, a bit each.
+    always: AtomicU32,
+    /// Rules with traffic that may be in force, a bit each.
+    may: AtomicU32,
+    /// The tightest of the holds, µs, or [`NONE`].
+    hold_us: AtomicU32,
+    over: AtomicBool,
+    kick: EventFd,
+    state: Mutex<State>,
+}
+
+/// What is in force on a CPU.
+#[derive(Debug, Clone, Default)]
+pub struct State {
+    /// What is wanted, µs; 0: no sleep.
+    pub bound_us: Option<u32>,
+    /// Rules that ask for it, a bit each.
+    pub rules: u32,
+    /// Another program's value, which keeps the bound out.
+    pub in_the_way: Option<String>,
+    /// Why the bound could not be set or taken back.
+    pub failed: Option<String>,
+    /// Since when the bound is what it is.
+    pub since: Option<Instant>,
+    /// Of each rule, in their order.
+    pub uses: Vec<Use>,
+}
+
+/// How a rule was in force on a CPU.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Use {
+    /// How often it came into force.
+    pub times: u64,
+    /// For how long, without the present time.
+    pub held: Duration,
+    /// Since when it is in force.
+    pub since: Option<Instant>,
+}
+
+impl Use {
+    /// For how long it was in force, until now.
+    pub fn held(&self) -> Duration {
+        self.held + self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+}
+
+/// What is asked for on a CPU, beside its traffic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// Rules without traffic whose conditions hold, a bit each.
+    pub always: u32,
+    /// Rules with traffic whose other conditions hold, a bit each.
+    pub may: u32,
+    /// The tightest of the holds, µs.
+    pub hold_us: Option<u32>,
+}
+
+impl Cpu {
+    /// What is in force.
+    pub fn state(&self) -> State {
+        self.locked().clone()
+    }
+
+    /// Has the thread hold what is asked for from now on.
+    pub fn ask(&self, asked: Asked) {
+        self.always.store(asked.always, Ordering::Relaxed);
+        self.may.store(asked.may, Ordering::Relaxed);
+        let hold_us = asked.hold_us.unwrap_or(NONE);
+        self.hold_us.store(hold_us, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        // A counter that is full wakes, too.
+        let _ = self.kick.write(1);
+    }
+
+    fn locked(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Force {
+    /// Starts a thread for each bound; `packets` of CPUs that have none is not used.
+    ///
+    /// # Errors
+    /// Where no thread or descriptor can be made.
+    pub fn start(bounds: Vec<LiveBound>, packets: Vec<OnCpu>, rules: &[Judged]) -> Result<Self> {
+        let mut packets: Vec<Option<OnCpu>> = packets.into_iter().map(Some).collect();
+        let mut force = Self {
+            cpus: Vec::new(),
+            threads: Vec::new(),
+        };
+        for bound in bounds {
+            let kick = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
+                .map_err(Error::system("making an event descriptor"))?;
+            let cpu = Arc::new(Cpu {
+                number: bound.cpu,
+                always: AtomicU32::new(0),
+                may: AtomicU32::new(0),
+                hold_us: AtomicU32::new(NONE),
+                over: AtomicBool::new(false),
+                kick,
+                state: Mutex::new(State {
+                    uses: vec![Use::default(); rules.len()],
+                    ..State::default()
+                }),
+            });
+            let of_rules = rules.iter().map(|rule| Of {
+                bound_us: rule.bound_us(bound.cpu),
+                quiet: rule.quiet(),
+            });
+            let keeper = Keeper {
+                rules: of_rules.collect(),
+                packets: packets.get_mut(bound.cpu as usize).and_then(Option::take),
+                bound,
+                cpu: cpu.clone(),
+                traffic: 0,
+                retry: RETRY,
+            };
+            let thread = std::thread::Builder::new()
+                .name(format!("bound-{}", cpu.number))
+                .stack_size(STACK_BYTES)
+                .spawn(move || keeper.run());
+            force.cpus.push(cpu);
+            let thread = thread.map_err(Error::system("starting a thread"))?;
+            force.threads.push(thread);
+        }
+        Ok(force)
+    }
+
+    /// The CPUs, ascending.
+    pub fn cpus(&self) -> &[Arc<Cpu>] {
+        &self.cpus
+    }
+}
+
+impl Drop for Force {
+    fn drop(&mut self) {
+        for cpu in &self.cpus {
+            cpu.over.store(true, Ordering::Release);
+            cpu.wake();
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A rule on the CPU.
+struct Of {
+    bound_us: Option<u32>,
+    quiet: Duration,
+}
+
+/// The thread of one CPU.
+struct Keeper {
+    cpu: Arc<Cpu>,
+    bound: LiveBound,
+    packets: Option<OnCpu>,
+    rules: Vec<Of>,
+    /// Rules whose traffic has not ended, a bit each.
+    traffic: u32,
+    retry: Duration,
+}
+
+impl Keeper {
+    fn run(mut self) {
+        self.is_here();
+        let mut wait = None;
+        loop {
+            self.wait(wait);
+            if self.cpu.over.load(Ordering::Acquire) {
+                self.traffic = 0;
+                self.hold(0, None);
+                return;
+            }
+            self.is_here();
+            let quiet_in = self.follow_traffic();
+            let always = self.cpu.always.load(Ordering::Relaxed);
+            let hold = self.cpu.hold_us.load(Ordering::Relaxed);
+            let is_held = self.hold(always | self.traffic, (hold != NONE).then_some(hold));
+            if let Some(packets) = &self.packets {
+                packets.note_held(self.traffic);
+            }
+            let retry_in = (!is_held).then_some(self.retry);
+            self.retry = match is_held {
+                true => RETRY,
+                false => (self.retry * 2).min(RETRY_MAX),
+            };
+            wait = quiet_in.into_iter().chain(retry_in).min();
+        }
+    }
+
+    /// Waits for packets, for the service, or for that time.
+    fn wait(&self, time: Option<Duration>) {
+        let mut waited = vec![PollFd::new(self.cpu.kick.as_fd(), PollFlags::POLLIN)];
+        let packets = self.packets.as_ref();
+        waited.extend(packets.map(|packets| PollFd::new(packets.as_fd(), PollFlags::POLLIN)));
+        // A signal ends it early, which costs a turn.
+        let _ = ppoll(&mut waited, time.map(TimeSpec::from_duration), None);
+        let _ = self.cpu.kick.read();
+    }
+
+    /// Binds this thread to its CPU. The kernel moves it elsewhere when the CPU goes offline.
+    fn is_here(&self) {
+        let number = self.cpu.number as usize;
+        let mut only = CpuSet::new();
+        if sched_getcpu() != Ok(number) && only.set(number).is_ok() {
+            let _ = sched_setaffinity(Pid::from_raw(0), &only);
+        }
+    }
+
+    /// Takes up the rules that packets ask for, and drops those without packets for their quiet time; when
+    /// the next one could end.
+    fn follow_traffic(&mut self) -> Option<Duration> {
+        let packets = self.packets.as_ref()?;
+        let may = self.cpu.may.load(Ordering::Relaxed);
+        self.traffic = (self.traffic | packets.called()) & may;
+        let mut next: Option<Duration> = None;
+        for (nth, rule) in self.rules.iter().enumerate() {
+            let bit = 1 << nth;
+            if self.traffic & bit == 0 {
+                continue;
+            }
+            let left = |since: Duration| rule.quiet.saturating_sub(since);
+            let mut rest = left(packets.since_last(nth));
+            if rest.is_zero() {
+                // A packet from now on asks anew; one until now is seen here.
+                packets.note_held(self.traffic & !bit);
+                rest = left(packets.since_last(nth));
+            }
+            match rest.is_zero() {
+                true => self.traffic &= !bit,
+                false => next = Some(next.map_or(rest, |next| next.min(rest))),
+            }
+        }
+        next
+    }
+
+    /// Puts the tightest bound of these rules and of the holds in force; false if it is not.
+    fn hold(&self, rules: u32, hold_us: Option<u32>) -> bool {
+        let bounds = self.rules.iter().enumerate();
+        let bounds = bounds.filter(|(nth, _)| rules & 1 << nth != 0);
+        let wanted = bounds
+            .filter_map(|(_, of)| of.bound_us)
+            .chain(hold_us)
+            .min();
+        let mut state = self.cpu.locked();
+        let now = Instant::now();
+        for (nth, of) in state.uses.iter_mut().enumerate() {
+            match (rules & 1 << nth != 0, of.since) {
+                (true, None) => {
+                    of.times += 1;
+                    of.since = Some(now);
+                }
+                (false, Some(since)) => {
+                    of.held += now - since;
+                    of.since = None;
+                }
+                _ => {}
+            }
+        }
+        state.rules = rules;
+        let is_in_force = state.in_the_way.is_none() && state.failed.is_none();
+        if state.bound_us == wanted && is_in_force {
+            return true;
+        }
+        let set = self.bound.set(wanted);
+        if state.bound_us != wanted {
+            state.since = Some(now);
+        }
+        state.bound_us = wanted;
+        state.in_the_way = match &set {
+            Ok(Slot::Anothers(value)) if wanted.is_some() => Some(value.clone()),
+            _ => None,
+        };
+        state.failed = set.err().map(|error| error.to_string());
+        state.in_the_way.is_none() && state.failed.is_none()
+    }
+}

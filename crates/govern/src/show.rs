@@ -1,0 +1,293 @@
+//! Rules and their state for people: the names, units and words of their figures.
+
+use reveille_kernel::cpulist::{self, named};
+use reveille_show::columns;
+use reveille_show::quantity::{counted, listed};
+use reveille_show::sheet::{Column, Heading, Judgement, Section, Sheet, Table, Value};
+
+use crate::judge::{Judged, JudgedGroup};
+use crate::status::{CpuStatus, HoldStatus, RuleStatus, Status, Why};
+
+/// A rule on CPUs that are alike.
+struct Line {
+    rule: String,
+    group: JudgedGroup,
+}
+
+const CONDITIONS: &[Column<Judged>] = &columns!(|rule|
+    words "rule", "rule", rule.rule.as_str(), "The rule's name, in the order of the file";
+    words "asks", "asks", rule.asks.as_str(), "What it asks for";
+    words "when", "when", rule.when.as_str(), "Its conditions: it is in force while all of them hold";
+    driver(Seconds) "quiet_s", "quiet", rule.quiet_s,
+        "How long a bound outlasts the last packet; none without traffic";
+    words detail "quiet_by", "quiet by", rule.quiet_by.clone(), "How the quiet time was chosen";
+);
+
+const GROUPS: &[Column<Line>] = &columns!(|line|
+    words "rule", "rule", line.rule.as_str(), "The rule's name";
+    words "cpus", "CPUs", cpulist::format(&line.group.cpus), "CPUs that are alike";
+    words "bound_us", "holds", bound(line.group.bound_us),
+        "The latency bound that it holds there, µs; nothing where every state keeps to what it asks for";
+    words "stops", "stops", list(&line.group.stops), "Idle states that the bound stops";
+    words "leaves", "leaves", list(&line.group.leaves), "Idle states that can be entered under it";
+    words "judged_by", "by", line.group.judged_by.as_str(),
+        "What judges the states: a measured `result`, or the driver's `table`";
+    words detail "by_table_us", "by table", line.group.by_table_us.map(|us| bound(Some(us))),
+        "What the driver's table alone would hold, µs, if that is another figure";
+);
+
+const HOLDS: &[Column<HoldStatus>] = &columns!(|hold|
+    words "number", "hold", hold.number.to_string(), "The hold's number";
+    words "name", "of", hold.name.as_str(), "The program that asks";
+    words detail "pid", "process", hold.pid.to_string(), "Its process";
+    words "uid", "user", hold.uid.to_string(), "Its user";
+    words "asks", "asks", hold.judged.asks.as_str(), "What it asks for";
+    words "reason", "reason", hold.reason.as_str(), "What for, in the program's words";
+    measured(Seconds) "held_s", "held", hold.held_s, "Since when";
+);
+
+const RULES: &[Column<RuleStatus>] = &columns!(|rule|
+    words "rule", "rule", rule.judged.rule.as_str(), "The rule's name";
+    words "asks", "asks", rule.judged.asks.as_str(), "What it asks for";
+    words detail "when", "when", rule.judged.when.as_str(), "Its conditions";
+    words "in_force", "in force on", on_cpus(&rule.in_force), "The CPUs on which it is in force now";
+    measured(Count) "times", "times", rule.times, "How often it came into force, a sum over CPUs";
+    measured(Seconds) "held_s", "held", rule.held_s, "For how long it was in force, a sum over CPUs";
+    measured(Count) "packets", "packets", rule.packets, "Packets seen; none without traffic";
+    words "waits_for", "waits for", waits(rule), "What is missing on this machine";
+);
+
+const CPUS: &[Column<CpuStatus>] = &columns!(|cpu|
+    words "cpu", "CPU", cpu.cpu.to_string(), "The CPU's number";
+    words "bound_us", "bound", bound(cpu.bound_us), "The latency bound that is wanted, µs";
+    measured(Seconds) "since_s", "since", cpu.since_s, "For how long it has been so";
+    words "why", "for", in_force(cpu), "The rules and holds that ask for it";
+    words "in_the_way", "in the way", in_the_way(cpu),
+        "Another program's value of the setting, which stays; or why the bound could not be set";
+);
+
+const WHY: &[Column<Why>] = &columns!(|why|
+    words "of", "rule", why.of.as_str(), "The rule's name, or the hold's number";
+    words "in_force", "in force", if why.in_force { "yes" } else { "no" }, "Is it in force on the CPU?";
+    words "why", "why", why.why.as_str(), "Why it is, or is not";
+);
+
+fn bound(bound_us: Option<u32>) -> String {
+    match bound_us {
+        None => "nothing".into(),
+        Some(0) => "0 (no sleep)".into(),
+        Some(us) => format!("{us} µs"),
+    }
+}
+
+fn list(names: &[String]) -> Value {
+    match names {
+        [] => Value::Unknown,
+        names => names.join(", ").into(),
+    }
+}
+
+fn on_cpus(cpus: &[u32]) -> Value {
+    match cpus {
+        [] => Value::Unknown,
+        cpus => named(cpus).into(),
+    }
+}
+
+fn waits(rule: &RuleStatus) -> Value {
+    let waits: Value = rule.waits_for.clone().into();
+    waits.judged(Judgement::Notable)
+}
+
+fn in_force(cpu: &CpuStatus) -> Value {
+    let names = cpu.why.iter().filter(|why| why.in_force);
+    let names: Vec<&str> = names.map(|why| why.of.as_str()).collect();
+    match names.is_empty() {
+        true => Value::Unknown,
+        false => names.join(", ").into(),
+    }
+}
+
+fn in_the_way(cpu: &CpuStatus) -> Value {
+    let why = cpu.failed.clone().or_else(|| cpu.in_the_way.clone());
+    let why: Value = why.into();
+    why.judged(Judgement::Notable)
+}
+
+/// The columns of `govern check`, by the list in the JSON that holds its rows.
+pub fn check_reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![
+        ("rules[]", Column::headings(CONDITIONS)),
+        ("rules[].groups[]", Column::headings(GROUPS)),
+    ]
+}
+
+/// The columns of `govern status` and `govern explain`.
+pub fn status_reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![
+        ("rules[]", Column::headings(RULES)),
+        ("holds[]", Column::headings(HOLDS)),
+        ("cpus[]", Column::headings(CPUS)),
+        ("cpus[].why[]", Column::headings(WHY)),
+    ]
+}
+
+/// What rules hold on this machine.
+pub fn check(file: &str, rules: &[Judged]) -> Sheet<'static> {
+    let mut sheet = Sheet {
+        title: format!("Rules of {file}"),
+        answer: check_answer(rules),
+        ..Sheet::default()
+    };
+    let lines = rules.iter().flat_map(|rule| {
+        let groups = rule.groups.iter().cloned();
+        groups.map(|group| Line {
+            rule: rule.rule.clone(),
+            group,
+        })
+    });
+    let lines: Vec<Line> = lines.collect();
+    let conditions = Table::of("Conditions", CONDITIONS, rules).whole();
+    let bounds = Table::of("Bounds", GROUPS, &lines).whole();
+    sheet.section(
+        Section::new("rules", "Rules")
+            .table(conditions.known())
+            .table(bounds),
+    );
+    for rule in rules {
+        for note in &rule.notes {
+            sheet.notes.push(format!("{}: {note}", rule.rule));
+        }
+        for group in &rule.groups {
+            if let Some(by_table) = group.by_table_us {
+                sheet.notes.push(format!(
+                    "{}: on {} the result gives {}, and the driver's table {}",
+                    rule.rule,
+                    named(&group.cpus),
+                    bound(group.bound_us),
+                    bound(Some(by_table))
+                ));
+            }
+        }
+    }
+    sheet
+}
+
+fn check_answer(rules: &[Judged]) -> String {
+    if rules.is_empty() {
+        return "The file has no rules: nothing is held.".into();
+    }
+    let holds = |rule: &&Judged| rule.groups.iter().any(|group| group.bound_us.is_some());
+    let idle: Vec<String> = rules
+        .iter()
+        .filter(|rule| !holds(rule))
+        .map(|rule| rule.rule.clone())
+        .collect();
+    let all = counted(rules.len() as u64, "rule");
+    match idle.is_empty() {
+        true => format!("{all}; each holds a bound while it is in force."),
+        false => format!("{all}; on this machine {} hold nothing.", listed(&idle)),
+    }
+}
+
+/// What the service holds now.
+pub fn status(status: &Status) -> Sheet<'static> {
+    let mut sheet = Sheet {
+        title: "reveille govern".to_owned(),
+        answer: status_answer(status),
+        ..Sheet::default()
+    };
+    let running =
+        humantime::format_duration(std::time::Duration::from_secs(status.running_s as u64));
+    sheet.fact(
+        "Service",
+        format!("process {}, running for {running}", status.pid),
+    );
+    sheet.fact(
+        "Rules",
+        format!("{}, read {}", status.file.display(), status.read),
+    );
+    let own = &status.own;
+    let used = format!("{:.3} s of CPU time, {} wake-ups", own.cpu_s, own.wakeups);
+    sheet.fact("Own cost", used);
+    sheet.section(
+        Section::new("rules", "Rules").table(Table::of("", RULES, &status.rules).whole().known()),
+    );
+    let cpus = status.cpus.iter();
+    let of_interest = |cpu: &&CpuStatus| {
+        cpu.bound_us.is_some() || cpu.in_the_way.is_some() || cpu.failed.is_some()
+    };
+    let cpus: Vec<&CpuStatus> = cpus.filter(of_interest).collect();
+    sheet.section(Section::new("cpus", "CPUs").table(Table::of("", CPUS, cpus).known()));
+    let holds = Table::of("", HOLDS, &status.holds).known();
+    sheet.section(Section::new("holds", "Holds").table(holds));
+    sheet.notes.extend(status.problems.iter().cloned());
+    if let Some(refused) = &status.refused {
+        sheet
+            .notes
+            .push(format!("{refused}; the rules before stay in force"));
+    }
+    sheet
+}
+
+fn status_answer(status: &Status) -> String {
+    let held: Vec<u32> = status
+        .cpus
+        .iter()
+        .filter(|cpu| cpu.bound_us.is_some())
+        .map(|cpu| cpu.cpu)
+        .collect();
+    match (
+        held.is_empty(),
+        status.rules.is_empty() && status.holds.is_empty(),
+    ) {
+        (true, true) => "Nothing is held: there are no rules and no holds.".into(),
+        (true, false) => "Nothing is held now.".into(),
+        (false, _) => {
+            let bounds = status.cpus.iter().filter_map(|cpu| cpu.bound_us);
+            let tightest = bound(bounds.min());
+            format!(
+                "A latency bound is held on {}; the tightest is {tightest}.",
+                named(&held)
+            )
+        }
+    }
+}
+
+/// Why CPUs are held, or not.
+pub fn explain(status: &Status) -> Sheet<'static> {
+    let mut sheet = Sheet {
+        title: "reveille govern: why".to_owned(),
+        answer: status_answer(status),
+        ..Sheet::default()
+    };
+    let mut groups: Vec<(Vec<u32>, &CpuStatus)> = Vec::new();
+    for cpu in &status.cpus {
+        let alike = |other: &CpuStatus| {
+            (other.bound_us, &other.why, &other.in_the_way)
+                == (cpu.bound_us, &cpu.why, &cpu.in_the_way)
+        };
+        match groups.iter_mut().find(|(_, other)| alike(other)) {
+            Some((numbers, _)) => numbers.push(cpu.cpu),
+            None => groups.push((vec![cpu.cpu], cpu)),
+        }
+    }
+    for (numbers, cpu) in groups {
+        let held = match cpu.bound_us {
+            Some(us) => format!("held to {}", bound(Some(us))),
+            None => "not held".to_owned(),
+        };
+        let mut section = Section::new("cpu", format!("{}: {held}", named(&numbers))).titled();
+        if let Some(value) = &cpu.in_the_way {
+            section = section.text(format!(
+                "Another program has set the CPU's bound to {value}; it is left as it is."
+            ));
+        }
+        if let Some(why) = &cpu.failed {
+            section = section.text(format!("The bound could not be set: {why}."));
+        }
+        sheet.section(section.table(Table::of("", WHY, &cpu.why).whole()));
+    }
+    sheet.notes.extend(status.problems.iter().cloned());
+    sheet
+}

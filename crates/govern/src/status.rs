@@ -1,0 +1,141 @@
+//! What the service holds now, where, for whom, since when, and what it cost: for people and programs.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::judge::Judged;
+
+/// Version of [`Status`] as JSON.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// [`SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// `reveille 0.1.0`.
+    pub tool: String,
+    /// The service's process.
+    pub pid: u32,
+    /// Since when it runs, s.
+    pub running_s: f64,
+    /// The rules' file.
+    pub file: PathBuf,
+    /// When the rules in force were read: RFC 3339, UTC.
+    pub read: String,
+    /// Why the file's present content is refused, if it is: the rules before stay in force.
+    pub refused: Option<String>,
+    /// What does not work, a sentence each without its full stop.
+    pub problems: Vec<String>,
+    /// In the file's order.
+    pub rules: Vec<RuleStatus>,
+    /// Holds of programs, oldest first.
+    pub holds: Vec<HoldStatus>,
+    /// Ascending.
+    pub cpus: Vec<CpuStatus>,
+    /// What the service itself took.
+    pub own: Own,
+    /// Only with accounting, and rules with traffic.
+    pub accounted: Option<Accounted>,
+}
+
+/// What the kernel's programs did and cost, and whether bounds came in time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Accounted {
+    /// Idle entries before a bound that was asked for was in force.
+    pub late: u64,
+    /// Runs of the programs.
+    pub program_runs: u64,
+    /// Their time, ns, with what counting costs.
+    pub program_ns: u64,
+}
+
+/// A rule and how it was in force.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RuleStatus {
+    /// What it asks of this machine.
+    #[serde(flatten)]
+    pub judged: Judged,
+    /// What it waits for, if something is missing: `interface eth9`.
+    pub waits_for: Option<String>,
+    /// CPUs on which it is in force now, ascending.
+    pub in_force: Vec<u32>,
+    /// How often it came into force, a sum over CPUs.
+    pub times: u64,
+    /// For how long it was in force, s, a sum over CPUs.
+    pub held_s: f64,
+    /// Packets seen; `None` without traffic.
+    pub packets: Option<u64>,
+}
+
+/// A program's hold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HoldStatus {
+    /// Its number.
+    pub number: u64,
+    /// The user who asks.
+    pub uid: u32,
+    /// The process that asks; 0 if unknown.
+    pub pid: u32,
+    /// The program that asks.
+    pub name: String,
+    /// What for, in its words.
+    pub reason: String,
+    /// Since when, s.
+    pub held_s: f64,
+    /// What it asks of this machine.
+    #[serde(flatten)]
+    pub judged: Judged,
+}
+
+/// A CPU.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CpuStatus {
+    /// Its number.
+    pub cpu: u32,
+    /// The bound that is wanted, µs; 0: no sleep; `None`: none.
+    pub bound_us: Option<u32>,
+    /// Since when, s.
+    pub since_s: Option<f64>,
+    /// Another program's value, which keeps the bound out: `20`, `n/a`.
+    pub in_the_way: Option<String>,
+    /// Why the bound could not be set or taken back.
+    pub failed: Option<String>,
+    /// Of each rule, and then of each hold that covers the CPU.
+    pub why: Vec<Why>,
+}
+
+/// Why a rule or hold is in force on a CPU, or is not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Why {
+    /// The rule's name, or `hold 7`.
+    pub of: String,
+    /// Is it?
+    pub in_force: bool,
+    /// Why, in words: `a packet 3 ms ago`.
+    pub why: String,
+}
+
+/// The service's own use of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Own {
+    /// CPU time, s.
+    pub cpu_s: f64,
+    /// How often one of its threads ran after it had waited.
+    pub wakeups: u64,
+}
+
+impl Own {
+    /// Of this process, so far.
+    pub fn now() -> Self {
+        use nix::sys::resource::{UsageWho, getrusage};
+        let usage = getrusage(UsageWho::RUSAGE_SELF).expect("the kernel knows this process");
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        Self {
+            cpu_s: seconds(usage.user_time()) + seconds(usage.system_time()),
+            wakeups: usage.voluntary_context_switches().try_into().unwrap_or(0),
+        }
+    }
+}
