@@ -60,7 +60,6 @@ pub fn run(
     ready: impl FnOnce(),
 ) -> Result<()> {
     let rules = Rules::read(&options.file)?;
-    let socket = Socket::listen(&options.socket, sender.clone())?;
     let mut service = Service {
         options,
         root: Root::default(),
@@ -70,6 +69,7 @@ pub fn run(
         refused: None,
         holds: Holds::default(),
     };
+    let socket = Socket::listen(&options.socket, sender.clone())?;
     watch::file(&options.file, sender.clone());
     watch::devices(sender);
     service

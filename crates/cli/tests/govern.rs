@@ -1,0 +1,544 @@
+//! `reveille govern`, from rules and packets to the CPUs' settings and back.
+
+mod complains;
+mod program;
+
+use std::fs;
+use std::net::UdpSocket;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use complains::complains;
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use program::reveille;
+use reveille_kernel::{Idle, Root, requests};
+use serde_json::Value;
+
+/// One service at a time: all of them set the same CPUs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Are there two CPUs whose bounds can be set, and BPF? Else a word.
+fn can_govern(test: &str) -> bool {
+    let idle = Idle::read(&Root::default()).unwrap();
+    let why = if !nix::unistd::geteuid().is_root() {
+        "not root"
+    } else if !requests::honoured(&idle) {
+        "no cpuidle driver"
+    } else if idle.cpus.iter().filter(|cpu| cpu.online).count() < 2 {
+        "one CPU"
+    } else if setting(1) != "0" {
+        "another program bounds CPU 1"
+    } else {
+        return true;
+    };
+    println!("skipped: {test}: {why}");
+    false
+}
+
+fn setting(cpu: u32) -> String {
+    let text = Root::default().text(&requests::file_of(cpu));
+    text.unwrap_or_default()
+}
+
+fn put(cpu: u32, value: &str) {
+    fs::write(requests::file_of(cpu), value).unwrap();
+}
+
+/// Waits until it is so; some seconds at most, for these machines are busy.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < end, "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// A service with rules of its own.
+struct Service {
+    folder: tempfile::TempDir,
+    child: Child,
+}
+
+impl Service {
+    /// `None` with a word if it cannot watch traffic here.
+    fn start(test: &str, rules: &str) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("rules.toml"), rules).unwrap();
+        let mut service = Self {
+            child: Self::spawn(folder.path()),
+            folder,
+        };
+        until("it answers", || {
+            assert_eq!(service.child.try_wait().unwrap(), None, "{}", service.log());
+            service.ask("status").is_some()
+        });
+        let problems = service.status()["problems"].clone();
+        if problems.as_array().is_none_or(Vec::is_empty) {
+            return Some(service);
+        }
+        println!("skipped: {test}: {problems}");
+        None
+    }
+
+    fn spawn(folder: &Path) -> Child {
+        let log = fs::File::create(folder.join("log")).unwrap();
+        reveille()
+            .args(["govern", "--accounting", "--config"])
+            .arg(folder.join("rules.toml"))
+            .arg("--socket")
+            .arg(folder.join("socket"))
+            .stderr(log)
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap()
+    }
+
+    fn file(&self) -> PathBuf {
+        self.folder.path().join("rules.toml")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap()
+    }
+
+    fn ask(&self, command: &str) -> Option<Value> {
+        let output = reveille()
+            .args(["govern", command, "--json", "--socket"])
+            .arg(self.folder.path().join("socket"))
+            .output()
+            .unwrap();
+        let answer = output.status.success();
+        answer.then(|| serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    fn status(&self) -> Value {
+        self.ask("status").expect("the service answers")
+    }
+
+    /// Why that rule is in force on a CPU, or not.
+    fn why(&self, cpu: usize) -> String {
+        let cpus = self.ask("explain").expect("the service answers");
+        cpus[cpu]["why"][0]["why"].as_str().unwrap().to_owned()
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
+    }
+
+    /// Ends it; what it logged.
+    fn end(mut self) -> String {
+        self.signal(Signal::SIGTERM);
+        let status = self.child.wait().unwrap();
+        let log = self.log();
+        assert!(status.success(), "{status}: {log}");
+        log
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A rule for datagrams to a port of this test's own, on loopback.
+struct Traffic {
+    receiver: UdpSocket,
+    port: u16,
+}
+
+impl Traffic {
+    fn new() -> Self {
+        let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let port = receiver.local_addr().unwrap().port();
+        Self { receiver, port }
+    }
+
+    fn rule(&self, more: &str) -> String {
+        let port = self.port;
+        format!(
+            "[[rule]]\nname = \"test\"\nlatency = \"0\"\n\
+             when.traffic = {{ interface = \"lo\", port = {port}, protocol = \"udp\", {more} }}\n"
+        )
+    }
+
+    /// Sends a datagram, which arrives on this thread's CPU.
+    fn send(&self) {
+        let to = self.receiver.local_addr().unwrap();
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"x", to).unwrap();
+        let _ = self.receiver.recv(&mut [0; 8]);
+    }
+}
+
+fn run_on(cpu: usize) {
+    let mut only = CpuSet::new();
+    only.set(cpu).unwrap();
+    sched_setaffinity(Pid::from_raw(0), &only).unwrap();
+}
+
+#[test]
+fn a_bound_is_held_on_the_cpu_of_the_traffic_while_it_lasts() {
+    let test = "a_bound_is_held_on_the_cpu_of_the_traffic_while_it_lasts";
+    let _alone = alone();
+    let traffic = Traffic::new();
+    let rules = traffic.rule("").replace("when", "quiet = \"300ms\"\nwhen");
+    if !can_govern(test) {
+        return;
+    }
+    let Some(service) = Service::start(test, &rules) else {
+        return;
+    };
+    assert_eq!(
+        [setting(0), setting(1)],
+        ["0", "0"],
+        "nothing without traffic"
+    );
+    run_on(1);
+    traffic.send();
+    until("it is held", || setting(1) == "n/a");
+    assert_eq!(setting(0), "0", "the other CPU is not touched");
+    assert_eq!(
+        service.status()["rules"][0]["in_force"],
+        serde_json::json!([1])
+    );
+    until("it is released", || setting(1) == "0");
+    let status = service.status();
+    let rule = &status["rules"][0];
+    assert_eq!(
+        (&rule["times"], &rule["packets"]),
+        (&1.into(), &1.into()),
+        "{rule}"
+    );
+    assert!(rule["held_s"].as_f64().unwrap() >= 0.3, "{rule}");
+    assert!(
+        service.why(1).contains("that is more than 300ms"),
+        "{}",
+        service.why(1)
+    );
+    assert!(service.why(0).contains("came to this CPU yet"));
+    assert_eq!(service.end(), "");
+}
+
+#[test]
+fn the_readers_cpu_is_held_too_unless_the_rule_excludes_it() {
+    let test = "the_readers_cpu_is_held_too_unless_the_rule_excludes_it";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let in_force = |readers: &str| {
+        let traffic = Traffic::new();
+        let rules = traffic
+            .rule(readers)
+            .replace("when", "quiet = \"10s\"\nwhen");
+        let service = Service::start(test, &rules)?;
+        let to = traffic.receiver.local_addr().unwrap();
+        let reader = std::thread::spawn(move || {
+            run_on(1);
+            traffic.receiver.recv(&mut [0; 8]).unwrap();
+        });
+        // Until the reader waits, on its CPU.
+        std::thread::sleep(Duration::from_millis(200));
+        run_on(0);
+        let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"x", to).unwrap();
+        reader.join().unwrap();
+        until("it is held", || setting(0) == "n/a");
+        std::thread::sleep(Duration::from_millis(50));
+        let cpus = service.status()["rules"][0]["in_force"].clone();
+        service.end();
+        Some(cpus)
+    };
+    let Some(with) = in_force("") else { return };
+    assert_eq!(with, serde_json::json!([0, 1]));
+    let without = in_force("readers = false").expect("it started before");
+    assert_eq!(without, serde_json::json!([0]));
+}
+
+#[test]
+fn other_traffic_and_too_few_packets_ask_for_nothing() {
+    let test = "other_traffic_and_too_few_packets_ask_for_nothing";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let (traffic, other) = (Traffic::new(), Traffic::new());
+    let rules = traffic.rule("packets = 3, window = \"1h\"");
+    let Some(service) = Service::start(test, &rules) else {
+        return;
+    };
+    run_on(1);
+    other.send();
+    traffic.send();
+    traffic.send();
+    let rule = service.status()["rules"][0].clone();
+    assert_eq!(
+        (&rule["packets"], &rule["times"]),
+        (&2.into(), &0.into()),
+        "{rule}"
+    );
+    traffic.send();
+    until("the third one asks", || {
+        service.status()["rules"][0]["times"] == 1
+    });
+    service.end();
+}
+
+#[test]
+fn addresses_are_networks() {
+    let test = "addresses_are_networks";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let traffic = Traffic::new();
+    for (address, packets) in [
+        ("127.0.0.0/8", 1),
+        ("127.0.0.1", 1),
+        ("127.0.0.2/31", 0),
+        ("128.0.0.0/1", 0),
+        ("::1", 0),
+    ] {
+        let rules = traffic.rule(&format!("address = \"{address}\""));
+        let Some(service) = Service::start(test, &rules) else {
+            return;
+        };
+        traffic.send();
+        assert_eq!(
+            service.status()["rules"][0]["packets"],
+            packets,
+            "{address}"
+        );
+        service.end();
+    }
+}
+
+#[test]
+fn anothers_value_stays_and_is_named() {
+    let test = "anothers_value_stays_and_is_named";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    put(1, "777");
+    let Some(service) = Service::start(test, "[[rule]]\nname = \"all\"\nlatency = \"0\"\n") else {
+        return put(1, "0");
+    };
+    until("CPU 0 is held", || setting(0) == "n/a");
+    let status = service.status();
+    let log = service.end();
+    let left = [setting(0), setting(1)];
+    put(1, "0");
+    assert_eq!(left, ["0", "777"], "{log}");
+    assert_eq!(status["cpus"][1]["in_the_way"], "777");
+    assert_eq!(status["cpus"][0]["in_the_way"], Value::Null);
+}
+
+#[test]
+fn a_file_with_an_error_is_refused_whole_and_a_good_one_taken() {
+    let test = "a_file_with_an_error_is_refused_whole_and_a_good_one_taken";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let rule = |name: &str, cpu: u32| {
+        format!("[[rule]]\nname = \"{name}\"\nlatency = \"0\"\ncpus = \"{cpu}\"\n")
+    };
+    let Some(service) = Service::start(test, &rule("one", 1)) else {
+        return;
+    };
+    until("CPU 1 is held", || setting(1) == "n/a");
+    fs::write(service.file(), rule("two", 0) + "nonsense = 1\n").unwrap();
+    until("it is refused", || {
+        service.status()["refused"] != Value::Null
+    });
+    assert_eq!(
+        [setting(0), setting(1)],
+        ["0", "n/a"],
+        "the rules before stay"
+    );
+    // As editors do.
+    let next = service.folder.path().join("next");
+    fs::write(&next, rule("two", 0)).unwrap();
+    fs::rename(&next, service.file()).unwrap();
+    until("the new rule is in force", || {
+        setting(0) == "n/a" && setting(1) == "0"
+    });
+    assert_eq!(service.status()["refused"], Value::Null);
+    fs::write(service.file(), "").unwrap();
+    service.signal(Signal::SIGHUP);
+    until("nothing is held", || setting(0) == "0");
+    let log = service.end();
+    assert!(log.contains("line 5: unknown field `nonsense`"), "{log}");
+    assert!(log.contains("the rules before stay in force"), "{log}");
+}
+
+#[test]
+fn after_kill_9_the_next_command_takes_the_bounds_back() {
+    let test = "after_kill_9_the_next_command_takes_the_bounds_back";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let Some(mut service) = Service::start(test, "[[rule]]\nname = \"all\"\nlatency = \"0\"\n")
+    else {
+        return;
+    };
+    until("both are held", || {
+        setting(0) == "n/a" && setting(1) == "n/a"
+    });
+    service.signal(Signal::SIGKILL);
+    service.child.wait().unwrap();
+    assert_eq!([setting(0), setting(1)], ["n/a", "n/a"]);
+    // Another program's value, since then.
+    put(0, "555");
+    let output = reveille().arg("restore").output().unwrap();
+    let left = [setting(0), setting(1)];
+    put(0, "0");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(left, ["555", "0"]);
+    let status = reveille()
+        .args(["govern", "status", "--socket"])
+        .arg(service.folder.path().join("socket"))
+        .output()
+        .unwrap();
+    assert_eq!(status.status.code(), Some(3));
+    // The socket that the killed one left is no obstacle.
+    service.child = Service::spawn(service.folder.path());
+    until("it answers again", || service.ask("status").is_some());
+    service.end();
+}
+
+#[test]
+fn a_second_service_is_refused() {
+    let test = "a_second_service_is_refused";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let Some(service) = Service::start(test, "") else {
+        return;
+    };
+    let mut second = reveille();
+    second
+        .args(["govern", "--config"])
+        .arg(service.file())
+        .arg("--socket")
+        .arg(service.folder.path().join("socket"));
+    complains(&mut second, 3, "socket");
+    service.end();
+}
+
+#[test]
+fn what_is_missing_is_named_by_check_and_waited_for() {
+    let test = "what_is_missing_is_named_by_check_and_waited_for";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let rules =
+        "[[rule]]\nname = \"gone\"\nlatency = \"0\"\nwhen.traffic.interface = \"nowhere0\"\n";
+    let Some(service) = Service::start(test, rules) else {
+        return;
+    };
+    assert_eq!(
+        service.status()["rules"][0]["waits_for"],
+        "interface nowhere0"
+    );
+    assert_eq!(service.why(0), "interface nowhere0 is missing");
+    // A pair: its other end gets a name by itself.
+    if Command::new("ip")
+        .args(["link", "add", "nowhere0", "type", "veth"])
+        .status()
+        .is_ok_and(|status| status.success())
+    {
+        until("it is found", || {
+            service.status()["rules"][0]["waits_for"] == Value::Null
+        });
+        let deleted = Command::new("ip")
+            .args(["link", "delete", "nowhere0"])
+            .status()
+            .unwrap();
+        assert!(deleted.success());
+        until("it is gone", || {
+            service.status()["rules"][0]["waits_for"] != Value::Null
+        });
+    } else {
+        println!("skipped: {test}: an interface that appears: no `ip`, or no veth");
+    }
+    service.end();
+}
+
+#[test]
+fn check_tells_what_each_rule_would_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("rules.toml");
+    let check = |text: &str| {
+        fs::write(&file, text).unwrap();
+        let mut command = reveille();
+        command.args(["govern", "check"]).arg(&file);
+        command
+    };
+    let output = check("").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("The file has no rules: nothing is held."),
+        "{text}"
+    );
+    complains(
+        &mut check("[[rule]]\nname = \"a\"\nlatency = \"50\"\n"),
+        1,
+        "line 3: no unit; write 50us",
+    );
+    complains(&mut check("\u{0}"), 1, "line 1");
+    fs::write(&file, [0xff, 0xfe]).unwrap();
+    complains(
+        reveille().args(["govern", "check"]).arg(&file),
+        1,
+        "is not UTF-8 text",
+    );
+    complains(
+        reveille().args(["govern", "check"]).arg(folder.path()),
+        1,
+        "is not a file",
+    );
+    complains(
+        reveille().args(["govern", "check", "/nowhere.toml"]),
+        2,
+        "/nowhere.toml",
+    );
+}
+
+#[test]
+fn without_a_service_status_names_the_way_to_start_it() {
+    complains(
+        reveille().args(["govern", "status", "--socket", "/nowhere/socket"]),
+        3,
+        "sudo systemctl start reveille",
+    );
+}
+
+#[test]
+fn without_root_the_service_does_not_start() {
+    let Some((folder, mut command)) = program::as_nobody() else {
+        return println!("skipped: without_root_the_service_does_not_start: not root");
+    };
+    let file = folder.path().join("rules.toml");
+    fs::write(&file, "").unwrap();
+    let socket = folder.path().join("socket");
+    command
+        .args(["govern", "--config"])
+        .arg(&file)
+        .arg("--socket")
+        .arg(socket);
+    complains(&mut command, 3, "root");
+}
