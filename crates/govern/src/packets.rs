@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use reveille_kernel::bpf::{self as kernel, Bell, KernelBtf, Shared, word, words};
+use reveille_kernel::bpf::{self as kernel, Bell, KernelBtf, RunTime, Shared, word, words};
 use reveille_kernel::{Result, network};
 
 pub use reveille_kernel::bpf::Counting;
@@ -122,13 +122,14 @@ impl Packets {
     ///
     /// # Errors
     /// Where the kernel does not report it.
-    pub fn accounted(&self) -> Result<Accounted> {
+    pub fn accounted(&self, counting: &Counting) -> Result<Accounted> {
         let number = |cpu| word!(self.cpus.at(cpu), types::served, late).load(Ordering::Relaxed);
         let of = kernel::run_time_of_all(self.skel.object())?;
+        let nothing_ns = counting.of_nothing_ns()?;
         Ok(Accounted {
             late: (0..self.cpus_count as usize).map(number).sum(),
             program_runs: of.runs,
-            program_ns: of.ns,
+            program_ns: of.own_ns_since(RunTime::default(), nothing_ns),
         })
     }
 }

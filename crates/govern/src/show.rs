@@ -210,6 +210,18 @@ pub fn status(status: &Status) -> Sheet<'static> {
     let own = &status.own;
     let used = format!("{:.3} s of CPU time, {} wake-ups", own.cpu_s, own.wakeups);
     sheet.fact("Own cost", used);
+    if let Some(of) = &status.accounted {
+        let runs = counted(of.program_runs, "run");
+        let packets = status.rules.iter().filter_map(|rule| rule.packets).sum();
+        let each = of.program_ns.checked_div(packets);
+        let each = each.map_or(String::new(), |ns| {
+            format!(", {ns} ns for each packet of a rule")
+        });
+        sheet.fact("BPF programs", format!("{runs}{each}"));
+        let came: u64 = status.rules.iter().map(|rule| rule.times).sum();
+        let late = format!("{} of {came} came after an idle entry", of.late);
+        sheet.fact("Bounds", late);
+    }
     sheet.section(
         Section::new("rules", "Rules").table(Table::of("", RULES, &status.rules).whole().known()),
     );

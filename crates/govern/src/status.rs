@@ -47,7 +47,7 @@ pub struct Accounted {
     pub late: u64,
     /// Runs of the programs.
     pub program_runs: u64,
-    /// Their time, ns, with what counting costs.
+    /// Their time, ns, without what an empty program takes.
     pub program_ns: u64,
 }
 

@@ -38,7 +38,7 @@ impl Packets {
         match *self {}
     }
 
-    pub fn accounted(&self) -> Result<Accounted> {
+    pub fn accounted(&self, _: &Counting) -> Result<Accounted> {
         match *self {}
     }
 

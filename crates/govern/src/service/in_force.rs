@@ -134,8 +134,8 @@ impl InForce {
 
     /// What the kernel's programs did; `None` without accounting.
     pub fn accounted(&self) -> Option<Accounted> {
-        self.counting.as_ref()?;
-        self.packets.as_ref()?.accounted().ok()
+        let counting = self.counting.as_ref()?;
+        self.packets.as_ref()?.accounted(counting).ok()
     }
 
     /// How each rule stands.
