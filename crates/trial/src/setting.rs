@@ -1,5 +1,6 @@
 //! The settings that are compared: which ones, and how each is put in force and taken back.
 
+mod govern;
 mod line;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use reveille_kernel::limits::{self, Limit};
 use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, cpulist, journal, pm_qos, requests};
 use serde::Serialize;
 
+use self::govern::Service;
 use crate::observe::states_by_depth;
 use crate::{Error, Result};
 
@@ -63,6 +65,8 @@ pub enum Kind {
     NoSleep,
     /// Threads of idle priority keep these CPUs awake.
     KeepAwake(Vec<u32>),
+    /// `reveille govern` runs with the rules of this file.
+    Govern(PathBuf),
 }
 
 /// A setting and its name.
@@ -182,7 +186,7 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     let chosen_by_governor = |setting: &Setting| match setting.kind {
         Kind::Limit { .. } => true,
         Kind::Hold { bound_us, .. } => bound_us > 0,
-        Kind::AsIs | Kind::NoSleep | Kind::KeepAwake(_) => false,
+        Kind::AsIs | Kind::NoSleep | Kind::KeepAwake(_) | Kind::Govern(_) => false,
     };
     if idle.governor.as_deref() == Some("haltpoll") && settings.iter().any(chosen_by_governor) {
         notes.push(
@@ -311,6 +315,14 @@ impl Setting {
             Kind::KeepAwake(cpus) => {
                 format!("idle-priority threads keep {} awake", cpulist::named(cpus))
             }
+            Kind::Govern(rules) => {
+                honoured(idle, &self.name)?;
+                if !rules.is_file() {
+                    let rules = rules.display();
+                    return Err(Error::Usage(format!("{rules}: no such file of rules")));
+                }
+                format!("`reveille govern` with the rules of {}", rules.display())
+            }
         })
     }
 }
@@ -335,6 +347,7 @@ impl Kind {
             journal: Journal::new(root, &machine.journal_folder),
             _request: None,
             awake: None,
+            service: None,
         };
         match self {
             Self::AsIs => {}
@@ -357,6 +370,7 @@ impl Kind {
                 applied.awake = Some(Awake::keep(&cpus)?);
             }
             Self::KeepAwake(cpus) => applied.awake = Some(Awake::keep(cpus)?),
+            Self::Govern(rules) => applied.service = Some(Service::start(rules)?),
         }
         Ok(applied)
     }
@@ -367,12 +381,14 @@ pub struct InForce {
     journal: Journal,
     _request: Option<requests::Request>,
     awake: Option<Awake>,
+    service: Option<Service>,
 }
 
 impl InForce {
     /// Why the setting was not in force all the time; `None` if no interruption is known.
     pub fn interrupted(&self) -> Option<String> {
-        self.awake.as_ref()?.interrupted()
+        let awake = self.awake.as_ref().and_then(Awake::interrupted);
+        awake.or_else(|| self.service.as_ref().and_then(Service::ended))
     }
 
     /// Takes the setting back.
@@ -380,6 +396,7 @@ impl InForce {
     /// # Errors
     /// [`Error::Disturbed`] if somebody else changed a setting meanwhile, or one could not be restored.
     pub fn end(mut self) -> Result<()> {
+        self.service = None;
         let complaints = self.journal.restore().complaints().into_iter();
         complaints
             .map(Error::Disturbed)

@@ -1,4 +1,4 @@
-//! A setting as a line of `reveille hold` or `reveille limit`.
+//! A setting as a line of `reveille hold`, `reveille limit` or `reveille govern`.
 
 use reveille_kernel::cpulist;
 use reveille_kernel::limits::Limit;
@@ -7,19 +7,20 @@ use reveille_show::parse;
 
 use super::{Kind, Setting};
 
-/// Reads `hold --latency 50us --cpu 2` or `limit --disable C6`.
+/// Reads `hold --latency 50us --cpu 2`, `limit --disable C6` or `govern --config rules.toml`.
 pub fn parse(text: &str) -> Result<Setting, String> {
     let words = words(text)?;
     let own = words.iter().map(String::as_str);
     let mut own = own.skip_while(|word| matches!(*word, "reveille" | "sudo"));
     let command = own.next().unwrap_or_default();
-    if !matches!(command, "hold" | "limit") {
+    if !matches!(command, "hold" | "limit" | "govern") {
         let what = match command {
             "" => String::new(),
             other => format!("{other}: not a setting; "),
         };
         return Err(format!(
-            "{what}write a line such as 'hold --latency 50us' or 'limit --disable C6'"
+            "{what}write a line such as 'hold --latency 50us', 'limit --disable C6' or \
+             'govern --config rules.toml'"
         ));
     }
     let mut flags = flags(own)?;
@@ -38,6 +39,11 @@ pub fn parse(text: &str) -> Result<Setting, String> {
             let time = parse::time(bound, "100us").map_err(wrong)?;
             let bound_us = pm_qos::bound_us(time).map_err(wrong)?;
             Kind::Hold { bound_us, cpus }
+        }
+        "govern" if cpus.is_some() => return Err("govern has no --cpu; its rules have".into()),
+        "govern" => {
+            let rules = flags.one("--config")?.ok_or("govern needs --config")?;
+            Kind::Govern(rules.into())
         }
         _ => {
             let disabled = flags.all("--disable");
