@@ -542,3 +542,82 @@ fn without_root_the_service_does_not_start() {
         .arg(socket);
     complains(&mut command, 3, "root");
 }
+
+/// `ROUNDS` sets the number of rounds.
+fn rounds() -> u32 {
+    let given = std::env::var("ROUNDS").ok();
+    given.map_or(10, |rounds| rounds.parse().expect("a number"))
+}
+
+#[test]
+fn killed_at_any_point_the_machine_is_as_before() {
+    let test = "killed_at_any_point_the_machine_is_as_before";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let traffic = Traffic::new();
+    let rules = traffic.rule("").replace("when", "quiet = \"1ms\"\nwhen");
+    let Some(mut service) = Service::start(test, &rules) else {
+        return;
+    };
+    let online = Path::new("/sys/devices/system/cpu/cpu1/online");
+    let may_go = online.exists();
+    let random = fastrand::Rng::with_seed(13);
+    let (mut random, mut held) = (random, 0);
+    for round in 0..rounds() {
+        // A burst, with a CPU that goes and returns, or rules that are read again.
+        let end = Instant::now() + Duration::from_micros(random.u64(0..20_000));
+        run_on(random.usize(0..2));
+        while Instant::now() < end {
+            traffic.send();
+            std::thread::sleep(Duration::from_micros(random.u64(0..3000)));
+        }
+        match random.u8(0..4) {
+            0 if may_go => fs::write(online, "0").unwrap(),
+            1 => service.signal(Signal::SIGHUP),
+            _ => {}
+        }
+        if may_go && random.bool() {
+            fs::write(online, "1").unwrap();
+        }
+        run_on(0);
+        traffic.send();
+        service.signal(Signal::SIGKILL);
+        service.child.wait().unwrap();
+        held += u32::from([setting(0), setting(1)] != ["0", "0"]);
+        if may_go {
+            fs::write(online, "1").unwrap();
+        }
+        let restored = reveille().arg("restore").output().unwrap();
+        assert!(restored.status.success(), "round {round}: {restored:?}");
+        assert_eq!(
+            [setting(0), setting(1)],
+            ["0", "0"],
+            "round {round}: {restored:?}"
+        );
+        let left: Vec<_> = fs::read_dir("/run/reveille")
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
+        let left = left
+            .iter()
+            .filter(|entry| entry.file_name().to_string_lossy().starts_with("live-"));
+        assert_eq!(
+            left.count(),
+            0,
+            "round {round}: files of the killed one are left"
+        );
+        service.child = Service::spawn(service.folder.path());
+        // Sometimes it is killed while it starts.
+        if random.u8(0..4) > 0 {
+            until("it answers", || service.ask("status").is_some());
+        }
+    }
+    println!(
+        "{held} of {} were killed while a bound was in force",
+        rounds()
+    );
+    service.end();
+}
