@@ -89,14 +89,14 @@ pub struct Args {
     /// Rounds; each setting has a turn in each
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value::count(1..=200_u32))]
     rounds: u32,
-    /// Requests in each turn [default: 100, or 10 bursts]; with --bursts up to the next whole burst
+    /// Requests in each turn; whole bursts with --bursts [default: 100, or 10 bursts]
     #[arg(long, value_name = "N", value_parser = value::count(1..=1_000_000_u32))]
     requests: Option<u32>,
     /// Mean pause from a reply to the next request; each is drawn from half to one and a half of it
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = value::time("20ms"))]
     interval: Duration,
-    /// Send requests in bursts: RATE within a burst, LENGTH of a burst, mean PAUSE from its last reply to the
-    /// next burst: 1000/s,100ms,400ms. Each burst's first request is a figure of its own
+    /// Requests in bursts: so many a second in a burst, its length, and the mean pause to the next one:
+    /// 1000/s,100ms,400ms; each burst's first request is shown apart
     #[arg(long, value_name = "RATE,LENGTH,PAUSE", value_parser = clap::value_parser!(Bursts), conflicts_with_all = ["command", "user", "serve", "interval"])]
     bursts: Option<Bursts>,
     /// Bytes of payload in a request [default: 56 for --ping, 64 for --echo]

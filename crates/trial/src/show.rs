@@ -89,7 +89,8 @@ const MACHINE: &[Column<Setting>] = &columns!(|one|
         "Difference of the time awake from that of `as is`, with its 95% interval";
     measured(Percent) "bursts.asleep_percent", "asleep",
         one.bursts.as_ref().and_then(|one| one.asleep_percent),
-        "Share of the pauses between bursts in which the CPU that replies (without one, that of --cpu) slept";
+        "Share of the pauses between bursts in which the replying CPU slept; that of --cpu if the reply comes from \
+         elsewhere";
     estimated(Of("points")) detail "bursts.asleep_difference_percent", "asleep against as is [95%]",
         Value::difference(one.bursts.as_ref().and_then(|one| one.asleep_difference_percent.as_ref())),
         "Difference of that share from that of `as is`, with its 95% interval";

@@ -88,6 +88,10 @@ fn the_page_draws_each_setting_and_marks_the_dominated_one() {
 /// The same with bursts, of which `p99` is known or null.
 fn with_bursts(p99: Value) -> Value {
     let mut trial = trial();
+    trial["workload"]["pace"] = json!({
+        "requests_per_round": 40, "interval_ms": null, "timeout_ms": 1000.0, "size_bytes": 64,
+        "bursts": {"per_s": 1000, "requests": 20, "length_ms": 20.0, "pause_ms": 80.0, "cpu": 1},
+    });
     for (place, asleep) in [(0, 99.0), (1, 90.0)] {
         let mut first = trial["settings"][place]["figure"].clone();
         first["median"] = json!(123_000.0);
@@ -204,6 +208,11 @@ fn bursts_have_their_first_requests_and_the_sleep_in_pauses_beside_the_figure() 
     assert_eq!(row, ["as", "is", "50", "-", "123", "-", "3", "99"]);
     let trial = with_bursts(json!(200_000.0));
     assert!(heads(&trial, text::Detail::Short).contains(" first first p99 against"));
+    let whole = on_a_terminal(&trial, text::Detail::All);
+    assert!(
+        whole.contains("40 a turn, 20 in a burst, 64 bytes"),
+        "{whole}"
+    );
     let all = heads(&trial, text::Detail::All);
     assert!(
         all.contains(" first first p99 first max late against"),
