@@ -15,7 +15,6 @@
 //! second.
 
 pub mod accelerator;
-mod asleep;
 pub mod assist;
 #[cfg(feature = "bpf")]
 mod by_engine;

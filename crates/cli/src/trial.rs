@@ -14,7 +14,7 @@ use reveille_trial::run;
 use reveille_trial::setting::{Machine, Planned, Setting, Wanted, choose, parse_line};
 use reveille_trial::show;
 use reveille_trial::workload::{
-    Client, Command, Figure, Pace, Server, Transport, Workload, parse_address,
+    Bursts, Client, Command, Figure, Pace, Rhythm, Server, Transport, Workload, parse_address,
 };
 
 use crate::command::As;
@@ -38,6 +38,7 @@ Examples:
   reveille trial --serve                                 on the other machine, then here:
   sudo reveille trial --echo other:7177 --tcp
   sudo reveille trial --echo self                        without another machine
+  sudo reveille trial --echo self --bursts 1000/s,100ms,400ms
   sudo reveille trial -- make -j4                        its run time
   sudo reveille trial --figure 'time=([0-9.]+)' --unit ms -- ping -c 20 -i 0.2 192.168.1.1
   sudo reveille trial --setting 'limit --disable C6' --settings no-sleep -- ./job
@@ -88,12 +89,16 @@ pub struct Args {
     /// Rounds; each setting has a turn in each
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = value::count(1..=200_u32))]
     rounds: u32,
-    /// Requests in each turn
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = value::count(1..=1_000_000_u32))]
-    requests: u32,
+    /// Requests in each turn; whole bursts with --bursts [default: 100, or 10 bursts]
+    #[arg(long, value_name = "N", value_parser = value::count(1..=1_000_000_u32))]
+    requests: Option<u32>,
     /// Mean pause from a reply to the next request; each is drawn from half to one and a half of it
     #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = value::time("20ms"))]
     interval: Duration,
+    /// Requests in bursts: so many a second in a burst, its length, and the mean pause to the next one:
+    /// 1000/s,100ms,400ms; each burst's first request is shown apart
+    #[arg(long, value_name = "RATE,LENGTH,PAUSE", value_parser = clap::value_parser!(Bursts), conflicts_with_all = ["command", "user", "serve", "interval"])]
+    bursts: Option<Bursts>,
     /// Bytes of payload in a request [default: 56 for --ping, 64 for --echo]
     #[arg(long, value_name = "BYTES")]
     size: Option<usize>,
@@ -172,10 +177,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn workload(args: &Args) -> anyhow::Result<Box<dyn Workload>> {
+    let rhythm = args
+        .bursts
+        .map_or(Rhythm::Even(args.interval), Rhythm::Bursts);
     let client = Client {
         pace: Pace {
-            requests: args.requests,
-            interval: args.interval,
+            requests: rhythm.requests(args.requests),
+            rhythm,
             timeout: args.timeout,
         },
         size: args.size,

@@ -198,6 +198,8 @@ fn measurements_of_this_machine_match_their_schemas() {
 fn comparisons_match_their_schemas() {
     let line = "trial --echo self --rounds 2 --requests 5 --interval 1ms --json";
     check("trial", &mut words(line));
+    let line = "trial --echo self --rounds 2 --requests 5 --bursts 1000/s,5ms,5ms --json";
+    check("trial", &mut words(line));
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let line = "anticipate bench --rounds 2 --ios 8 --warm-up 2 --file-size 1MiB --json --dir";
     check("anticipate-bench", words(line).arg(folder.path()));

@@ -92,6 +92,39 @@ fn invalid_input_is_reported_in_one_line_and_changes_nothing() {
             vec!["--ping", "127.0.0.1", "--interval", "0s"],
             "above 0",
         ),
+        (
+            2,
+            vec!["--echo", "self", "--bursts", "1000/s,100ms"],
+            "not RATE,LENGTH,PAUSE, such as",
+        ),
+        (
+            2,
+            vec!["--echo", "self", "--bursts", "0/s,100ms,1s"],
+            "rate 0/s: must be from",
+        ),
+        (
+            2,
+            vec!["--ping", "127.0.0.1", "--bursts", "9/s,1s,1h"],
+            "pause 1h: must be above 0 and at most 10s",
+        ),
+        (
+            2,
+            vec![
+                "--echo",
+                "self",
+                "--bursts",
+                "9/s,1s,1s",
+                "--interval",
+                "1ms",
+            ],
+            "cannot be used with '--interval",
+        ),
+        (2, vec!["--bursts", "9/s,1s,1s"], "no workload"),
+        (
+            2,
+            vec!["--bursts", "9/s,1s,1s", "--", "true"],
+            "cannot be used with",
+        ),
         (2, vec!["--echo", "self", "--cpu", "4000"], "no such CPU"),
         (2, vec!["--rounds", "0", "--", "true"], "--rounds"),
         (2, vec!["--figure", "(", "--", "true"], "--figure"),
@@ -384,6 +417,43 @@ fn a_served_port_answers_udp_and_tcp_until_interrupted() {
     }
     interrupt(&server);
     assert_eq!(server.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn requests_in_bursts_have_each_bursts_first_apart_and_the_sleep_in_the_pauses() {
+    if !is_root("requests in bursts") {
+        return;
+    }
+    let _alone = alone();
+    let has_cpuidle = Path::new("/sys/devices/system/cpu/cpu0/cpuidle/state0").exists();
+    for (workload, flags) in [
+        (["--echo", "self"], &["--tcp"][..]),
+        (["--echo", "self"], &[]),
+        (["--ping", "127.0.0.1"], &["--cpu", "0"]),
+    ] {
+        let mut command = reveille();
+        command.arg("trial").args(workload).args(flags);
+        command.args(["--settings", "no-sleep", "--settle", "0s", "--rounds", "2"]);
+        // Rounded up to three bursts of ten.
+        let bursts = ["--bursts", "1000/s,10ms,40ms", "--requests", "21"];
+        let trial = json(command.args(bursts));
+        let pace = &trial["workload"]["pace"];
+        assert_eq!(pace["requests_per_round"], 30, "{trial}");
+        assert_eq!(pace["bursts"]["requests"], 10, "{trial}");
+        for name in ["as is", "no sleep"] {
+            let setting = setting(&trial, name);
+            assert_eq!(setting["figure"]["count"], 2 * 3 * 9, "{trial}");
+            let bursts = &setting["bursts"];
+            assert_eq!(bursts["first"]["count"], 2 * 3, "{trial}");
+            // Half of each pause, and the periods of each burst, at least.
+            let elapsed_s = setting["observed"]["elapsed_s"].as_f64().unwrap();
+            assert!(elapsed_s >= 3.0 * (0.020 + 0.009), "{trial}");
+            let asleep = bursts["asleep_percent"].as_f64();
+            if name == "no sleep" && has_cpuidle {
+                assert!(asleep.unwrap() < 20.0, "{trial}");
+            }
+        }
+    }
 }
 
 #[test]

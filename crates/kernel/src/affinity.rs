@@ -54,6 +54,11 @@ impl Binding {
         }
     }
 
+    /// The CPU.
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
     /// # Errors
     /// [`Error::Disturbed`] once the thread is no longer bound: its figures are not those of the CPU.
     pub fn holds(&self) -> Result<()> {

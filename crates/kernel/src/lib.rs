@@ -40,6 +40,7 @@
 
 mod account;
 pub mod affinity;
+pub mod asleep;
 mod awake;
 pub mod boot;
 pub mod bounds;

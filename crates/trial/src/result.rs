@@ -7,7 +7,7 @@ use crate::observe::Observed;
 use crate::rounds::ByRound;
 use crate::setting::Named;
 use crate::verdict::{self, Cost, Verdict};
-use crate::workload::Description;
+use crate::workload::{Description, InBursts};
 use reveille_figures::quantile::median;
 use reveille_figures::rounds::{self, ERROR, Estimate, Summary, paired};
 
@@ -45,6 +45,9 @@ pub struct Round {
     pub why_failed: Option<String>,
     /// From the kernel's receive stamp of an answer to the reader, ns; empty where there is none.
     pub reading_ns: Vec<f64>,
+    /// Of requests in bursts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bursts: Option<InBursts>,
     /// What the machine did meanwhile.
     pub observed: Observed,
 }
@@ -74,6 +77,21 @@ pub struct Setting {
     pub power_difference_w: Option<Estimate>,
     /// Of the rounds' time awake from that of "as is", percentage points.
     pub awake_difference_percent: Option<Estimate>,
+    /// `None` without bursts.
+    pub bursts: Option<BurstFigures>,
+}
+
+/// What requests in bursts gave apart from [`Setting::figure`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BurstFigures {
+    /// Of the bursts' first requests, of all rounds together; `None` where none was answered.
+    pub first: Option<Summary>,
+    /// Requests that were sent late because the reply before came late.
+    pub late: u64,
+    /// Share of the pauses in which the CPU slept, 0 to 100, the rounds' mean; `None` if unknown.
+    pub asleep_percent: Option<f64>,
+    /// Of the rounds' shares from those of "as is", percentage points.
+    pub asleep_difference_percent: Option<Estimate>,
 }
 
 /// A trial.
@@ -210,7 +228,30 @@ fn setting(
         observed: Observed::mean(&observed),
         power_difference_w: difference(|one| one.observed.power_w),
         awake_difference_percent: difference(|one| one.observed.awake_percent),
+        bursts: bursts(turns, difference(asleep_in_pauses)),
     }
+}
+
+fn asleep_in_pauses(round: &Round) -> Option<f64> {
+    round.bursts.as_ref()?.asleep_percent
+}
+
+/// `None` if no round has bursts.
+fn bursts(
+    turns: &ByRound<'_, Round>,
+    asleep_difference_percent: Option<Estimate>,
+) -> Option<BurstFigures> {
+    let all: Vec<&InBursts> = turns
+        .turns()
+        .filter_map(|one| one.bursts.as_ref())
+        .collect();
+    let asleep: Vec<f64> = turns.each(asleep_in_pauses).into_iter().flatten().collect();
+    (!all.is_empty()).then(|| BurstFigures {
+        first: rounds::summarise(all.iter().flat_map(|one| one.first.iter().copied())),
+        late: all.iter().map(|one| one.late).sum(),
+        asleep_percent: rounds::summarise(asleep).map(|percents| percents.mean),
+        asleep_difference_percent,
+    })
 }
 
 /// Each round's figures; empty for a round without any.
@@ -313,6 +354,7 @@ pub(crate) mod tests {
                 failed: 1,
                 why_failed: None,
                 reading_ns: vec![5.0],
+                bursts: None,
                 observed: Observed {
                     elapsed_s: 1.0,
                     awake_percent: Some(
@@ -370,6 +412,33 @@ pub(crate) mod tests {
         assert_eq!(
             (trial.verdict.best, trial.verdict.dominated.len()),
             (Some(1), 0)
+        );
+    }
+
+    #[test]
+    fn first_requests_and_sleep_in_pauses_are_figures_of_their_own() {
+        let mut rounds = rounds();
+        let without = conclude(&names(), &workload(false), &rounds);
+        assert_eq!(without.0[1].bursts, None);
+        for round in &mut rounds {
+            let setting = round.setting as f64;
+            round.bursts = Some(InBursts {
+                first: vec![500.0, 700.0 + f64::from(round.round)],
+                late: 3,
+                asleep_percent: Some(99.0 - 9.0 * setting - f64::from(round.round % 2)),
+            });
+        }
+        let (settings, _, verdict) = conclude(&names(), &workload(false), &rounds);
+        let bursts = settings[1].bursts.as_ref().unwrap();
+        let first = bursts.first.as_ref().unwrap();
+        assert_eq!((first.count, first.median, first.max), (20, 500.0, 709.0));
+        assert_eq!((bursts.late, bursts.asleep_percent), (30, Some(89.5)));
+        let difference = bursts.asleep_difference_percent.as_ref().unwrap();
+        assert_eq!((difference.estimate, difference.rounds), (-9.0, 10));
+        // They change nothing else.
+        assert_eq!(
+            (&settings[1].figure, verdict),
+            (&without.0[1].figure, without.2)
         );
     }
 

@@ -117,6 +117,7 @@ impl Turns for Trial<'_> {
             failed: gathered.failed,
             why_failed: gathered.why,
             reading_ns: gathered.reading_ns,
+            bursts: gathered.bursts,
             observed: self.watch.between(&before, &after),
         }))
     }

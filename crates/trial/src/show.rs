@@ -23,6 +23,17 @@ const FOOT: &str = "Settings take turns in shuffled order, round by round. Diffe
                     asked for, in shares of all CPUs' time; a polling CPU is awake. What the machine \
                     did includes the work of others on it.";
 
+/// Columns of figures that only bursts have.
+const BURSTS: &[&str] = &[
+    "bursts.first.median",
+    "bursts.first.p99",
+    "bursts.first.max",
+    "bursts.late",
+];
+
+/// The same of what the machine did; they stand beside the figures.
+const PAUSES: &[&str] = &["bursts.asleep_percent", "bursts.asleep_difference_percent"];
+
 /// The unit of the workload's figures: ns, or the user's own.
 const FIGURE: Unit = Unit::Of("`workload.unit`");
 
@@ -47,6 +58,14 @@ const FIGURES: &[Column<Setting>] = &columns!(|one|
         "Mean";
     measured(Of("`workload.unit`")) detail "figure.standard_deviation", "sd",
         figure_of(one, |one| one.standard_deviation), "Standard deviation";
+    measured(Ns) "bursts.first.median", "first", first(one, |one| Some(one.median)),
+        "Median of each burst's first request, which the other figures omit";
+    measured(Ns) "bursts.first.p99", "first p99", first(one, |one| one.p99),
+        "99th percentile of these; unknown below 1000 bursts";
+    measured(Ns) detail "bursts.first.max", "first max", first(one, |one| Some(one.max)),
+        "Maximum of these";
+    measured(Count) detail "bursts.late", "late", one.bursts.as_ref().map(|one| one.late),
+        "Requests in bursts that were sent late, at once after a late reply";
     estimated(Of("`workload.unit`")) "median_difference", "against as is [95%]",
         Value::difference(one.median_difference.as_ref()),
         "Difference of the rounds' medians from those of `as is`, with its 95% interval, which needs \
@@ -68,6 +87,13 @@ const MACHINE: &[Column<Setting>] = &columns!(|one|
     estimated(Of("points")) detail "awake_difference_percent", "awake against as is [95%]",
         Value::difference(one.awake_difference_percent.as_ref()),
         "Difference of the time awake from that of `as is`, with its 95% interval";
+    measured(Percent) "bursts.asleep_percent", "asleep",
+        one.bursts.as_ref().and_then(|one| one.asleep_percent),
+        "Share of the pauses between bursts in which the replying CPU slept; that of --cpu if the reply comes from \
+         elsewhere";
+    estimated(Of("points")) detail "bursts.asleep_difference_percent", "asleep against as is [95%]",
+        Value::difference(one.bursts.as_ref().and_then(|one| one.asleep_difference_percent.as_ref())),
+        "Difference of that share from that of `as is`, with its 95% interval";
     measured(Of("/s")) "observed.wakeups_per_s", "wake-ups", observed(one, |one| one.wakeups_per_s),
         "Uses of idle states other than polling, a second";
     measured(Of("/s")) "observed.interrupts_per_s", "interrupts",
@@ -93,6 +119,14 @@ const SETTINGS: &[Column<Named>] = &columns!(|one|
 
 fn figure_of(setting: &Setting, of: fn(&Summary) -> Option<f64>) -> Value {
     setting.figure.as_ref().and_then(of).into()
+}
+
+fn first(setting: &Setting, of: fn(&Summary) -> Option<f64>) -> Value {
+    let first = setting
+        .bursts
+        .as_ref()
+        .and_then(|bursts| bursts.first.as_ref());
+    first.and_then(of).into()
 }
 
 fn observed(setting: &Setting, of: fn(&Observed) -> Option<f64>) -> Value {
@@ -132,7 +166,7 @@ pub fn sheet(trial: &Trial) -> Sheet<'_> {
     sheet.section(Section::new("charts", heading).chart(|| charts(trial)));
     sheet.section(Section::new("figures", "Figures").table(figures(trial)));
     let machine = Table::of("All CPUs together", MACHINE, &trial.settings).whole();
-    let machine = machine.without(cost(trial));
+    let machine = machine.without(cost(trial)).without(PAUSES);
     let section = Section::new("machine", "Machine during the turns").titled();
     sheet.section(section.table(machine).detail());
     let heading = "Residency of idle states, of all CPUs' time";
@@ -167,12 +201,16 @@ fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
         ),
     );
     if let Some(pace) = &workload.pace {
+        let apart = match (pace.interval_ms, &pace.bursts) {
+            (Some(ms), _) => format!("{} apart on average", duration(ms * 1e6)),
+            (None, Some(bursts)) => format!("{} in a burst", count(bursts.requests.into())),
+            (None, None) => "at an unknown pace".to_owned(),
+        };
         sheet.detail(
             "Requests",
             format!(
-                "{} a turn, {} apart on average, {} bytes, timeout {}",
+                "{} a turn, {apart}, {} bytes, timeout {}",
                 count(pace.requests_per_round.into()),
-                duration(pace.interval_ms * 1e6),
                 pace.size_bytes,
                 duration(pace.timeout_ms * 1e6)
             ),
@@ -209,7 +247,15 @@ fn figures(trial: &Trial) -> Table {
         false => &["figure.p1", "figure.min"],
     };
     let table = Table::of("Figure of the workload", FIGURES, &trial.settings).whole();
-    let mut table = table.without(other_direction);
+    let has_bursts = trial.settings.iter().any(|one| one.bursts.is_some());
+    let (no_bursts, pauses) = match has_bursts {
+        true => (&[][..], PAUSES),
+        false => (BURSTS, &[][..]),
+    };
+    let mut table = table.without(other_direction).without(no_bursts);
+    if has_bursts {
+        make_room(&mut table, trial);
+    }
     let better = match workload.higher_is_better {
         true => Against::More,
         false => Against::Less,
@@ -226,15 +272,31 @@ fn figures(trial: &Trial) -> Table {
             heading.name = format!("{}, {own}", heading.name).into();
         }
     }
-    let cost = MACHINE
+    let beside = [cost(trial), pauses].concat();
+    let beside = MACHINE
         .iter()
-        .filter(|column| cost(trial).contains(&column.heading.key));
-    cost.fold(table, |table, column| {
+        .filter(|column| beside.contains(&column.heading.key));
+    beside.fold(table, |table, column| {
         table.column(
             column.heading.clone(),
             trial.settings.iter().map(column.value),
         )
     })
+}
+
+/// A line of 80 columns holds the figures of bursts, too, if the maximum, and a p99 of too few bursts, are shown
+/// on request only.
+fn make_room(table: &mut Table, trial: &Trial) {
+    let firsts = trial.settings.iter().filter_map(|one| one.bursts.as_ref());
+    let mut firsts = firsts.filter_map(|bursts| bursts.first.as_ref());
+    let has_p99 = firsts.any(|first| first.p99.is_some());
+    for heading in &mut table.headings {
+        heading.detail |= match heading.key {
+            "figure.max" => true,
+            "bursts.first.p99" => !has_p99,
+            _ => false,
+        };
+    }
 }
 
 /// A column for each idle state; no rows if the kernel counts none.

@@ -7,6 +7,7 @@ mod icmp;
 mod message;
 mod ping;
 mod requests;
+mod rhythm;
 mod server;
 
 use std::sync::atomic::AtomicBool;
@@ -18,6 +19,7 @@ pub use client::Client;
 pub use command::{Command, Figure};
 pub use echo::Transport;
 pub use requests::Pace;
+pub use rhythm::{Bursts, Rhythm};
 pub use server::{Server, parse_address};
 
 use crate::Result;
@@ -32,7 +34,7 @@ pub struct Description {
     pub kind: String,
     /// One line: what was run, or who was asked and how.
     pub what: String,
-    /// What the figure is: `duration`, `round trip`, or the user's expression.
+    /// What the figure is: `duration`, `round trip`, `round trip within bursts`, or the user's expression.
     pub figure: String,
     /// [`NANOSECONDS`], or the user's word; empty where none was given.
     pub unit: String,
@@ -49,12 +51,41 @@ pub struct Description {
 pub struct PaceDescription {
     /// As many as were asked for in each round.
     pub requests_per_round: u32,
-    /// From an answer to the next request, the mean, ms.
-    pub interval_ms: f64,
+    /// From an answer to the next request, the mean, ms; `None` in bursts.
+    pub interval_ms: Option<f64>,
+    /// `None` where requests are sent evenly.
+    pub bursts: Option<BurstsDescription>,
     /// How long an answer is waited for, ms.
     pub timeout_ms: f64,
     /// Bytes of payload in a request.
     pub size_bytes: usize,
+}
+
+/// How requests come in bursts.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BurstsDescription {
+    /// Requests a second within a burst.
+    pub per_s: u32,
+    /// Requests in a burst.
+    pub requests: u32,
+    /// Of a burst, ms.
+    pub length_ms: f64,
+    /// From a burst's last answer to the next one's first request, the mean, ms.
+    pub pause_ms: f64,
+    /// Whose sleep in the pauses is counted; `None` if the scheduler chooses.
+    pub cpu: Option<u32>,
+}
+
+/// What a round of bursts gave apart from its figures.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct InBursts {
+    /// Round trips of the bursts' first requests, ns, in order. They are not among the round's figures.
+    pub first: Vec<f64>,
+    /// Other requests that were sent later than due, because the reply before came after that.
+    pub late: u64,
+    /// Share of the pauses in which the CPU slept, by cpuidle's count, 0 to 100; `None` without a CPU or
+    /// a count.
+    pub asleep_percent: Option<f64>,
 }
 
 /// What one round of a workload gave.
@@ -69,6 +100,8 @@ pub struct Gathered {
     /// From the kernel's receive stamp of an answer to the reader's next instruction, ns; empty
     /// where the kernel does not stamp.
     pub reading_ns: Vec<f64>,
+    /// Of requests in bursts.
+    pub bursts: Option<InBursts>,
 }
 
 impl Gathered {

@@ -85,6 +85,25 @@ fn the_page_draws_each_setting_and_marks_the_dominated_one() {
     assert!(html.contains("<td class=\"interval bad\">+10 [+9,\u{a0}+11]\u{a0}µs</td>"));
 }
 
+/// The same with bursts, of which `p99` is known or null.
+fn with_bursts(p99: Value) -> Value {
+    let mut trial = trial();
+    trial["workload"]["pace"] = json!({
+        "requests_per_round": 40, "interval_ms": null, "timeout_ms": 1000.0, "size_bytes": 64,
+        "bursts": {"per_s": 1000, "requests": 20, "length_ms": 20.0, "pause_ms": 80.0, "cpu": 1},
+    });
+    for (place, asleep) in [(0, 99.0), (1, 90.0)] {
+        let mut first = trial["settings"][place]["figure"].clone();
+        first["median"] = json!(123_000.0);
+        first["p99"] = p99.clone();
+        trial["settings"][place]["bursts"] = json!({
+            "first": first, "late": 7, "asleep_percent": asleep,
+            "asleep_difference_percent": {"estimate": asleep - 99.0, "interval": null, "rounds": 8},
+        });
+    }
+    trial
+}
+
 #[test]
 fn foreign_text_cannot_become_markup() {
     let html = page(&trial());
@@ -121,7 +140,7 @@ fn a_file_that_is_no_trial_is_refused_in_one_line() {
 #[test]
 fn every_column_is_a_field_of_the_json() {
     // Settings and their figures come from what the program writes.
-    let trial = parse(trial().to_string().as_bytes()).unwrap();
+    let trial = parse(with_bursts(Value::Null).to_string().as_bytes()).unwrap();
     let json = serde_json::to_value(trial).unwrap();
     for (list, headings) in reference() {
         assert_eq!(
@@ -166,6 +185,40 @@ fn figures_have_the_unit_of_the_workload_and_the_tail_of_its_direction() {
     );
     let text = on_a_terminal(&trial, short);
     assert!(text.contains("median 60000 MB/s"), "{text}");
+}
+
+#[test]
+fn bursts_have_their_first_requests_and_the_sleep_in_pauses_beside_the_figure() {
+    let heads = |trial: &Value, detail| {
+        let text = on_a_terminal(trial, detail);
+        let line = text.lines().find(|line| line.contains("median"));
+        line.unwrap()
+            .split_whitespace()
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
+    let trial = with_bursts(Value::Null);
+    assert_eq!(
+        heads(&trial, text::Detail::Short),
+        "setting median p99 first against as is [95%] awake asleep"
+    );
+    let short = on_a_terminal(&trial, text::Detail::Short);
+    let row = short.lines().find(|line| line.starts_with("as is"));
+    let row: Vec<&str> = row.unwrap().split_whitespace().collect();
+    assert_eq!(row, ["as", "is", "50", "-", "123", "-", "3", "99"]);
+    let trial = with_bursts(json!(200_000.0));
+    assert!(heads(&trial, text::Detail::Short).contains(" first first p99 against"));
+    let whole = on_a_terminal(&trial, text::Detail::All);
+    assert!(
+        whole.contains("40 a turn, 20 in a burst, 64 bytes"),
+        "{whole}"
+    );
+    let all = heads(&trial, text::Detail::All);
+    assert!(
+        all.contains(" first first p99 first max late against"),
+        "{all}"
+    );
+    assert!(all.ends_with(" asleep asleep against as is [95%]"), "{all}");
 }
 
 #[test]

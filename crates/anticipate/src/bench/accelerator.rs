@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use reveille_kernel::affinity::{self, Binding};
+use reveille_kernel::asleep::Counts;
 use reveille_trial::setting::Machine;
 
-use crate::bench::asleep::Counts;
 use crate::bench::assist::Account;
 use crate::bench::clock;
 use crate::bench::policy::{Policy, PolicySetting};

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reveille_figures::rounds::{Estimate, Quantiles};
+use reveille_kernel::asleep::{Counts, Reading};
 use reveille_kernel::energy::{Packages, PackagesReading};
 use reveille_kernel::{Idle, Root, affinity};
 use reveille_results::description::Ended;
 use reveille_trial::rounds::{self, At, Progress, Turns};
 use reveille_trial::setting::{InForce, Machine};
 
-use crate::bench::asleep::{Counts, Reading};
 use crate::bench::assist::OwnCost;
 use crate::bench::policy::{Policy, PolicySetting};
 use crate::bench::result::{Plan, PolicyUsed, Skipped, Turn};

@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use reveille_kernel::affinity::Binding;
+use reveille_kernel::asleep::Counts;
 use reveille_trial::setting::Machine;
 
-use crate::bench::asleep::Counts;
 use crate::bench::assist::{Assist, Running};
 use crate::bench::clock;
 use crate::bench::policy::{Policy, PolicySetting};

@@ -36,6 +36,7 @@ pub fn notes(trial: &Trial) -> Vec<String> {
         .chain(little_sleep(trial))
         .chain(too_few_rounds(trial))
         .chain(failed)
+        .chain(late(trial))
         .collect()
 }
 
@@ -140,6 +141,28 @@ fn failed(trial: &Trial, place: usize, setting: &Setting) -> Option<String> {
     Some(format!("{}: {what}{why}.", name(trial, place)))
 }
 
+/// Where replies are slower than the rate, requests are sent one after the other.
+fn late(trial: &Trial) -> Option<String> {
+    /// From here on a burst's rate is not the one that was asked for.
+    const NOTABLE: f64 = 0.05;
+    // Of equal shares the last one is found.
+    let settings = trial.settings.iter().enumerate().rev();
+    let shares = settings.filter_map(|(place, setting)| {
+        let late = setting.bursts.as_ref()?.late as f64;
+        let sent = setting.figure.as_ref()?.count + setting.failed;
+        Some((place, late / sent as f64))
+    });
+    let (place, most) = shares.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    (most >= NOTABLE).then(|| {
+        format!(
+            "{}: {} of the requests in bursts were sent after they were due, because the reply before came \
+             later; use a lower rate.",
+            name(trial, place),
+            share(most)
+        )
+    })
+}
+
 /// CPUs that hardly sleep have nothing to wake from, whatever is set.
 fn little_sleep(trial: &Trial) -> Option<String> {
     /// From here on most of what is measured meets a CPU that is awake.
@@ -173,6 +196,7 @@ fn too_few_rounds(trial: &Trial) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::BurstFigures;
     use crate::result::tests::{trial, workload};
     use crate::verdict::Verdict;
 
@@ -304,6 +328,32 @@ mod tests {
         trial.workload.kind = "command".into();
         trial.settings[0].failed = 0;
         assert_eq!(notes(&trial), ["`no sleep`: 1 run failed."]);
+    }
+
+    #[test]
+    fn requests_that_a_late_reply_delayed_are_noted_if_they_are_many() {
+        let mut trial = trial();
+        let late = |late| {
+            Some(BurstFigures {
+                first: None,
+                late,
+                asleep_percent: None,
+                asleep_difference_percent: None,
+            })
+        };
+        // Of 990 answers and 10 losses.
+        for (place, count) in [(0, 49), (1, 51)] {
+            trial.settings[place].failed = 10;
+            trial.settings[place].figure.as_mut().unwrap().count = 990;
+            trial.settings[place].bursts = late(count);
+        }
+        assert_eq!(
+            notes(&trial).last().unwrap(),
+            "`no sleep`: 5.10% of the requests in bursts were sent after they were due, because the reply \
+             before came later; use a lower rate."
+        );
+        trial.settings[1].bursts = late(49);
+        assert!(!notes(&trial).last().unwrap().contains("due"));
     }
 
     #[test]

@@ -1,14 +1,19 @@
 //! Requests to a host, by what a user asks for.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use reveille_kernel::affinity::{self, Binding};
+use reveille_kernel::asleep::Counts;
+use reveille_kernel::{Idle, Root};
+use reveille_show::quantity;
 
 use super::echo::{Echo, Transport};
 use super::ping::{self, Ping};
 use super::requests::{Exchange, Pace, Requests};
+use super::rhythm::Rhythm;
 use super::server::PORT;
-use super::{Description, NANOSECONDS, PaceDescription, Workload, message};
+use super::{BurstsDescription, Description, NANOSECONDS, PaceDescription, Workload, message};
 use crate::{Error, Result};
 
 /// A longer pause could not be interrupted soon.
@@ -46,7 +51,7 @@ impl Client {
         }
         let name = named(host, &address.to_string());
         let description = self.description("ping", format!("ping {name}"), size, notes);
-        self.requests(Ping::new(address, size)?, bound, description)
+        self.requests(Ping::new(address, size)?, bound, size, description)
     }
 
     /// Asks a `reveille trial --serve`; `self` is a thread of this process on another CPU.
@@ -74,19 +79,21 @@ impl Client {
         };
         let what = format!("echo from {name} by {by}");
         let description = self.description("echo", what, size, notes);
-        self.requests(echo, bound, description)
+        self.requests(echo, bound, size, description)
     }
 
     fn requests<E: Exchange + 'static>(
         &self,
         exchange: E,
         bound: Option<Binding>,
-        description: Description,
+        size: usize,
+        mut description: Description,
     ) -> Result<Box<dyn Workload>> {
         let Pace {
-            interval, timeout, ..
+            rhythm, timeout, ..
         } = self.pace;
-        if interval.is_zero() || interval.as_secs_f64() > INTERVAL_MAX_S {
+        let is_invalid = |time: Duration| time.is_zero() || time.as_secs_f64() > INTERVAL_MAX_S;
+        if matches!(rhythm, Rhythm::Even(interval) if is_invalid(interval)) {
             let why = "--interval: must be above 0 and at most 10s";
             return Err(Error::Usage(why.into()));
         }
@@ -94,7 +101,19 @@ impl Client {
         if timeout.as_millis() == 0 || timeout.as_secs_f64() > INTERVAL_MAX_S {
             return Err(Error::Usage("--timeout: must be from 1ms to 10s".into()));
         }
-        let requests = Requests::new(exchange, bound, self.pace, description, self.seed);
+        // The CPU that answers, or else the one that waits for the answer.
+        let cpu = exchange.bound().or(bound).map(|bound| bound.cpu());
+        description.pace = Some(self.pace_description(size, cpu));
+        let counts = match (rhythm, cpu) {
+            (Rhythm::Bursts(_), Some(cpu)) => {
+                let root = Root::default();
+                Some(Counts::of(&root, &Idle::read(&root)?, cpu))
+            }
+            _ => None,
+        };
+        description.notes.extend(burst_notes(rhythm, cpu));
+        let (pace, seed) = (self.pace, self.seed);
+        let requests = Requests::new(exchange, bound, counts, pace, description, seed);
         Ok(Box::new(requests))
     }
 
@@ -105,19 +124,48 @@ impl Client {
         size: usize,
         notes: Vec<String>,
     ) -> Description {
+        let (bursts, figure) = match self.pace.rhythm {
+            Rhythm::Even(_) => (String::new(), "round trip"),
+            Rhythm::Bursts(bursts) => {
+                let [length, pause] = [bursts.length(), bursts.pause()]
+                    .map(|time| quantity::duration(time.as_nanos() as f64));
+                let per_s = bursts.per_s();
+                let bursts = format!(", {per_s}/s in bursts of {length}, pauses of {pause}");
+                (bursts, "round trip within bursts")
+            }
+        };
         Description {
             kind: kind.into(),
-            what: format!("{what}, {size} bytes"),
-            figure: "round trip".into(),
+            what: format!("{what}, {size} bytes{bursts}"),
+            figure: figure.into(),
             unit: NANOSECONDS.into(),
             higher_is_better: false,
-            pace: Some(PaceDescription {
-                requests_per_round: self.pace.requests,
-                interval_ms: self.pace.interval.as_secs_f64() * 1e3,
-                timeout_ms: self.pace.timeout.as_secs_f64() * 1e3,
-                size_bytes: size,
-            }),
+            pace: None,
             notes,
+        }
+    }
+
+    fn pace_description(&self, size: usize, cpu: Option<u32>) -> PaceDescription {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let (interval_ms, bursts) = match self.pace.rhythm {
+            Rhythm::Even(interval) => (Some(ms(interval)), None),
+            Rhythm::Bursts(bursts) => {
+                let bursts = BurstsDescription {
+                    per_s: bursts.per_s(),
+                    requests: bursts.requests(),
+                    length_ms: ms(bursts.length()),
+                    pause_ms: ms(bursts.pause()),
+                    cpu,
+                };
+                (None, Some(bursts))
+            }
+        };
+        PaceDescription {
+            requests_per_round: self.pace.requests,
+            interval_ms,
+            bursts,
+            timeout_ms: ms(self.pace.timeout),
+            size_bytes: size,
         }
     }
 
@@ -130,6 +178,17 @@ impl Client {
             ))),
         }
     }
+}
+
+/// What a reader must know of figures in bursts.
+fn burst_notes(rhythm: Rhythm, cpu: Option<u32>) -> Option<String> {
+    matches!(rhythm, Rhythm::Bursts(_)).then(|| {
+        let asleep = match cpu {
+            Some(cpu) => format!("`asleep` is CPU {cpu}'s share of the pauses."),
+            None => "`asleep`, in the pauses, needs --cpu.".to_owned(),
+        };
+        format!("`first` is each burst's first request, which the other columns omit; {asleep}")
+    })
 }
 
 /// Binds this thread to that CPU, if one is given.
@@ -204,6 +263,42 @@ mod tests {
             assert_eq!(resolve_server(server).unwrap().to_string(), address);
         }
         assert!(resolve_server("127.0.0.1:http!").is_err());
+    }
+
+    fn client(rhythm: &str) -> Client {
+        let rhythm = Rhythm::Bursts(rhythm.parse().unwrap());
+        Client {
+            pace: Pace {
+                requests: rhythm.requests(None),
+                rhythm,
+                timeout: Duration::from_secs(1),
+            },
+            size: None,
+            cpu: None,
+            seed: 1,
+        }
+    }
+
+    #[test]
+    fn the_sleep_in_the_pauses_is_that_of_the_cpu_that_answers() {
+        // The binding of the asking thread ends with it.
+        std::thread::spawn(|| {
+            let cpus = two_cpus(None);
+            let echo = client("1k/s,20ms,30ms").echo("self", Transport::Udp);
+            let echo = echo.unwrap();
+            let description = echo.description();
+            assert_eq!(
+                description.what,
+                "echo from itself by UDP, 64 bytes, 1000/s in bursts of 20 ms, pauses of 30 ms"
+            );
+            let pace = description.pace.as_ref().unwrap();
+            let bursts = pace.bursts.as_ref().unwrap();
+            assert_eq!((pace.requests_per_round, bursts.requests), (200, 20));
+            assert_eq!((bursts.length_ms, bursts.pause_ms), (20.0, 30.0));
+            assert_eq!(bursts.cpu, cpus.1.or(cpus.0));
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -1,21 +1,21 @@
 //! Requests and their answers at a pace that lets CPUs sleep in between.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
+use super::rhythm::{Rhythm, Running, pause};
 use super::{Description, Gathered, Workload};
 use crate::{Error, Result};
 use reveille_kernel::affinity::Binding;
+use reveille_kernel::asleep::Counts;
 
 /// How often is asked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pace {
     /// In each round.
     pub requests: u32,
-    /// From an answer to the next request, on average: each pause is drawn evenly from half to one
-    /// and a half of it, so that requests do not keep step with the machine's own timers.
-    pub interval: Duration,
+    /// When they are sent.
+    pub rhythm: Rhythm,
     /// How long an answer is waited for.
     pub timeout: Duration,
 }
@@ -40,6 +40,8 @@ pub struct Requests<E> {
     exchange: E,
     /// The asking thread, where it is bound to a CPU.
     asks_on: Option<Binding>,
+    /// Of the CPU whose sleep in the pauses between bursts is counted.
+    counts: Option<Counts>,
     pace: Pace,
     description: Description,
     random: fastrand::Rng,
@@ -51,11 +53,12 @@ const LOST_IN_A_ROW: u32 = 5;
 const TRIES: u32 = 3;
 
 impl<E: Exchange> Requests<E> {
-    /// `asks_on` is the calling thread, where it was bound to a CPU; `seed` is that of the pauses
-    /// between requests.
+    /// `asks_on` is the calling thread, where it was bound to a CPU; `counts` those of the CPU whose sleep in
+    /// the pauses between bursts is counted; `seed` is that of the pauses between requests.
     pub fn new(
         exchange: E,
         asks_on: Option<Binding>,
+        counts: Option<Counts>,
         pace: Pace,
         description: Description,
         seed: u64,
@@ -63,14 +66,11 @@ impl<E: Exchange> Requests<E> {
         Self {
             exchange,
             asks_on,
+            counts,
             pace,
             description,
             random: fastrand::Rng::with_seed(seed),
         }
-    }
-
-    fn pause(&mut self) {
-        thread::sleep(self.pace.interval.mul_f64(0.5 + self.random.f64()));
     }
 }
 
@@ -95,21 +95,31 @@ impl<E: Exchange> Workload for Requests<E> {
 
     fn settle(&mut self, settle: Duration, stop: &AtomicBool) {
         let end = Instant::now() + settle;
-        while Instant::now() + self.pace.interval / 2 < end && !stop.load(Ordering::Relaxed) {
-            self.pause();
+        let interval = self.pace.rhythm.settling();
+        while Instant::now() + interval / 2 < end && !stop.load(Ordering::Relaxed) {
+            pause(interval, &mut self.random);
             let _ = self.exchange.ask(self.pace.timeout);
         }
     }
 
     fn round(&mut self, stop: &AtomicBool) -> Result<Gathered> {
         let mut gathered = Gathered::default();
+        let mut bursts = match self.pace.rhythm {
+            Rhythm::Bursts(bursts) => Some(Running::new(bursts, self.counts.as_ref())),
+            Rhythm::Even(_) => None,
+        };
         let mut lost_in_a_row = 0;
         for request in 0..self.pace.requests {
             if stop.load(Ordering::Relaxed) {
                 break;
             }
-            self.pause();
-            match self.exchange.ask(self.pace.timeout) {
+            match &mut bursts {
+                Some(bursts) => bursts.wait(request, &mut self.random),
+                None => pause(self.pace.rhythm.settling(), &mut self.random),
+            }
+            let answer = self.exchange.ask(self.pace.timeout);
+            let first = bursts.as_mut().and_then(Running::first);
+            match answer {
                 // A signal may have cut the request short: that is no loss.
                 Err(_) if stop.load(Ordering::Relaxed) => break,
                 Err(why) => {
@@ -117,8 +127,12 @@ impl<E: Exchange> Workload for Requests<E> {
                     lost_in_a_row += 1;
                 }
                 Ok((round_trip_ns, reading_ns)) => {
-                    gathered.figures.push(round_trip_ns);
-                    gathered.reading_ns.extend(reading_ns);
+                    if let Some(first) = first {
+                        first.push(round_trip_ns);
+                    } else {
+                        gathered.figures.push(round_trip_ns);
+                        gathered.reading_ns.extend(reading_ns);
+                    }
                     lost_in_a_row = 0;
                 }
             }
@@ -128,6 +142,7 @@ impl<E: Exchange> Workload for Requests<E> {
                 break;
             }
         }
+        gathered.bursts = bursts.map(Running::end);
         // Figures of other CPUs than the result names are none of this round.
         let bound = [self.asks_on, self.exchange.bound()];
         bound.iter().flatten().try_for_each(Binding::holds)?;
@@ -135,7 +150,7 @@ impl<E: Exchange> Workload for Requests<E> {
     }
 
     fn expected(&self) -> Option<Duration> {
-        Some(self.pace.interval * self.pace.requests)
+        Some(self.pace.rhythm.expected(self.pace.requests))
     }
 }
 
@@ -155,11 +170,15 @@ mod tests {
         }
     }
 
-    fn asking(mut answers: Vec<bool>, requests: u32) -> Requests<Listed> {
+    fn asking(answers: Vec<bool>, requests: u32) -> Requests<Listed> {
+        with_rhythm(answers, requests, Rhythm::Even(Duration::ZERO))
+    }
+
+    fn with_rhythm(mut answers: Vec<bool>, requests: u32, rhythm: Rhythm) -> Requests<Listed> {
         answers.reverse();
         let pace = Pace {
             requests,
-            interval: Duration::ZERO,
+            rhythm,
             timeout: Duration::from_secs(1),
         };
         let description = Description {
@@ -171,7 +190,7 @@ mod tests {
             pace: None,
             notes: vec![],
         };
-        Requests::new(Listed(answers), None, pace, description, 1)
+        Requests::new(Listed(answers), None, None, pace, description, 1)
     }
 
     #[test]
@@ -214,6 +233,64 @@ mod tests {
         let mut requests = asking(vec![], 1000);
         let gathered = requests.round(&AtomicBool::new(false)).unwrap();
         assert_eq!((gathered.figures.len(), gathered.failed), (0, 1000));
+    }
+
+    /// In two bursts of three requests.
+    fn in_bursts(answers: Vec<bool>) -> Gathered {
+        let bursts = "1000/s,3ms,20ms".parse().unwrap();
+        let mut requests = with_rhythm(answers, 6, Rhythm::Bursts(bursts));
+        requests.round(&AtomicBool::new(false)).unwrap()
+    }
+
+    #[test]
+    fn a_bursts_first_request_is_apart_and_its_pause_is_waited_for() {
+        let began = Instant::now();
+        let gathered = in_bursts(vec![true; 6]);
+        // At least half of each pause, and two periods in each burst.
+        assert!(began.elapsed() >= Duration::from_millis(2 * 10 + 2 * 2));
+        assert_eq!(gathered.figures, [1000.0; 4]);
+        let bursts = gathered.bursts.unwrap();
+        assert_eq!(
+            (bursts.first, bursts.asleep_percent),
+            (vec![1000.0; 2], None)
+        );
+    }
+
+    #[test]
+    fn a_lost_first_request_leaves_its_burst_without_a_first() {
+        let gathered = in_bursts(vec![false, true, true, true, false, true]);
+        assert_eq!((gathered.figures.len(), gathered.failed), (3, 2));
+        assert_eq!(gathered.bursts.unwrap().first, [1000.0]);
+    }
+
+    /// Answers after a time.
+    struct Slow(Duration);
+
+    impl Exchange for Slow {
+        fn ask(&mut self, _timeout: Duration) -> Answer {
+            std::thread::sleep(self.0);
+            Ok((1000.0, None))
+        }
+    }
+
+    #[test]
+    fn after_a_late_answer_the_next_request_is_sent_at_once_and_counted() {
+        let quick = asking(vec![], 0);
+        let bursts = "100/s,50ms,1ms".parse().unwrap();
+        let pace = Pace {
+            requests: 5,
+            rhythm: Rhythm::Bursts(bursts),
+            ..quick.pace
+        };
+        let slow = Slow(Duration::from_millis(25));
+        let mut slow = Requests::new(slow, None, None, pace, quick.description, 1);
+        let began = Instant::now();
+        let gathered = slow.round(&AtomicBool::new(false)).unwrap();
+        assert!(began.elapsed() >= Duration::from_millis(5 * 25));
+        assert_eq!(
+            (gathered.figures.len(), gathered.bursts.unwrap().late),
+            (4, 4)
+        );
     }
 
     #[test]

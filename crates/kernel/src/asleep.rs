@@ -8,11 +8,11 @@
 //! goes on while the idle task polls, or does anything else before it sleeps. So the lesser of the
 //! two is taken.
 
-use reveille_kernel::{Idle, Root, limits};
+use crate::{Idle, Root, limits, load};
 
 /// Where the counts of one CPU are.
 #[derive(Debug, Clone)]
-pub(super) struct Counts {
+pub struct Counts {
     root: Root,
     cpu: u32,
     /// The files of the times in states in which it sleeps; empty without cpuidle.
@@ -22,6 +22,7 @@ pub(super) struct Counts {
 }
 
 impl Counts {
+    /// Those of `cpu`.
     pub fn of(root: &Root, idle: &Idle, cpu: u32) -> Self {
         let states = idle.cpu(cpu).map_or(&[][..], |cpu| &cpu.states);
         let sleeps = states
@@ -47,7 +48,9 @@ impl Counts {
         }
     }
 
-    fn by_states_ns(&self) -> Option<u64> {
+    /// cpuidle's count alone, ns: one short file for each idle state, so it costs the reader little. `None`
+    /// without cpuidle.
+    pub fn by_states_ns(&self) -> Option<u64> {
         if self.states.is_empty() {
             return None;
         }
@@ -60,7 +63,7 @@ impl Counts {
         let exact = self.root.text("proc/timer_list");
         let exact = exact.and_then(|list| sleep_times_ns(&list, self.cpu));
         exact.or_else(|| {
-            let ticks = reveille_kernel::load::idle_ticks(&self.root)?;
+            let ticks = load::idle_ticks(&self.root)?;
             Some(ticks.get(&self.cpu)?.saturating_mul(self.tick_ns))
         })
     }
@@ -68,7 +71,7 @@ impl Counts {
 
 /// The counts at one instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Reading {
+pub struct Reading {
     by_states_ns: Option<u64>,
     by_scheduler_ns: Option<u64>,
 }
