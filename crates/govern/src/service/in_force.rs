@@ -1,9 +1,8 @@
 //! Rules that are in force: what carries them out, and how they stand.
 
-use std::time::Duration;
-
-use humantime::format_duration;
 use reveille_kernel::{Idle, Journal, Result, Root, network, requests};
+
+use reveille_show::quantity::duration;
 
 use super::journal_folder;
 use crate::force::{Asked, Cpu, Force, State};
@@ -254,8 +253,7 @@ impl InForce {
             0 => format!("no {of} came to this CPU yet"),
             last => {
                 let ago = reveille_kernel::now_ns().saturating_sub(last);
-                let ago = format_duration(Duration::from_micros(ago / 1000));
-                let quiet = format_duration(judged.quiet());
+                let [ago, quiet] = [ago as f64, judged.quiet().as_nanos() as f64].map(duration);
                 match state.rules & 1 << nth != 0 {
                     true => format!("{of}: the last {ago} ago; held for {quiet} after it"),
                     false => format!("{of}: the last {ago} ago; that is more than {quiet}"),
