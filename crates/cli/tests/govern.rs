@@ -220,7 +220,7 @@ fn a_bound_is_held_on_the_cpu_of_the_traffic_while_it_lasts() {
     );
     assert!(rule["held_s"].as_f64().unwrap() >= 0.3, "{rule}");
     assert!(
-        service.why(1).contains("that is more than 300 ms"),
+        service.why(1).contains("held for 300 ms only"),
         "{}",
         service.why(1)
     );

@@ -75,7 +75,6 @@ const WHY: &[Column<Why>] = &columns!(|why|
 fn bound(bound_us: Option<u32>) -> String {
     match bound_us {
         None => "nothing".into(),
-        Some(0) => "0 (no sleep)".into(),
         Some(us) => format!("{us} µs"),
     }
 }

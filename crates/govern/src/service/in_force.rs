@@ -255,8 +255,8 @@ impl InForce {
                 let ago = reveille_kernel::now_ns().saturating_sub(last);
                 let [ago, quiet] = [ago as f64, judged.quiet().as_nanos() as f64].map(duration);
                 match state.rules & 1 << nth != 0 {
-                    true => format!("{of}: the last {ago} ago; held for {quiet} after it"),
-                    false => format!("{of}: the last {ago} ago; that is more than {quiet}"),
+                    true => format!("{of}, the last {ago} ago; held for {quiet}"),
+                    false => format!("{of}, the last {ago} ago; held for {quiet} only"),
                 }
             }
         }
