@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use std::sync::mpsc::Sender;
 
 use anyhow::Context;
-use reveille_govern::service::{self, Event, Options};
+use reveille_govern::event::Event;
+use reveille_govern::service::{self, Options};
 use reveille_govern::{Rules, judge, rules, show, socket};
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;

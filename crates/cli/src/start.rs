@@ -37,6 +37,7 @@ const QUESTIONS: [(&str, &str); 13] = [
     ),
     ("Which setting is best for my workload?", "trial -- COMMAND"),
     ("Can CPUs be awake just when I/O completes?", "anticipate"),
+    ("Can latency be held just while there is traffic?", "govern"),
     (
         "Where does a suspend and resume spend its time?",
         "resume analyze LOG",

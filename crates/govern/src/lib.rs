@@ -5,6 +5,7 @@
 //! these threads when packets come. [`status`] is how all of it stands, which the service answers on a
 //! [`socket`]; [`show`] has its names and words.
 
+pub mod event;
 pub mod force;
 pub mod holds;
 pub mod judge;

@@ -25,8 +25,6 @@ pub const FILE: &str = "/etc/reveille/govern.toml";
 const MOST: usize = 32;
 /// Longer files are not rules.
 const BYTES_MAX: u64 = 1 << 20;
-/// Of a rule's name, letters.
-const NAME_MAX: usize = 64;
 
 /// All rules of a file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]

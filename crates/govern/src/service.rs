@@ -7,14 +7,15 @@
 mod in_force;
 mod watch;
 
-use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Instant, SystemTime};
 
-use reveille_kernel::{Result, Root, journal};
+use reveille_kernel::{Result, Root};
 use reveille_results::kept;
 
 use self::in_force::InForce;
+use crate::event::Event;
 use crate::holds::Holds;
 use crate::rules::Rules;
 use crate::socket::Socket;
@@ -29,19 +30,6 @@ pub struct Options {
     pub socket: PathBuf,
     /// Count bounds that come too late, and what the programs take.
     pub accounting: bool,
-}
-
-/// What the service reacts to.
-#[derive(Debug)]
-pub enum Event {
-    /// It is to end.
-    End,
-    /// The rules' file may have changed.
-    Reload,
-    /// A device came or went.
-    Devices,
-    /// Somebody asks for the status.
-    Status(SyncSender<Status>),
 }
 
 /// Where to send events, and the events for [`run`].
@@ -156,9 +144,4 @@ impl Service<'_> {
             accounted: self.in_force.accounted(),
         }
     }
-}
-
-/// The journal's folder of the running machine.
-fn journal_folder() -> &'static Path {
-    Path::new(journal::FOLDER)
 }

@@ -15,7 +15,7 @@ use nix::sys::socket::SockType;
 use reveille_expect::server::SocketFile;
 use reveille_kernel::{Error, Result};
 
-use crate::service::Event;
+use crate::event::Event;
 use crate::status::{SCHEMA_VERSION, Status};
 
 /// Where the service answers.

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::{Error, Result, Root, cpulist};
+use crate::{Error, Result, Root, cpulist, pm_qos};
 
 mod file;
 mod kind;
@@ -305,6 +305,42 @@ impl Journal {
         });
         self.remember(&file, owner);
         file.save()
+    }
+
+    /// Bounds of these CPUs that may be set at any time, each by a thread of its own. [`Journal::restore`]
+    /// takes them back, and so does the next start of any command after `kill -9`.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] where a CPU has no such setting, or this user may not write it; those of the
+    /// journal.
+    pub fn live_bounds(&mut self, cpus: &[u32]) -> Result<Vec<LiveBound>> {
+        let owner = Owner::this()?;
+        let settings = live::open(&self.root, cpus)?;
+        let mut file = self.file()?;
+        remove_ended(&mut file.records);
+        let page = format!("{}{}-{}", live::PREFIX, owner.unique(), self.number);
+        let bounds = live::bounds(cpus, settings, &file.new_page(&page)?)?;
+        let known = places(&file.records);
+        for (index, &cpu) in cpus.iter().enumerate() {
+            let mut claim = self.claim(&owner, live::NO_BOUND);
+            let page = page.clone();
+            claim.live = Some(live::Place { page, index });
+            let path = pm_qos::file_of(cpu);
+            match known.get(&path) {
+                Some(&place) => file.records[place].claims.push(claim),
+                None => file.records.push(Record {
+                    path,
+                    original: live::NO_BOUND.to_owned(),
+                    ours: vec![live::NO_BOUND.to_owned()],
+                    claims: vec![claim],
+                    settled: true,
+                }),
+            }
+        }
+        self.has_claims = true;
+        self.remember(&file, &owner);
+        file.save()?;
+        Ok(bounds)
     }
 
     /// Keeps the changes when this program ends, until [`release`] (or the next boot,
@@ -634,5 +670,7 @@ fn unsettled(records: &[Record]) -> Vec<usize> {
         .collect()
 }
 
+#[cfg(test)]
+mod live_tests;
 #[cfg(test)]
 mod tests;

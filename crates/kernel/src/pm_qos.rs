@@ -41,6 +41,19 @@ fn bound(value: i32) -> Option<u32> {
     (value != NO_BOUND_US).then_some(value.max(0).unsigned_abs())
 }
 
+/// The setting that holds a CPU's own bound.
+pub fn file_of(cpu: u32) -> String {
+    format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us")
+}
+
+/// The text of a bound in a CPU's own setting: `0` means "no bound", `n/a` that no latency is tolerated.
+pub fn text_of(bound_us: u32) -> String {
+    match bound_us {
+        0 => "n/a".to_owned(),
+        bound => bound.to_string(),
+    }
+}
+
 /// A latency bound as the kernel takes it, µs; zero allows no sleep.
 ///
 /// # Errors

@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use crate::pm_qos::{self, DEVICE};
+pub use crate::pm_qos::{file_of, text_of};
 use crate::{Error, Idle, Journal, Result, Root};
 
 /// A latency bound on all CPUs. The kernel drops it when the process ends, in whatever way.
@@ -64,19 +65,6 @@ impl Request {
 fn is_the_kernels(device: &Metadata) -> bool {
     const MISC: u64 = 10;
     device.file_type().is_char_device() && nix::sys::stat::major(device.rdev()) == MISC
-}
-
-/// The setting that holds a CPU's own bound.
-pub fn file_of(cpu: u32) -> String {
-    format!("/sys/devices/system/cpu/cpu{cpu}/power/pm_qos_resume_latency_us")
-}
-
-/// The text of a bound in a CPU's own setting: `0` means "no bound", `n/a` that no latency is tolerated.
-pub fn text_of(bound_us: u32) -> String {
-    match bound_us {
-        0 => "n/a".to_owned(),
-        bound => bound.to_string(),
-    }
 }
 
 /// Bounds the latency of these CPUs, µs; zero: they do not sleep. The bound outlives the process, so it is

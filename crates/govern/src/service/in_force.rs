@@ -1,10 +1,11 @@
 //! Rules that are in force: what carries them out, and how they stand.
 
-use reveille_kernel::{Idle, Journal, Result, Root, network, requests};
+use std::path::Path;
+
+use reveille_kernel::{Idle, Journal, Result, Root, journal, network, requests};
 
 use reveille_show::quantity::duration;
 
-use super::journal_folder;
 use crate::force::{Asked, Cpu, Force, State};
 use crate::holds::Holds;
 use crate::judge::{self, Judged};
@@ -50,7 +51,7 @@ impl InForce {
         let judged = judge::all(&rules, root)?;
         let idle = Idle::read(root)?;
         let mut problems = Vec::new();
-        let mut journal = Journal::new(root, journal_folder());
+        let mut journal = Journal::new(root, Path::new(journal::FOLDER));
         let has_bound = |cpu: &&reveille_kernel::Cpu| cpu.resume_latency_us.is_some();
         let cpus: Vec<u32> = idle
             .cpus

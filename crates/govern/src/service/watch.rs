@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use reveille_kernel::Uevents;
 
-use super::Event;
+use crate::event::Event;
 
 /// Sends [`Event::Reload`] when the file is written, replaced or removed. Where the kernel does not
 /// announce that, SIGHUP is left.

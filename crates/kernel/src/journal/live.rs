@@ -15,16 +15,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use serde::{Deserialize, Serialize};
 
-use super::file::{JournalFile, Record};
-use super::owner::Owner;
-use super::{Journal, places, remove_ended};
-use crate::requests::{file_of, text_of};
-use crate::{Error, Result};
+use crate::pm_qos::{file_of, text_of};
+use crate::{Error, Result, Root};
 
 /// No bound, in a word.
 const NONE: u32 = u32::MAX;
 /// What a setting without a bound holds.
-const NO_BOUND: &str = "0";
+pub(super) const NO_BOUND: &str = "0";
 /// Names of the files begin with it.
 pub(super) const PREFIX: &str = "live-";
 
@@ -170,194 +167,34 @@ impl LiveBound {
     }
 }
 
-impl Journal {
-    /// Bounds of these CPUs that may be set at any time, each by a thread of its own. [`Journal::restore`]
-    /// takes them back, and so does the next start of any command after `kill -9`.
-    ///
-    /// # Errors
-    /// [`Error::Cannot`] where a CPU has no such setting, or this user may not write it; those of the
-    /// journal.
-    pub fn live_bounds(&mut self, cpus: &[u32]) -> Result<Vec<LiveBound>> {
-        let owner = Owner::this()?;
-        let open = |&cpu: &u32| {
-            let path = self.root.path(&file_of(cpu));
-            let opened = OpenOptions::new().read(true).write(true).open(&path);
-            opened.map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => Error::Cannot(format!(
-                    "{}: CPU {cpu} has no separate latency bound on this kernel",
-                    path.display()
-                )),
-                _ => {
-                    Error::at_setting(&path)(error).by_root("a CPU's latency bound can only be set")
-                }
-            })
-        };
-        let settings = cpus.iter().map(open).collect::<Result<Vec<File>>>()?;
-        let mut file = self.file()?;
-        remove_ended(&mut file.records);
-        let name = format!("{PREFIX}{}-{}", owner.unique(), self.number);
-        let page = Arc::new(Page::map(&file.new_page(&name)?, cpus.len())?);
-        let mut known = places(&file.records);
-        for (index, &cpu) in cpus.iter().enumerate() {
-            let mut claim = self.claim(&owner, NO_BOUND);
-            claim.live = Some(Place {
-                page: name.clone(),
-                index,
-            });
-            let path = file_of(cpu);
-            match known.get(&path) {
-                Some(&place) => file.records[place].claims.push(claim),
-                None => {
-                    known.insert(path.clone(), file.records.len());
-                    file.records.push(Record {
-                        path,
-                        original: NO_BOUND.to_owned(),
-                        ours: vec![NO_BOUND.to_owned()],
-                        claims: vec![claim],
-                        settled: true,
-                    });
-                }
-            }
-        }
-        self.has_claims = true;
-        self.remember(&file, &owner);
-        JournalFile::save(&file)?;
-        let bounds = settings.into_iter().zip(cpus).enumerate();
-        let bounds = bounds.map(|(index, (setting, &cpu))| LiveBound {
-            cpu,
-            setting,
-            page: page.clone(),
-            index,
-        });
-        Ok(bounds.collect())
-    }
+/// Opens the CPUs' settings.
+///
+/// # Errors
+/// [`Error::Cannot`] where a CPU has no such setting, or this user may not write it.
+pub(super) fn open(root: &Root, cpus: &[u32]) -> Result<Vec<File>> {
+    let open = |&cpu: &u32| {
+        let path = root.path(&file_of(cpu));
+        let opened = OpenOptions::new().read(true).write(true).open(&path);
+        opened.map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => Error::Cannot(format!(
+                "{}: CPU {cpu} has no separate latency bound on this kernel",
+                path.display()
+            )),
+            _ => Error::at_setting(&path)(error).by_root("a CPU's latency bound can only be set"),
+        })
+    };
+    cpus.iter().map(open).collect()
 }
 
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use super::*;
-    use crate::journal::recover;
-    use crate::{Root, requests};
-
-    /// A machine of two CPUs, and its journal's folder.
-    fn machine() -> (tempfile::TempDir, Root) {
-        let folder = tempfile::tempdir().unwrap();
-        let root = Root::at(folder.path());
-        for cpu in [0, 1] {
-            let path = root.path(&file_of(cpu));
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, "0\n").unwrap();
-        }
-        (folder, root)
-    }
-
-    /// The setting; a file of a test keeps what a shorter value leaves of a longer one, as sysfs does not.
-    fn setting(root: &Root, cpu: u32) -> String {
-        let text = root.text(&file_of(cpu)).unwrap();
-        text.lines().next().unwrap_or_default().to_owned()
-    }
-
-    fn put(root: &Root, cpu: u32, value: &str) {
-        fs::write(root.path(&file_of(cpu)), format!("{value}\n")).unwrap();
-    }
-
-    fn run(folder: &Path) -> std::path::PathBuf {
-        folder.join("run")
-    }
-
-    /// As if the process of the claims had been killed.
-    fn killed(folder: &Path, root: &Root, value: &str) {
-        let (run, copy) = (run(folder), folder.join("copy"));
-        fs::create_dir(&copy).unwrap();
-        let mut journal = Journal::new(root, &run);
-        let bounds = journal.live_bounds(&[0]).unwrap();
-        assert_eq!(bounds[0].set(Some(50)).unwrap(), Slot::Ours);
-        put(root, 0, value);
-        for entry in fs::read_dir(&run).unwrap() {
-            let path = entry.unwrap().path();
-            fs::copy(&path, copy.join(path.file_name().unwrap())).unwrap();
-        }
-        drop(bounds);
-        drop(journal);
-        put(root, 0, value);
-        for entry in fs::read_dir(&copy).unwrap() {
-            let path = entry.unwrap().path();
-            fs::copy(&path, run.join(path.file_name().unwrap())).unwrap();
-        }
-        let file = run.join("settings.json");
-        let text = fs::read_to_string(&file).unwrap();
-        let started = text.split("\"started\":").nth(1).unwrap();
-        let started = started.split(',').next().unwrap();
-        let text = text.replace(&format!("\"started\":{started}"), "\"started\":1");
-        let pidfd = text.split("\"pidfd\":").nth(1).unwrap();
-        let pidfd = pidfd.split(',').next().unwrap().to_owned();
-        let text = text.replace(&format!("\"pidfd\":{pidfd}"), "\"pidfd\":null");
-        fs::write(file, text).unwrap();
-    }
-
-    #[test]
-    fn a_bound_is_set_and_taken_back_without_the_journals_lock() {
-        let (folder, root) = machine();
-        let mut journal = Journal::new(&root, &run(folder.path()));
-        let bounds = journal.live_bounds(&[0, 1]).unwrap();
-        assert_eq!(bounds[1].set(Some(0)).unwrap(), Slot::Ours);
-        assert_eq!(setting(&root, 1), "n/a");
-        assert_eq!(setting(&root, 0), "0");
-        put(&root, 1, "n/a");
-        assert_eq!(bounds[1].set(None).unwrap(), Slot::Ours);
-        assert!(setting(&root, 1).starts_with('0'));
-    }
-
-    #[test]
-    fn anothers_value_is_left_alone() {
-        let (folder, root) = machine();
-        let mut journal = Journal::new(&root, &run(folder.path()));
-        let bounds = journal.live_bounds(&[0]).unwrap();
-        put(&root, 0, "20");
-        let anothers = Slot::Anothers("20".into());
-        assert_eq!(bounds[0].set(Some(50)).unwrap(), anothers);
-        assert_eq!(bounds[0].set(None).unwrap(), anothers);
-        drop(bounds);
-        journal.restore();
-        assert_eq!(setting(&root, 0), "20");
-    }
-
-    #[test]
-    fn after_kill_9_the_next_start_takes_the_bound_back() {
-        let (folder, root) = machine();
-        killed(folder.path(), &root, "50");
-        let restored = recover(&root, &run(folder.path())).unwrap();
-        assert_eq!(restored.undone.len(), 1, "{restored:?}");
-        assert_eq!(setting(&root, 0), "0");
-        let left = fs::read_dir(run(folder.path())).unwrap().count();
-        assert_eq!(left, 0, "nothing is left in the folder");
-    }
-
-    #[test]
-    fn after_kill_9_anothers_value_stays() {
-        let (folder, root) = machine();
-        killed(folder.path(), &root, "20");
-        recover(&root, &run(folder.path())).unwrap();
-        assert_eq!(setting(&root, 0), "20");
-    }
-
-    #[test]
-    fn a_hold_of_another_run_ends_with_the_bound_that_the_service_wants() {
-        let (folder, root) = machine();
-        let run = run(folder.path());
-        let mut service = Journal::new(&root, &run);
-        let bounds = service.live_bounds(&[0]).unwrap();
-        bounds[0].set(Some(50)).unwrap();
-        put(&root, 0, "50");
-        let mut hold = Journal::new(&root, &run);
-        requests::bound_cpus(&mut hold, &root, &[0], 20).unwrap();
-        assert_eq!(setting(&root, 0), "20");
-        drop(hold);
-        assert_eq!(setting(&root, 0), "50");
-        bounds[0].set(None).unwrap();
-        assert!(setting(&root, 0).starts_with('0'));
-    }
+/// The bounds of these CPUs, by their settings; their words are in `page`, in this order.
+pub(super) fn bounds(cpus: &[u32], settings: Vec<File>, page: &File) -> Result<Vec<LiveBound>> {
+    let page = Arc::new(Page::map(page, cpus.len())?);
+    let bounds = settings.into_iter().zip(cpus).enumerate();
+    let bounds = bounds.map(|(index, (setting, &cpu))| LiveBound {
+        cpu,
+        setting,
+        page: page.clone(),
+        index,
+    });
+    Ok(bounds.collect())
 }
