@@ -18,7 +18,7 @@ use crate::flags::RESULTS;
 use crate::kept::{self, Kept, Visit};
 
 /// The questions that the program answers, and the commands; README has them in full.
-const QUESTIONS: [(&str, &str); 13] = [
+const QUESTIONS: [(&str, &str); 14] = [
     ("How long do wake-ups take? Is the driver right?", "measure"),
     ("What sleeps, what wakes it, what keeps it awake?", "top"),
     ("Which idle states are there, allowed, and used?", "states"),
