@@ -97,6 +97,7 @@ pub fn latency(
         latency_us: Some(latency_us),
         percentile: Percentile::P99_9,
         deepest_state: None,
+        at_least_us: None,
         result: None,
         cpus,
         quiet: None,
@@ -126,7 +127,7 @@ fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
     }
     let result = rule.result.as_ref().or(rules.result.as_ref());
     let measured = result
-        .filter(|_| rule.latency_us.is_some())
+        .filter(|_| rule.deepest_state.is_none())
         .and_then(|path| open(path, idle, rule, &mut judged.notes));
     if let Some(measured) = &measured {
         judged.result = result.cloned();
@@ -150,6 +151,10 @@ fn asks(rule: &Rule) -> String {
     match rule.ask() {
         Ask::Latency(0) => "no sleep".to_owned(),
         Ask::Latency(us) => format!("{us} µs at {}", rule.percentile.name()),
+        Ask::AtLeast(us) => format!(
+            "what cgroups ask for, at least {us} µs, at {}",
+            rule.percentile.name()
+        ),
         Ask::DeepestState(state) => format!("no state deeper than {state}"),
     }
 }
@@ -185,7 +190,7 @@ fn bound(
     notes: &mut Vec<String>,
 ) -> std::result::Result<JudgedGroup, String> {
     let bound_us = match rule.ask() {
-        Ask::Latency(us) => us,
+        Ask::Latency(us) | Ask::AtLeast(us) => us,
         Ask::DeepestState(name) => exit_latency(group, name)?,
     };
     let by_table = hold::asked(group, idle, None, bound_us).map_err(|error| error.to_string())?;
