@@ -190,6 +190,12 @@ impl Rule {
 }
 
 impl Rules {
+    /// The result that is to judge the rule, if any.
+    pub fn result_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a PathBuf> {
+        let result = rule.result.as_ref().or(self.result.as_ref());
+        result.filter(|_| rule.deepest_state.is_none())
+    }
+
     /// Reads a rules file.
     ///
     /// # Errors
