@@ -177,10 +177,7 @@ fn asks(rule: &Rule) -> String {
     match rule.ask() {
         Ask::Latency(0) => "no sleep".to_owned(),
         Ask::Latency(us) => format!("{us} µs at {}", rule.percentile.name()),
-        Ask::AtLeast(us) => format!(
-            "what cgroups ask for, at least {us} µs, at {}",
-            rule.percentile.name()
-        ),
+        Ask::AtLeast(us) => format!("{us} µs or more at {}", rule.percentile.name()),
         Ask::DeepestState(state) => format!("no state deeper than {state}"),
     }
 }

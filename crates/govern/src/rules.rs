@@ -31,8 +31,6 @@ pub const FILE: &str = "/etc/reveille/govern.toml";
 const MOST: usize = 32;
 /// Longer files are not rules.
 const BYTES_MAX: u64 = 1 << 20;
-/// Of a rule's name, letters.
-const NAME_MAX: usize = 64;
 
 /// All rules of a file.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -475,6 +473,63 @@ mod tests {
         let of = |count| (0..count).map(rule).collect::<String>();
         assert_eq!(Rules::parse(&of(MOST)).unwrap().rules.len(), MOST);
         assert!(refusal(&of(MOST + 1)).contains("33 rules"));
+    }
+
+    const EXAMPLE: &str = include_str!("../../../docs/example/govern.toml");
+
+    #[test]
+    fn the_example_does_nothing_until_it_is_edited() {
+        assert_eq!(Rules::parse(EXAMPLE).unwrap(), Rules::default());
+    }
+
+    #[test]
+    fn the_example_has_every_key() {
+        let is_toml = |line: &str| {
+            let key = line.split(" = ").next().unwrap_or_default();
+            let is_key = key
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || "_.".contains(c));
+            line.starts_with('[') || line.contains(" = ") && is_key
+        };
+        let lines = EXAMPLE.lines().filter_map(|line| line.strip_prefix("# "));
+        let text: Vec<&str> = lines.filter(|line| is_toml(line)).collect();
+        let Rules { result, rules } = Rules::parse(&text.join("\n")).unwrap();
+        assert!(result.is_some());
+        // A key that is added has to be named here, and in the example.
+        let Rule {
+            name: _,
+            latency_us,
+            percentile: _,
+            deepest_state: _,
+            at_least_us: _,
+            result,
+            cpus,
+            quiet,
+            when,
+        } = &rules[0];
+        assert!(latency_us.is_some() && result.is_some() && cpus.is_some() && quiet.is_some());
+        let When {
+            power,
+            battery_below,
+            time,
+            days,
+            cgroup,
+            traffic,
+        } = when;
+        assert!(power.is_some() && battery_below.is_some() && time.is_some() && days.is_some());
+        assert!(cgroup.is_some());
+        let Traffic {
+            interface: _,
+            port,
+            protocol,
+            address,
+            packets: _,
+            window: _,
+            readers: _,
+        } = traffic.as_ref().unwrap();
+        assert!(port.is_some() && protocol.is_some() && address.is_some());
+        assert!(rules[1].deepest_state.is_some());
+        assert!(rules[2].at_least_us.is_some() && rules[2].when.by_attribute());
     }
 
     proptest! {

@@ -105,12 +105,12 @@ mod tests {
         }
         fs::write(&path, "1").unwrap();
         assert!(is_announced(&files));
-        assert_eq!(files.changed(), [path.clone()]);
+        assert_eq!(files.changed(), std::slice::from_ref(&path));
         assert!(files.changed().is_empty());
         fs::write(folder.path().join("a/b/new"), "12").unwrap();
         fs::rename(folder.path().join("a/b/new"), &path).unwrap();
         assert!(is_announced(&files));
-        assert_eq!(files.changed(), [path.clone()]);
+        assert_eq!(files.changed(), std::slice::from_ref(&path));
         fs::remove_dir_all(folder.path().join("a")).unwrap();
         assert_eq!(files.changed(), [path]);
     }

@@ -10,8 +10,8 @@ use reveille_show::parse;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use super::NAME_MAX;
-
+/// Of a rule's name, letters.
+const NAME_MAX: usize = 64;
 /// A bound that is held for longer than an hour after the last packet is one that is always held.
 const QUIET_MAX: Duration = Duration::from_secs(3600);
 /// The thread that holds the bound looks no more often for the end of traffic.

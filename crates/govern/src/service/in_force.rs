@@ -10,7 +10,7 @@ use nix::sys::epoll::Epoll;
 use reveille_kernel::{Idle, Journal, Result, Root, network, requests};
 
 use super::journal_folder;
-use crate::conditions::{self, Conditions, Standing};
+use crate::conditions::{self, Conditions, Finding, Standing};
 use crate::force::{Asked, Cpu, Force, State};
 use crate::holds::Holds;
 use crate::judge::{self, Judged};
@@ -314,62 +314,53 @@ impl InForce {
                     .unwrap_or_else(|| "the CPU is offline".into()),
             };
         }
-        let findings = self.conditions.findings(nth, cpu, Timestamp::now());
+        let mut findings = self.conditions.findings(nth, cpu, Timestamp::now());
+        let traffic = rule.when.traffic.as_ref();
+        findings.extend(traffic.map(|of| self.traffic(nth, judged, of, cpu, state)));
         let words = |holds| {
             let findings = findings.iter().filter(|one| one.holds == holds);
-            findings.map(|one| one.why.clone()).collect::<Vec<_>>()
+            findings.map(|one| one.why.as_str()).collect::<Vec<_>>()
         };
-        let failing = words(false);
-        if !failing.is_empty() {
-            return failing.join("; ");
-        }
-        match &rule.when.traffic {
-            None if findings.is_empty() => "always".into(),
-            None => {
-                let words = words(true).join(" and ");
-                match state.rules & 1 << nth != 0 || rule.at_least_us.is_none() {
-                    true => words,
-                    false => format!("{words}, which every idle state keeps to"),
-                }
+        let (holding, failing) = (words(true).join(" and "), words(false).join("; "));
+        let is_in_force = state.rules & 1 << nth != 0;
+        match () {
+            () if findings.is_empty() => "always".into(),
+            () if !failing.is_empty() => failing,
+            () if !is_in_force && rule.at_least_us.is_some() => {
+                format!("{holding}, which every idle state keeps to")
             }
-            Some(traffic) => {
-                let traffic = self.why_traffic(nth, judged, traffic, cpu, state);
-                words(true)
-                    .into_iter()
-                    .chain([traffic])
-                    .collect::<Vec<_>>()
-                    .join(" and ")
-            }
+            () => holding,
         }
     }
 
-    /// Why traffic has a rule in force on a CPU, or does not.
-    fn why_traffic(
+    /// The condition of traffic on a CPU.
+    fn traffic(
         &self,
         nth: usize,
         judged: &Judged,
         traffic: &Traffic,
         cpu: u32,
         state: &State,
-    ) -> String {
+    ) -> Finding {
+        let holds = state.rules & 1 << nth != 0;
+        let finding = |why| Finding { holds, why };
         if network::index_here(&traffic.interface).is_none() {
-            return format!("interface {} is missing", traffic.interface);
+            return finding(format!("interface {} is missing", traffic.interface));
         }
         let Some(packets) = &self.packets else {
-            return "traffic is not watched".into();
+            return finding("traffic is not watched".into());
         };
-        let of = format!("{traffic}");
-        match packets.last_ns(cpu, nth) {
-            0 => format!("no {of} came to this CPU yet"),
+        finding(match packets.last_ns(cpu, nth) {
+            0 => format!("no {traffic} came to this CPU yet"),
             last => {
                 let ago = reveille_kernel::now_ns().saturating_sub(last);
                 let ago = format_duration(Duration::from_micros(ago / 1000));
                 let quiet = format_duration(judged.quiet());
-                match state.rules & 1 << nth != 0 {
-                    true => format!("{of}: the last {ago} ago; held for {quiet} after it"),
-                    false => format!("{of}: the last {ago} ago; that is more than {quiet}"),
+                match holds {
+                    true => format!("{traffic}: the last {ago} ago; held for {quiet} after it"),
+                    false => format!("{traffic}: the last {ago} ago; that is more than {quiet}"),
                 }
             }
-        }
+        })
     }
 }
