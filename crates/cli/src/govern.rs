@@ -139,7 +139,7 @@ struct Checked<'a> {
 fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let root = flags::root(args.root.as_deref())?;
     let rules = Rules::read(&args.file)?;
-    let judged = judge::all(&rules, &root)?;
+    let judged = judge::check(&rules, &root)?;
     let sheet = show::check(&args.file.display().to_string(), &judged);
     let checked = Checked {
         file: &args.file,

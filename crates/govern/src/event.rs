@@ -1,6 +1,6 @@
 //! What the service reacts to.
 
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Sender, SyncSender};
 
 use crate::status::Status;
 
@@ -11,8 +11,14 @@ pub enum Event {
     End,
     /// The rules' file may have changed.
     Reload,
-    /// A device came or went.
-    Devices,
+    /// A device came, went or changed.
+    Devices(Seen),
+    /// Something changed on which conditions depend.
+    Conditions(Seen),
     /// Somebody asks for the status.
     Status(SyncSender<Status>),
 }
+
+/// Of an event to which the service has reacted when this is dropped.
+#[derive(Debug)]
+pub struct Seen(#[expect(dead_code, reason = "it is dropped")] pub(crate) Sender<()>);

@@ -46,6 +46,8 @@ pub struct Cpu {
     may: AtomicU32,
     /// The tightest of the holds, µs, or [`NONE`].
     hold_us: AtomicU32,
+    /// Of each rule, µs, or [`NONE`].
+    bounds_us: Vec<AtomicU32>,
     over: AtomicBool,
     kick: EventFd,
     state: Mutex<State>,
@@ -105,14 +107,28 @@ impl Cpu {
 
     /// Has the thread hold what is asked for from now on.
     pub fn ask(&self, asked: Asked) {
-        self.always.store(asked.always, Ordering::Relaxed);
-        self.may.store(asked.may, Ordering::Relaxed);
-        let hold_us = asked.hold_us.unwrap_or(NONE);
-        self.hold_us.store(hold_us, Ordering::Relaxed);
-        self.wake();
+        let changed = |to: &AtomicU32, value| to.swap(value, Ordering::Relaxed) != value;
+        let changes = [
+            changed(&self.always, asked.always),
+            changed(&self.may, asked.may),
+            changed(&self.hold_us, asked.hold_us.unwrap_or(NONE)),
+        ];
+        // Others may have the service ask often: a CPU sleeps on where nothing changes.
+        if changes.contains(&true) {
+            self.wake();
+        }
     }
 
-    fn wake(&self) {
+    /// Has the rule at that place hold another bound on this CPU, µs.
+    pub fn set_bound(&self, nth: usize, bound_us: Option<u32>) {
+        let bound_us = bound_us.unwrap_or(NONE);
+        if self.bounds_us[nth].swap(bound_us, Ordering::Relaxed) != bound_us {
+            self.wake();
+        }
+    }
+
+    /// Has the thread look at how things are.
+    pub fn wake(&self) {
         // A counter that is full wakes, too.
         let _ = self.kick.write(1);
     }
@@ -136,11 +152,14 @@ impl Force {
         for bound in bounds {
             let kick = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
                 .map_err(Error::system("making an event descriptor"))?;
+            let bounds_us = rules.iter().map(|rule| rule.bound_us(bound.cpu));
+            let bounds_us = bounds_us.map(|bound_us| bound_us.unwrap_or(NONE));
             let cpu = Arc::new(Cpu {
                 number: bound.cpu,
                 always: AtomicU32::new(0),
                 may: AtomicU32::new(0),
                 hold_us: AtomicU32::new(NONE),
+                bounds_us: bounds_us.map(AtomicU32::new).collect(),
                 over: AtomicBool::new(false),
                 kick,
                 state: Mutex::new(State {
@@ -148,12 +167,8 @@ impl Force {
                     ..State::default()
                 }),
             });
-            let of_rules = rules.iter().map(|rule| Of {
-                bound_us: rule.bound_us(bound.cpu),
-                quiet: rule.quiet(),
-            });
             let keeper = Keeper {
-                rules: of_rules.collect(),
+                quiet: rules.iter().map(Judged::quiet).collect(),
                 packets: packets.get_mut(bound.cpu as usize).and_then(Option::take),
                 bound,
                 cpu: cpu.clone(),
@@ -189,18 +204,13 @@ impl Drop for Force {
     }
 }
 
-/// A rule on the CPU.
-struct Of {
-    bound_us: Option<u32>,
-    quiet: Duration,
-}
-
 /// The thread of one CPU.
 struct Keeper {
     cpu: Arc<Cpu>,
     bound: LiveBound,
     packets: Option<OnCpu>,
-    rules: Vec<Of>,
+    /// Of each rule.
+    quiet: Vec<Duration>,
     /// Rules whose traffic has not ended, a bit each.
     traffic: u32,
     retry: Duration,
@@ -260,12 +270,12 @@ impl Keeper {
         let may = self.cpu.may.load(Ordering::Relaxed);
         self.traffic = (self.traffic | packets.called()) & may;
         let mut next: Option<Duration> = None;
-        for (nth, rule) in self.rules.iter().enumerate() {
+        for (nth, quiet) in self.quiet.iter().enumerate() {
             let bit = 1 << nth;
             if self.traffic & bit == 0 {
                 continue;
             }
-            let left = |since: Duration| rule.quiet.saturating_sub(since);
+            let left = |since: Duration| quiet.saturating_sub(since);
             let mut rest = left(packets.since_last(nth));
             if rest.is_zero() {
                 // A packet from now on asks anew; one until now is seen here.
@@ -282,12 +292,11 @@ impl Keeper {
 
     /// Puts the tightest bound of these rules and of the holds in force; false if it is not.
     fn hold(&self, rules: u32, hold_us: Option<u32>) -> bool {
-        let bounds = self.rules.iter().enumerate();
+        let bounds = self.cpu.bounds_us.iter().enumerate();
         let bounds = bounds.filter(|(nth, _)| rules & 1 << nth != 0);
-        let wanted = bounds
-            .filter_map(|(_, of)| of.bound_us)
-            .chain(hold_us)
-            .min();
+        let bounds = bounds.map(|(_, bound_us)| bound_us.load(Ordering::Relaxed));
+        let bounds = bounds.filter(|bound_us| *bound_us != NONE);
+        let wanted = bounds.chain(hold_us).min();
         let mut state = self.cpu.locked();
         let now = Instant::now();
         for (nth, of) in state.uses.iter_mut().enumerate() {

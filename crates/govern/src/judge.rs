@@ -10,6 +10,7 @@ use reveille_kernel::{Cpu, Error, Identity, Idle, Result, Root, cpulist, request
 use reveille_results::statistics::Percentile;
 use serde::{Deserialize, Serialize};
 
+use crate::conditions;
 use crate::rules::{Ask, Rule, Rules, When};
 
 /// A rule holds its bound for so many target residencies after the last packet: a pause that is a
@@ -81,6 +82,18 @@ pub fn all(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
     Ok(rules.rules.iter().map(judge).collect())
 }
 
+/// Judges all rules, in their order, with notes about what their conditions lack on this machine.
+///
+/// # Errors
+/// Where the machine cannot be read.
+pub fn check(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
+    let mut all = all(rules, root)?;
+    for (judged, rule) in all.iter_mut().zip(&rules.rules) {
+        judged.notes.extend(conditions::notes(rule, rules, root));
+    }
+    Ok(all)
+}
+
 /// Judges a latency, µs, that a program asks for on these CPUs (`None`: all), as a rule of that name.
 ///
 /// # Errors
@@ -97,12 +110,28 @@ pub fn latency(
         latency_us: Some(latency_us),
         percentile: Percentile::P99_9,
         deepest_state: None,
+        at_least_us: None,
         result: None,
         cpus,
         quiet: None,
         when: When::default(),
     };
     Ok(one(rules, &rule, &Idle::read(root)?, root))
+}
+
+/// Judges the rule as if it asked for that latency, µs.
+pub fn with_latency(
+    rules: &Rules,
+    rule: &Rule,
+    latency_us: u32,
+    idle: &Idle,
+    root: &Root,
+) -> Judged {
+    let rule = Rule {
+        latency_us: Some(latency_us),
+        ..rule.clone()
+    };
+    one(rules, &rule, idle, root)
 }
 
 fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
@@ -124,10 +153,8 @@ fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         judged.notes.push(why.into());
         return judged;
     }
-    let result = rule.result.as_ref().or(rules.result.as_ref());
-    let measured = result
-        .filter(|_| rule.latency_us.is_some())
-        .and_then(|path| open(path, idle, rule, &mut judged.notes));
+    let result = rules.result_of(rule);
+    let measured = result.and_then(|path| open(path, idle, rule, &mut judged.notes));
     if let Some(measured) = &measured {
         judged.result = result.cloned();
         judged.notes.extend(measured.notes(&Identity::read(root)));
@@ -150,6 +177,7 @@ fn asks(rule: &Rule) -> String {
     match rule.ask() {
         Ask::Latency(0) => "no sleep".to_owned(),
         Ask::Latency(us) => format!("{us} µs at {}", rule.percentile.name()),
+        Ask::AtLeast(us) => format!("{us} µs or more at {}", rule.percentile.name()),
         Ask::DeepestState(state) => format!("no state deeper than {state}"),
     }
 }
@@ -185,7 +213,7 @@ fn bound(
     notes: &mut Vec<String>,
 ) -> std::result::Result<JudgedGroup, String> {
     let bound_us = match rule.ask() {
-        Ask::Latency(us) => us,
+        Ask::Latency(us) | Ask::AtLeast(us) => us,
         Ask::DeepestState(name) => exit_latency(group, name)?,
     };
     let by_table = hold::asked(group, idle, None, bound_us).map_err(|error| error.to_string())?;

@@ -1,10 +1,11 @@
 //! A service that holds latency bounds where rules ask for them, and lets everything else sleep.
 //!
 //! [`Rules`] are what a file asks for; [`judge`] is what they mean on this machine. [`service`] has
-//! them in force: [`force`] holds the bounds, by a thread for each CPU, and the kernel's programs call
+//! them in force while their conditions hold: [`force`] holds the bounds, by a thread for each CPU, and the kernel's programs call
 //! these threads when packets come. [`status`] is how all of it stands, which the service answers on a
 //! [`socket`]; [`show`] has its names and words.
 
+mod conditions;
 pub mod event;
 pub mod force;
 pub mod holds;

@@ -3,6 +3,9 @@
 //! `docs/example/govern.toml` shows every key. Unknown keys are refused, and so is a file with any error:
 //! whole, with the line of the first one.
 
+mod cgroup;
+mod power;
+mod time;
 mod traffic;
 mod value;
 
@@ -16,6 +19,9 @@ use reveille_kernel::{Error, Result};
 use reveille_results::statistics::Percentile;
 use serde::Deserialize;
 
+pub use cgroup::{ATTRIBUTE, Cgroup, Glob, Places};
+pub use power::Source;
+pub use time::{Days, Hours};
 pub use traffic::{Protocol, Traffic};
 
 /// Where the rules of the service are.
@@ -57,6 +63,9 @@ pub struct Rule {
     pub percentile: Percentile,
     /// Instead of a latency: the deepest idle state that CPUs may use.
     pub deepest_state: Option<String>,
+    /// Instead of a latency: the cgroups' attributes are the latency, which is not less than this, µs.
+    #[serde(default, deserialize_with = "value::latency", rename = "at_least")]
+    pub at_least_us: Option<u32>,
     /// As [`Rules::result`], for this rule.
     #[serde(default, deserialize_with = "value::absolute")]
     pub result: Option<PathBuf>,
@@ -71,10 +80,21 @@ pub struct Rule {
     pub when: When,
 }
 
-/// Conditions of a rule: it is in force while all of them hold.
+/// Conditions of a rule: it is in force while all of them hold. They are tested, and shown, in this order.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct When {
+    /// The machine has power from there.
+    pub power: Option<Source>,
+    /// The batteries' charge is below this, %.
+    #[serde(default, deserialize_with = "power::charge")]
+    pub battery_below: Option<u8>,
+    /// It is that time of the day, in local time.
+    pub time: Option<Hours>,
+    /// It is such a day, or hours that began on one last.
+    pub days: Option<Days>,
+    /// A task is in such a cgroup, which is not frozen; the bound is held on the CPUs that it may use.
+    pub cgroup: Option<Cgroup>,
     /// Packets come; the bound is held on the CPUs that serve them.
     pub traffic: Option<Traffic>,
 }
@@ -86,12 +106,21 @@ pub enum Ask<'a> {
     Latency(u32),
     /// No state deeper than the one of that name.
     DeepestState(&'a str),
+    /// What cgroups ask for, but not less than this latency, µs.
+    AtLeast(u32),
 }
 
 impl std::fmt::Display for When {
-    /// `packets on eth0`, `always`.
+    /// `on AC and packets on eth0`, `always`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let conditions = [self.traffic.as_ref().map(ToString::to_string)];
+        let conditions = [
+            self.power.map(|source| source.to_string()),
+            self.battery_below
+                .map(|percent| format!("charge below {percent}%")),
+            self.when(),
+            self.cgroup.as_ref().map(ToString::to_string),
+            self.traffic.as_ref().map(ToString::to_string),
+        ];
         let conditions: Vec<String> = conditions.into_iter().flatten().collect();
         match conditions.is_empty() {
             true => f.write_str("always"),
@@ -100,12 +129,30 @@ impl std::fmt::Display for When {
     }
 }
 
+impl When {
+    /// The time and days in words; `None`: any.
+    pub fn when(&self) -> Option<String> {
+        match (&self.time, &self.days) {
+            (None, None) => None,
+            (Some(hours), None) => Some(hours.to_string()),
+            (None, Some(days)) => Some(format!("on {days}")),
+            (Some(hours), Some(days)) => Some(format!("{hours} on {days}")),
+        }
+    }
+
+    /// Does the rule ask for what cgroups' attributes ask for?
+    fn by_attribute(&self) -> bool {
+        self.cgroup.as_ref().is_some_and(|cgroup| cgroup.xattr)
+    }
+}
+
 impl Rule {
     /// What it asks for.
     pub fn ask(&self) -> Ask<'_> {
-        match (&self.deepest_state, self.latency_us) {
-            (Some(state), _) => Ask::DeepestState(state),
-            (None, latency) => Ask::Latency(latency.expect("checked when it was read")),
+        match (&self.deepest_state, self.latency_us, self.at_least_us) {
+            (Some(state), _, _) => Ask::DeepestState(state),
+            (None, Some(latency), _) => Ask::Latency(latency),
+            (None, None, least) => Ask::AtLeast(least.expect("checked when it was read")),
         }
     }
 
@@ -115,11 +162,22 @@ impl Rule {
     }
 
     fn check(&self) -> std::result::Result<(), String> {
-        match (self.latency_us, &self.deepest_state) {
-            (None, None) => Err("give `latency` or `deepest_state`".into()),
-            (Some(_), Some(_)) => Err("give either `latency` or `deepest_state`".into()),
-            (None, Some(_)) if self.result.is_some() => {
+        match (self.latency_us, &self.deepest_state, self.at_least_us) {
+            (None, None, None) if self.when.by_attribute() => Err(
+                "give `at_least`, the least latency that a cgroup's attribute may ask for".into(),
+            ),
+            (_, _, None) if self.when.by_attribute() => {
+                Err("with `xattr` cgroups ask for the latency: give `at_least` instead".into())
+            }
+            (None, None, None) => Err("give `latency` or `deepest_state`".into()),
+            (None, None, Some(_)) if !self.when.by_attribute() => {
+                Err("`at_least` is for `when.cgroup` with `xattr = true`".into())
+            }
+            (None, Some(_), None) if self.result.is_some() => {
                 Err("`result` judges a `latency`; `deepest_state` needs none".into())
+            }
+            (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
+                Err("give one of `latency`, `deepest_state` and `at_least`".into())
             }
             _ if self.quiet.is_some() && self.when.traffic.is_none() => {
                 Err("`quiet` is the time without traffic; the rule has no `when.traffic`".into())
@@ -130,6 +188,12 @@ impl Rule {
 }
 
 impl Rules {
+    /// The result that is to judge the rule, if any.
+    pub fn result_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a PathBuf> {
+        let result = rule.result.as_ref().or(self.result.as_ref());
+        result.filter(|_| rule.deepest_state.is_none())
+    }
+
     /// Reads a rules file.
     ///
     /// # Errors
@@ -257,6 +321,26 @@ mod tests {
                 "rule `a`: give `latency` or `deepest_state`",
             ),
             (
+                "[[rule]]\nname = \"a\"\nlatency = \"5us\"\ndeepest_state = \"C1\"",
+                "give one of `latency`, `deepest_state` and `at_least`",
+            ),
+            (
+                "[[rule]]\nname = \"a\"\nat_least = \"5us\"",
+                "`at_least` is for `when.cgroup` with `xattr = true`",
+            ),
+            (
+                "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nat_least = \"5us\"\nwhen.cgroup = { path = \"a\", xattr = true }",
+                "give one of",
+            ),
+            (
+                "[[rule]]\nname = \"a\"\nwhen.cgroup = { path = \"a\", xattr = true }",
+                "give `at_least`, the least latency",
+            ),
+            (
+                "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nwhen.cgroup = { path = \"a\", xattr = true }",
+                "give `at_least` instead",
+            ),
+            (
                 "[[rule]]\nname = \"a\"\nlatncy = \"5us\"",
                 "unknown field `latncy`",
             ),
@@ -290,10 +374,92 @@ mod tests {
             ),
             ("x = [", "line 1"),
         ] {
-            let error = refusal(text);
-            assert!(error.contains(expected), "{text}: {error}");
-            assert!(!error.contains('\n'), "{error}");
+            is_refused(text, expected);
         }
+    }
+
+    fn is_refused(text: &str, expected: &str) {
+        let error = refusal(text);
+        assert!(error.contains(expected), "{text}: {error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_condition_has_its_line() {
+        for (condition, expected) in [
+            ("power = \"mains\"", "unknown variant `mains`"),
+            ("power = 5", "line 5: "),
+            ("battery_below = \"30\"", "line 5: not a charge"),
+            ("battery_below = \"0%\"", "line 5: not a charge"),
+            ("battery_below = \"101%\"", "line 5: not a charge"),
+            ("battery_below = 0.3", "line 5: invalid type"),
+            ("time = \"8-18\"", "line 5: not two times of the day"),
+            ("time = \"08:00-25:00\"", "line 5: not two times of the day"),
+            ("days = []", "line 5: no days"),
+            ("days = [\"monday\"]", "line 5: unknown variant `monday`"),
+            (
+                "cgroup = \"/system.slice\"",
+                "line 5: a cgroup's path begins below",
+            ),
+            ("cgroup = \"\"", "line 5: not the path of a cgroup"),
+            ("cgroup = \"a//b\"", "line 5: not the path of a cgroup"),
+            ("cgroup = \"a/../b\"", "line 5: not the path of a cgroup"),
+            ("cgroup = \"a/b**\"", "line 5: `**` stands for whole names"),
+            ("cgroup = \"a/[bc]\"", "line 5: a pattern has"),
+            (
+                "cgroup = 5",
+                "line 5: invalid type: integer `5`, expected a pattern",
+            ),
+            ("cgroup = { xattr = true }", "line 5: missing field `path`"),
+            (
+                "cgroup = { path = \"a\", xatr = true }",
+                "line 5: unknown field `xatr`",
+            ),
+            (
+                "cgroup = { path = \"a\", xattr = 1 }",
+                "line 5: invalid type",
+            ),
+            ("moon = \"full\"", "line 5: unknown field `moon`"),
+        ] {
+            let rule = "[[rule]]\nname = \"a\"\nlatency = \"5us\"\n[rule.when]\n";
+            is_refused(&format!("{rule}{condition}"), expected);
+        }
+        let deep = vec!["a"; 32].join("/");
+        let rule = "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nwhen.cgroup = ";
+        is_refused(&format!("{rule}\"{deep}\""), "line 4: more than 31 names");
+    }
+
+    #[test]
+    fn conditions_are_shown_in_one_order() {
+        let rules = Rules::parse(
+            r#"
+            [[rule]]
+            name = "all"
+            at_least = "20us"
+            [rule.when]
+            traffic.interface = "eth0"
+            cgroup = { path = "a/**", xattr = true }
+            days = ["sat", "mon"]
+            time = "22:00-06:00"
+            battery_below = "30%"
+            power = "battery"
+            "#,
+        );
+        let rule = &rules.unwrap().rules[0];
+        assert_eq!(
+            rule.when.to_string(),
+            "on battery and charge below 30% and 22:00-06:00 on Mon, Sat and \
+             a task in cgroup a/** with user.reveille.latency_us and packets on eth0"
+        );
+        assert_eq!(rule.ask(), Ask::AtLeast(20));
+    }
+
+    #[test]
+    fn a_pattern_of_cgroups_needs_no_table() {
+        let text = "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nwhen.cgroup = ";
+        let short = Rules::parse(&format!("{text}\"a/*\"")).unwrap();
+        let long = Rules::parse(&format!("{text}{{ path = \"a/*\" }}")).unwrap();
+        assert_eq!(short, long);
     }
 
     #[test]
@@ -307,6 +473,63 @@ mod tests {
         let of = |count| (0..count).map(rule).collect::<String>();
         assert_eq!(Rules::parse(&of(MOST)).unwrap().rules.len(), MOST);
         assert!(refusal(&of(MOST + 1)).contains("33 rules"));
+    }
+
+    const EXAMPLE: &str = include_str!("../../../docs/example/govern.toml");
+
+    #[test]
+    fn the_example_does_nothing_until_it_is_edited() {
+        assert_eq!(Rules::parse(EXAMPLE).unwrap(), Rules::default());
+    }
+
+    #[test]
+    fn the_example_has_every_key() {
+        let is_toml = |line: &str| {
+            let key = line.split(" = ").next().unwrap_or_default();
+            let is_key = key
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || "_.".contains(c));
+            line.starts_with('[') || line.contains(" = ") && is_key
+        };
+        let lines = EXAMPLE.lines().filter_map(|line| line.strip_prefix("# "));
+        let text: Vec<&str> = lines.filter(|line| is_toml(line)).collect();
+        let Rules { result, rules } = Rules::parse(&text.join("\n")).unwrap();
+        assert!(result.is_some());
+        // A key that is added has to be named here, and in the example.
+        let Rule {
+            name: _,
+            latency_us,
+            percentile: _,
+            deepest_state: _,
+            at_least_us: _,
+            result,
+            cpus,
+            quiet,
+            when,
+        } = &rules[0];
+        assert!(latency_us.is_some() && result.is_some() && cpus.is_some() && quiet.is_some());
+        let When {
+            power,
+            battery_below,
+            time,
+            days,
+            cgroup,
+            traffic,
+        } = when;
+        assert!(power.is_some() && battery_below.is_some() && time.is_some() && days.is_some());
+        assert!(cgroup.is_some());
+        let Traffic {
+            interface: _,
+            port,
+            protocol,
+            address,
+            packets: _,
+            window: _,
+            readers: _,
+        } = traffic.as_ref().unwrap();
+        assert!(port.is_some() && protocol.is_some() && address.is_some());
+        assert!(rules[1].deepest_state.is_some());
+        assert!(rules[2].at_least_us.is_some() && rules[2].when.by_attribute());
     }
 
     proptest! {

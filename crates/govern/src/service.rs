@@ -8,10 +8,12 @@ mod in_force;
 mod watch;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Instant, SystemTime};
 
-use reveille_kernel::{Result, Root};
+use nix::sys::epoll::{Epoll, EpollCreateFlags};
+use reveille_kernel::{Error, Result, Root};
 use reveille_results::kept;
 
 use self::in_force::InForce;
@@ -48,30 +50,31 @@ pub fn run(
     ready: impl FnOnce(),
 ) -> Result<()> {
     let rules = Rules::read(&options.file)?;
+    let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
+    let epoll = Arc::new(epoll.map_err(Error::system("waiting for changes"))?);
     let mut service = Service {
         options,
         root: Root::default(),
         started: Instant::now(),
-        in_force: InForce::start(rules, &Root::default(), options.accounting)?,
+        in_force: InForce::start(rules, &Root::default(), options.accounting, &epoll)?,
+        epoll: epoll.clone(),
         read: SystemTime::now(),
         refused: None,
         holds: Holds::default(),
     };
     let socket = Socket::listen(&options.socket, sender.clone())?;
     watch::file(&options.file, sender.clone());
+    watch::conditions(epoll, sender.clone());
     watch::devices(sender);
-    service
-        .in_force
-        .problems
-        .iter()
-        .for_each(|problem| say(problem));
+    service.in_force.problems().iter().for_each(|one| say(one));
     service.in_force.update(&service.holds);
     ready();
     for event in events {
         match event {
             Event::End => break,
             Event::Reload => service.reload(&mut say)?,
-            Event::Devices => service.in_force.update(&service.holds),
+            Event::Devices(_seen) => service.in_force.devices(&service.holds),
+            Event::Conditions(_seen) => service.conditions(&mut say)?,
             Event::Status(asks) => {
                 // Who asked may have left.
                 let _ = asks.send(service.status());
@@ -90,6 +93,8 @@ struct Service<'a> {
     root: Root,
     started: Instant,
     in_force: InForce,
+    /// Of the descriptors that announce changes of conditions.
+    epoll: Arc<Epoll>,
     read: SystemTime,
     refused: Option<String>,
     holds: Holds,
@@ -111,15 +116,26 @@ impl Service<'_> {
         };
         self.refused = None;
         self.read = SystemTime::now();
+        self.start(rules, say)
+    }
+
+    /// Takes up what was announced; a result that came or went judges the rules anew.
+    fn conditions(&mut self, say: &mut impl FnMut(&str)) -> Result<()> {
+        match self.in_force.catch_up(&self.holds) {
+            true => self.start(self.in_force.rules.clone(), say),
+            false => Ok(()),
+        }
+    }
+
+    /// Puts rules in force instead of those before.
+    fn start(&mut self, rules: Rules, say: &mut impl FnMut(&str)) -> Result<()> {
         let before = std::mem::replace(&mut self.in_force, InForce::nothing());
         for complaint in before.end() {
             say(&complaint);
         }
-        self.in_force = InForce::start(rules, &self.root, self.options.accounting)?;
-        self.in_force
-            .problems
-            .iter()
-            .for_each(|problem| say(problem));
+        let accounting = self.options.accounting;
+        self.in_force = InForce::start(rules, &self.root, accounting, &self.epoll)?;
+        self.in_force.problems().iter().for_each(|one| say(one));
         self.in_force.update(&self.holds);
         let rules = self.in_force.rules.rules.len();
         let file = self.options.file.display();
@@ -136,7 +152,7 @@ impl Service<'_> {
             file: self.options.file.clone(),
             read: kept::instant(self.read),
             refused: self.refused.clone(),
-            problems: self.in_force.problems.clone(),
+            problems: self.in_force.problems(),
             rules: self.in_force.rule_statuses(),
             holds: self.in_force.hold_statuses(&self.holds),
             cpus: self.in_force.cpu_statuses(&self.holds),

@@ -17,10 +17,12 @@ struct Line {
 const CONDITIONS: &[Column<Judged>] = &columns!(|rule|
     words "rule", "rule", rule.rule.as_str(), "The rule's name, in the order of the file";
     words "asks", "asks", rule.asks.as_str(), "What it asks for";
-    words "when", "when", rule.when.as_str(), "Its conditions: it is in force while all of them hold";
     driver(Seconds) "quiet_s", "quiet", rule.quiet_s,
         "How long a bound outlasts the last packet; none without traffic";
     words detail "quiet_by", "quiet by", rule.quiet_by.clone(), "How the quiet time was chosen";
+    // The last column is never cut.
+    words "when", "when", rule.when.as_str(),
+        "Its conditions, in the order in which they are tested: it is in force while all of them hold";
 );
 
 const GROUPS: &[Column<Line>] = &columns!(|line|

@@ -65,7 +65,7 @@ impl Root {
     }
 
     /// The names in a folder, ascending; `None` where there is no such folder.
-    pub(crate) fn names(&self, folder: &str) -> Option<Vec<String>> {
+    pub fn names(&self, folder: &str) -> Option<Vec<String>> {
         let entries = std::fs::read_dir(self.path(folder)).ok()?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut names: Vec<String> = names.collect();

@@ -1,25 +1,35 @@
 //! Rules that are in force: what carries them out, and how they stand.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
+use jiff::Timestamp;
+use nix::sys::epoll::Epoll;
 use reveille_kernel::{Idle, Journal, Result, Root, journal, network, requests};
-
 use reveille_show::quantity::duration;
 
+use crate::conditions::{self, Conditions, Finding, Standing};
 use crate::force::{Asked, Cpu, Force, State};
 use crate::holds::Holds;
 use crate::judge::{self, Judged};
 use crate::packets::{Counting, Packets};
-use crate::rules::{Rule, Rules};
+use crate::rules::{Rule, Rules, Traffic};
 use crate::status::{Accounted, CpuStatus, HoldStatus, RuleStatus, Why};
+
+/// Of attributes' latencies, judgements that are kept: cgroups may ask for any.
+const LATENCIES_MAX: usize = 64;
 
 /// Rules, and what carries them out.
 pub struct InForce {
     /// The file's.
     pub rules: Rules,
-    /// What does not work, a sentence each without its full stop.
-    pub problems: Vec<String>,
+    problems: Vec<String>,
     judged: Vec<Judged>,
+    conditions: Conditions,
+    /// As judged, of rules by cgroups' attributes: for the latencies that they ask for.
+    by_latency: BTreeMap<(usize, u32), Judged>,
+    idle: Option<Idle>,
     // In this order: the threads end, and take their bounds back, before the journal looks.
     force: Option<Force>,
     packets: Option<Packets>,
@@ -35,6 +45,9 @@ impl InForce {
             rules: Rules::default(),
             problems: Vec::new(),
             judged: Vec::new(),
+            conditions: Conditions::nothing(),
+            by_latency: BTreeMap::new(),
+            idle: None,
             force: None,
             packets: None,
             counting: None,
@@ -43,11 +56,14 @@ impl InForce {
         }
     }
 
-    /// Judges the rules and makes all ready; nothing is held before [`InForce::update`].
+    /// Judges the rules and makes all ready; nothing is held before [`InForce::update`]. `epoll` announces when
+    /// there is something for [`InForce::catch_up`].
     ///
     /// # Errors
     /// Where no bound can be set here. Without BPF the rules without traffic work, and a problem names it.
-    pub fn start(rules: Rules, root: &Root, accounting: bool) -> Result<Self> {
+    pub fn start(rules: Rules, root: &Root, accounting: bool, epoll: &Epoll) -> Result<Self> {
+        // Before they are judged: a result that appears from now on is announced.
+        let conditions = Conditions::watch(&rules, root, epoll);
         let judged = judge::all(&rules, root)?;
         let idle = Idle::read(root)?;
         let mut problems = Vec::new();
@@ -79,6 +95,9 @@ impl InForce {
             rules,
             problems,
             judged,
+            conditions,
+            by_latency: BTreeMap::new(),
+            idle: Some(idle),
             packets,
             counting: accounting.then(Counting::start).flatten(),
             journal: Some(journal),
@@ -86,8 +105,14 @@ impl InForce {
         })
     }
 
-    /// Looks at the conditions, and has the CPUs hold what they give.
-    pub fn update(&self, holds: &Holds) {
+    /// What does not work, a sentence each without its full stop.
+    pub fn problems(&self) -> Vec<String> {
+        let conditions = self.conditions.problems();
+        self.problems.iter().cloned().chain(conditions).collect()
+    }
+
+    /// Has the CPUs hold what the conditions give.
+    pub fn update(&mut self, holds: &Holds) {
         let (mut always, mut may) = (0, 0);
         for (nth, rule) in self.rules.rules.iter().enumerate() {
             match &rule.when.traffic {
@@ -103,14 +128,69 @@ impl InForce {
                 }
             }
         }
-        for cpu in self.cpus() {
-            let covered = self.covering(cpu.number);
+        let now = Timestamp::now();
+        let rules = 0..self.rules.rules.len();
+        let standing: Vec<Standing> = rules
+            .map(|nth| self.conditions.standing(nth, now))
+            .collect();
+        let cpus: Vec<Arc<Cpu>> = self.cpus().to_vec();
+        for cpu in cpus {
+            let covered = self.hold_on(&cpu, &standing);
             cpu.ask(Asked {
                 always: always & covered,
                 may: may & covered,
                 hold_us: holds.bound_us(cpu.number),
             });
         }
+    }
+
+    /// The rules whose conditions beside traffic hold on that CPU, and that then hold a bound there, a bit each.
+    fn hold_on(&mut self, cpu: &Cpu, standing: &[Standing]) -> u32 {
+        let mut holding = 0;
+        for (nth, standing) in standing.iter().enumerate() {
+            let bound_us = match standing.on(cpu.number) {
+                None => None,
+                Some(conditions::Asked::Rules) => self.judged[nth].bound_us(cpu.number),
+                Some(conditions::Asked::Latency(us)) => {
+                    let bound_us = self.judged_for(nth, us).bound_us(cpu.number);
+                    cpu.set_bound(nth, bound_us);
+                    bound_us
+                }
+            };
+            if bound_us.is_some() {
+                holding |= 1 << nth;
+            }
+        }
+        holding
+    }
+
+    /// The rule at that place for the latency that a cgroup asks for, µs.
+    fn judged_for(&mut self, nth: usize, latency_us: u32) -> &Judged {
+        let rule = &self.rules.rules[nth];
+        let latency_us = latency_us.max(rule.at_least_us.unwrap_or(0));
+        if self.by_latency.len() >= LATENCIES_MAX {
+            self.by_latency.clear();
+        }
+        let of = self.by_latency.entry((nth, latency_us));
+        of.or_insert_with(|| match &self.idle {
+            Some(idle) => judge::with_latency(&self.rules, rule, latency_us, idle, &self.root),
+            None => Judged::default(),
+        })
+    }
+
+    /// Takes up changes of conditions that were announced; true if the rules have to be judged anew.
+    pub fn catch_up(&mut self, holds: &Holds) -> bool {
+        let are_to_be_judged = self.conditions.catch_up();
+        self.update(holds);
+        are_to_be_judged
+    }
+
+    /// Takes up devices that came, went or changed.
+    pub fn devices(&mut self, holds: &Holds) {
+        self.conditions.devices();
+        self.update(holds);
+        // A CPU that is back needs its thread there, and its bound.
+        self.cpus().iter().for_each(|cpu| cpu.wake());
     }
 
     /// Takes all bounds back; what is not as it was found, a line each.
@@ -121,15 +201,8 @@ impl InForce {
         journal.map_or_else(Vec::new, |journal| journal.restore().complaints())
     }
 
-    fn cpus(&self) -> &[std::sync::Arc<Cpu>] {
+    fn cpus(&self) -> &[Arc<Cpu>] {
         self.force.as_ref().map_or(&[], Force::cpus)
-    }
-
-    /// The rules that hold a bound on that CPU when their conditions hold, a bit each.
-    fn covering(&self, cpu: u32) -> u32 {
-        let rules = self.judged.iter().enumerate();
-        let covering = rules.filter(|(_, rule)| rule.bound_us(cpu).is_some());
-        covering.map(|(nth, _)| 1 << nth).sum()
     }
 
     /// What the kernel's programs did; `None` without accounting.
@@ -152,7 +225,7 @@ impl InForce {
                 let is_in_force = |(_, state): &&(u32, State)| state.rules & 1 << nth != 0;
                 RuleStatus {
                     judged: judged.clone(),
-                    waits_for: waits_for(rule),
+                    waits_for: self.conditions.waits_for(nth),
                     in_force: states
                         .iter()
                         .filter(is_in_force)
@@ -186,7 +259,7 @@ impl InForce {
 
     /// How each CPU stands.
     pub fn cpu_statuses(&self, holds: &Holds) -> Vec<CpuStatus> {
-        let status = |cpu: &std::sync::Arc<Cpu>| {
+        let status = |cpu: &Arc<Cpu>| {
             let state = cpu.state();
             let number = cpu.number;
             let rules = self.judged.iter().zip(&self.rules.rules).enumerate();
@@ -240,33 +313,52 @@ impl InForce {
                     .unwrap_or_else(|| "the CPU is offline".into()),
             };
         }
-        let Some(traffic) = &rule.when.traffic else {
-            return "always".into();
+        let mut findings = self.conditions.findings(nth, cpu, Timestamp::now());
+        let traffic = rule.when.traffic.as_ref();
+        findings.extend(traffic.map(|of| self.traffic(nth, judged, of, cpu, state)));
+        let words = |holds| {
+            let findings = findings.iter().filter(|one| one.holds == holds);
+            findings.map(|one| one.why.as_str()).collect::<Vec<_>>()
         };
-        if let Some(missing) = waits_for(rule) {
-            return format!("{missing} is missing");
+        let (holding, failing) = (words(true).join(" and "), words(false).join("; "));
+        let is_in_force = state.rules & 1 << nth != 0;
+        match () {
+            () if findings.is_empty() => "always".into(),
+            () if !failing.is_empty() => failing,
+            () if !is_in_force && rule.at_least_us.is_some() => {
+                format!("{holding}, which every idle state keeps to")
+            }
+            () => holding,
+        }
+    }
+
+    /// The condition of traffic on a CPU.
+    fn traffic(
+        &self,
+        nth: usize,
+        judged: &Judged,
+        traffic: &Traffic,
+        cpu: u32,
+        state: &State,
+    ) -> Finding {
+        let holds = state.rules & 1 << nth != 0;
+        let finding = |why| Finding { holds, why };
+        if network::index_here(&traffic.interface).is_none() {
+            return finding(format!("interface {} is missing", traffic.interface));
         }
         let Some(packets) = &self.packets else {
-            return "traffic is not watched".into();
+            return finding("traffic is not watched".into());
         };
-        let of = format!("{traffic}");
-        match packets.last_ns(cpu, nth) {
-            0 => format!("no {of} came to this CPU yet"),
+        finding(match packets.last_ns(cpu, nth) {
+            0 => format!("no {traffic} came to this CPU yet"),
             last => {
                 let ago = reveille_kernel::now_ns().saturating_sub(last);
                 let [ago, quiet] = [ago as f64, judged.quiet().as_nanos() as f64].map(duration);
-                match state.rules & 1 << nth != 0 {
-                    true => format!("{of}, the last {ago} ago; held for {quiet}"),
-                    false => format!("{of}, the last {ago} ago; held for {quiet} only"),
+                match holds {
+                    true => format!("{traffic}, the last {ago} ago; held for {quiet}"),
+                    false => format!("{traffic}, the last {ago} ago; held for {quiet} only"),
                 }
             }
-        }
+        })
     }
-}
-
-/// What a rule lacks.
-fn waits_for(rule: &Rule) -> Option<String> {
-    let traffic = rule.when.traffic.as_ref()?;
-    let is_there = network::index_here(&traffic.interface).is_some();
-    (!is_there).then(|| format!("interface {}", traffic.interface))
 }

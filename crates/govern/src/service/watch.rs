@@ -2,12 +2,23 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::mpsc::Sender;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use reveille_kernel::Uevents;
 
-use crate::event::Event;
+use crate::event::{Event, Seen};
+
+/// The service rests so many times as long as it reacted: other users' programs, which may change cgroups
+/// all the time, take at most some 5 % of a CPU.
+const PAUSES: u32 = 19;
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+/// So that nobody waits for long; only a reaction of 260 ms and more takes a larger share.
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Sends [`Event::Reload`] when the file is written, replaced or removed. Where the kernel does not
 /// announce that, SIGHUP is left.
@@ -39,13 +50,42 @@ pub fn file(path: &Path, events: Sender<Event>) {
     });
 }
 
-/// Sends [`Event::Devices`] when a device comes or goes.
+/// Sends [`Event::Devices`] when a device comes or goes, or its power supply changes.
 pub fn devices(events: Sender<Event>) {
     if let Ok(uevents) = Uevents::open() {
         std::thread::spawn(
             move || {
-                while uevents.wait().is_ok() && events.send(Event::Devices).is_ok() {}
+                while uevents.wait().is_ok() && announce(&events, Event::Devices) {}
             },
         );
     }
+}
+
+/// Sends [`Event::Conditions`] when one of the descriptors can be read.
+pub fn conditions(descriptors: Arc<Epoll>, events: Sender<Event>) {
+    std::thread::spawn(move || {
+        loop {
+            let mut one = [EpollEvent::empty()];
+            match descriptors.wait(&mut one, EpollTimeout::NONE) {
+                Ok(_) if announce(&events, Event::Conditions) => {}
+                Err(Errno::EINTR) => {}
+                Ok(_) | Err(_) => return,
+            }
+        }
+    });
+}
+
+/// Sends an event, and waits until the service has reacted and rested; false if it has ended. So there is one
+/// such event at a time, however often others change what it is about.
+fn announce(events: &Sender<Event>, event: impl FnOnce(Seen) -> Event) -> bool {
+    let (seen, is_seen) = channel();
+    let sent = Instant::now();
+    if events.send(event(Seen(seen))).is_err() {
+        return false;
+    }
+    // Nothing is sent: it ends when the service drops it.
+    let _ = is_seen.recv();
+    let pause = (sent.elapsed() * PAUSES).clamp(PAUSE_MIN, PAUSE_MAX);
+    std::thread::sleep(pause);
+    true
 }
