@@ -77,8 +77,7 @@ impl BlockDevice {
     }
 
     /// As the kernel numbers devices inside.
-    #[cfg(feature = "bpf")]
-    pub(crate) fn number(&self) -> u32 {
+    pub fn number(&self) -> u32 {
         self.major << 20 | self.minor
     }
 }

@@ -58,7 +58,7 @@ impl std::str::FromStr for Readiness {
 /// Settings of the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// At most [`MOST_DEVICES`].
+    /// At most [`MOST_DEVICES`]; none: only what applications announce is anticipated.
     pub devices: Vec<BlockDevice>,
     /// Are reads anticipated?
     pub reads: bool,
@@ -143,7 +143,7 @@ pub fn first_leads(
 
 impl Settings {
     /// # Errors
-    /// [`Error::Usage`] for a figure out of its range, or no device or too many.
+    /// [`Error::Usage`] for a figure out of its range, or too many devices.
     pub fn check(&self) -> Result<()> {
         let share = |what: &str, share: f64, least: f64| match share >= least && share <= 1.0 {
             true => Ok(()),
@@ -155,9 +155,6 @@ impl Settings {
         share("a budget", self.budget, 1e-4)?;
         share("a budget", self.budget_in_all, 1e-4)?;
         share("a control group", self.control, 0.0)?;
-        if self.devices.is_empty() {
-            return Err(Error::Usage("no block device to anticipate".to_owned()));
-        }
         if self.devices.len() > MOST_DEVICES {
             return Err(Error::Usage(format!(
                 "{} block devices are too many: at most {MOST_DEVICES} at a time; choose some with \

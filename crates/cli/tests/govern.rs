@@ -616,3 +616,108 @@ fn killed_at_any_point_the_machine_is_as_before() {
     );
     service.end();
 }
+
+/// A file on a disk, read past the page cache.
+struct OnDisk {
+    file: fs::File,
+    disk: String,
+}
+
+impl OnDisk {
+    /// `None` with a word if the build's folder is on no disk.
+    fn new(test: &str) -> Option<Self> {
+        use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("govern-disk");
+        fs::write(&path, vec![1; 1 << 20]).unwrap();
+        fs::File::open(&path).unwrap().sync_all().unwrap();
+        let number = fs::metadata(&path).unwrap().dev();
+        let (major, minor) = (nix::libc::major(number), nix::libc::minor(number));
+        let disk = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"));
+        let options = fs::OpenOptions::new()
+            .read(true)
+            .custom_flags(nix::libc::O_DIRECT)
+            .open(path);
+        match (disk, options) {
+            (Ok(disk), Ok(file)) => Some(Self {
+                file,
+                disk: disk.file_name().unwrap().to_str().unwrap().to_owned(),
+            }),
+            (disk, file) => {
+                println!("skipped: {test}: no file on a disk: {disk:?}, {file:?}");
+                None
+            }
+        }
+    }
+
+    fn read(&self) {
+        use std::os::unix::fs::FileExt;
+        // O_DIRECT wants an aligned buffer.
+        let mut buffer = vec![0; 8192];
+        let start = buffer.as_ptr().align_offset(4096);
+        let read = self.file.read_at(&mut buffer[start..start + 4096], 4096);
+        assert_eq!(read.unwrap(), 4096);
+    }
+}
+
+#[test]
+fn a_request_to_a_disk_has_the_bound_held_or_is_anticipated() {
+    let test = "a_request_to_a_disk_has_the_bound_held_or_is_anticipated";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let Some(file) = OnDisk::new(test) else {
+        return;
+    };
+    let rules = |by: &str| {
+        let disk = &file.disk;
+        format!(
+            "[[rule]]\nname = \"disk\"\nlatency = \"0\"\nwhen.disk = {{ device = \"{disk}\", by = \"{by}\" }}\n"
+        )
+    };
+    let Some(service) = Service::start(
+        test,
+        &rules("bound").replace("when", "quiet = \"10s\"\nwhen"),
+    ) else {
+        return;
+    };
+    run_on(1);
+    file.read();
+    until("it is held", || setting(1) == "n/a");
+    assert!(service.status()["rules"][0]["requests"].as_u64().unwrap() > 0);
+    service.end();
+    let Some(service) = Service::start(test, &rules("anticipation")) else {
+        return;
+    };
+    until("requests are seen", || {
+        file.read();
+        service.status()["rules"][0]["requests"].as_u64() > Some(0)
+    });
+    let status = service.status();
+    assert_eq!(status["rules"][0]["in_force"], serde_json::json!([0, 1]));
+    assert_eq!(
+        status["cpus"][1]["bound_us"],
+        Value::Null,
+        "no bound is held"
+    );
+    service.end();
+}
+
+#[test]
+fn applications_are_served_if_the_rules_ask_for_it() {
+    let test = "applications_are_served_if_the_rules_ask_for_it";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let Some(service) = Service::start(test, "applications = \"5%\"\n") else {
+        return;
+    };
+    let at = Path::new(reveille_expect::SOCKET);
+    until("it serves applications", || {
+        let waker = reveille_expect::Waker::connect_to(at);
+        waker.served() == reveille_expect::Served::ByEngine && waker.limits().awake_ppm == 50_000
+    });
+    service.end();
+    assert!(!at.exists());
+}

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
+use reveille_anticipate::BlockDevice;
 use reveille_kernel::{Result, Root, network};
 
 use self::cgroups::{State, Tree};
@@ -360,6 +361,11 @@ fn missing(rule: &Rule, rules: &Rules, tree: Option<&Tree>, root: &Root) -> Vec<
             }
             Some(_) => {}
         }
+    }
+    if let Some(disk) = &rule.when.disk
+        && BlockDevice::named(root, &disk.device).is_err()
+    {
+        missing.push(format!("disk {}", disk.device));
     }
     if let Some(traffic) = &rule.when.traffic {
         let interface = &traffic.interface;

@@ -28,6 +28,9 @@ pub struct Judged {
     pub rule: String,
     /// What it asks for: `50 µs (p99.9)`, `no state deeper than C1`.
     pub asks: String,
+    /// CPUs are woken just before completions; no bound is held.
+    #[serde(default)]
+    pub anticipates: bool,
     /// When it is in force, in words.
     pub when: String,
     /// The result that judges it, if any.
@@ -47,7 +50,8 @@ pub struct Judged {
 pub struct JudgedGroup {
     /// Ascending.
     pub cpus: Vec<u32>,
-    /// What is held, µs; `None`: every state is within the bound, so nothing.
+    /// What is held, µs, or what it would take where completions are anticipated; `None`: every state is within
+    /// the bound, so nothing.
     pub bound_us: Option<u32>,
     /// States that can be entered under it.
     pub leaves: Vec<String>,
@@ -138,6 +142,7 @@ fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
     let mut judged = Judged {
         rule: rule.name.clone(),
         asks: asks(rule),
+        anticipates: rule.when.disk_anticipated().is_some(),
         when: rule.when.to_string(),
         result: None,
         groups: Vec::new(),
@@ -146,7 +151,13 @@ fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         notes: Vec::new(),
     };
     let covered = |cpu: &&Cpu| cpu.online && rule.covers(cpu.number);
-    let groups = groups::alike(idle.cpus.iter().filter(covered));
+    // Whatever bounds them now.
+    let unbounded = |cpu: &Cpu| Cpu {
+        resume_latency_us: None,
+        ..cpu.clone()
+    };
+    let cpus: Vec<Cpu> = idle.cpus.iter().filter(covered).map(unbounded).collect();
+    let groups = groups::alike(&cpus);
     note_missing_cpus(rule, idle, &mut judged.notes);
     if !requests::honoured(idle) {
         let why = "latency bounds have no effect here: no cpuidle driver and governor";
@@ -165,7 +176,7 @@ fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
             Err(why) => judged.notes.push(why),
         }
     }
-    if rule.when.traffic.is_some() {
+    if rule.when.by_events() {
         let (quiet, by) = quiet(rule, &judged.groups, idle);
         judged.quiet_s = Some(quiet.as_secs_f64());
         judged.quiet_by = Some(by.to_owned());

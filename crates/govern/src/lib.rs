@@ -5,6 +5,11 @@
 //! these threads when packets come. [`status`] is how all of it stands, which the service answers on a
 //! [`socket`]; [`show`] has its names and words.
 
+#[cfg(feature = "bpf")]
+mod anticipation;
+#[cfg(not(feature = "bpf"))]
+#[path = "without_anticipation.rs"]
+mod anticipation;
 mod conditions;
 pub mod event;
 pub mod force;

@@ -57,10 +57,13 @@ impl Packets {
     /// [`Error::Cannot`] where the kernel lacks what is needed or this user the right.
     pub fn start(rules: &[Rule], accounting: bool) -> Result<(Self, Vec<OnCpu>)> {
         let btf = KernelBtf::read()?;
-        btf.require("net", "netif_receive_skb", "CONFIG_NET")?;
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
         let traffic = rules.iter().filter_map(|rule| rule.when.traffic.as_ref());
+        let has_traffic = traffic.clone().next().is_some();
         let readers = traffic.clone().any(|traffic| traffic.readers);
+        if has_traffic {
+            btf.require("net", "netif_receive_skb", "CONFIG_NET")?;
+        }
         let mut open = GovernSkelBuilder::default().open(kernel::storage())?;
         let rodata = open.maps.rodata_data.as_deref_mut();
         let rodata = rodata.expect("the object has settings");
@@ -78,7 +81,9 @@ impl Packets {
         open.maps.bells.set_max_entries(cpus)?;
         kernel::choose(&mut open, &btf, |_, target| match target {
             "cpu_idle" => accounting,
+            "netif_receive_skb" => has_traffic,
             "sched_waking" | "napi_poll" => readers,
+            "block_rq_issue" => rules.iter().any(|rule| rule.when.disk_by_bound().is_some()),
             _ => true,
         });
         let mut skel = open.load().map_err(kernel::cannot_load)?;
@@ -99,6 +104,12 @@ impl Packets {
         });
         let on_cpu = on_cpu.collect();
         Ok((packets, on_cpu))
+    }
+
+    /// Watches a rule's requests to the disk of that number; `None`: to none.
+    pub fn watch_disk(&self, nth: usize, disk: Option<u32>) {
+        let disks = words!(self.variables.at(0), types::bss, disks);
+        disks[nth].store(disk.unwrap_or(0), Ordering::Relaxed);
     }
 
     /// Watches a rule's packets on the interface of that number; `None`: on none.

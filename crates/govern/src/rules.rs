@@ -4,6 +4,7 @@
 //! whole, with the line of the first one.
 
 mod cgroup;
+mod disk;
 mod power;
 mod time;
 mod traffic;
@@ -20,6 +21,7 @@ use reveille_results::statistics::Percentile;
 use serde::Deserialize;
 
 pub use cgroup::{ATTRIBUTE, Cgroup, Glob, Places};
+pub use disk::{By, Disk};
 pub use power::Source;
 pub use time::{Days, Hours};
 pub use traffic::{Protocol, Traffic};
@@ -40,6 +42,10 @@ pub struct Rules {
     /// none; `None`: the driver's table.
     #[serde(default, deserialize_with = "value::absolute")]
     pub result: Option<PathBuf>,
+    /// Serve applications on the socket of `reveille anticipate`, and keep each CPU awake for them for this
+    /// share of its time, 0 to 1, at most; `None`: no.
+    #[serde(default, deserialize_with = "value::some_share")]
+    pub applications: Option<f64>,
     /// In the file's order; names differ.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,
@@ -95,6 +101,8 @@ pub struct When {
     pub days: Option<Days>,
     /// A task is in such a cgroup, which is not frozen; the bound is held on the CPUs that it may use.
     pub cgroup: Option<Cgroup>,
+    /// Tasks wait for I/O of a disk.
+    pub disk: Option<Disk>,
     /// Packets come; the bound is held on the CPUs that serve them.
     pub traffic: Option<Traffic>,
 }
@@ -119,6 +127,7 @@ impl std::fmt::Display for When {
                 .map(|percent| format!("charge below {percent}%")),
             self.when(),
             self.cgroup.as_ref().map(ToString::to_string),
+            self.disk.as_ref().map(ToString::to_string),
             self.traffic.as_ref().map(ToString::to_string),
         ];
         let conditions: Vec<String> = conditions.into_iter().flatten().collect();
@@ -138,6 +147,23 @@ impl When {
             (None, Some(days)) => Some(format!("on {days}")),
             (Some(hours), Some(days)) => Some(format!("{hours} on {days}")),
         }
+    }
+
+    /// The disk, if its requests have the bound held.
+    pub fn disk_by_bound(&self) -> Option<&Disk> {
+        self.disk.as_ref().filter(|disk| disk.by == By::Bound)
+    }
+
+    /// The disk, if its completions are anticipated; no bound is held then.
+    pub fn disk_anticipated(&self) -> Option<&Disk> {
+        self.disk
+            .as_ref()
+            .filter(|disk| disk.by == By::Anticipation)
+    }
+
+    /// Is the bound held from an event on, until it is quiet?
+    pub fn by_events(&self) -> bool {
+        self.traffic.is_some() || self.disk_by_bound().is_some()
     }
 
     /// Does the rule ask for what cgroups' attributes ask for?
@@ -179,7 +205,10 @@ impl Rule {
             (Some(_), Some(_), _) | (Some(_), _, Some(_)) | (_, Some(_), Some(_)) => {
                 Err("give one of `latency`, `deepest_state` and `at_least`".into())
             }
-            _ if self.quiet.is_some() && self.when.traffic.is_none() => {
+            _ if self.when.disk.is_some() && self.when.traffic.is_some() => {
+                Err("give either `when.disk` or `when.traffic`; two rules have both".into())
+            }
+            _ if self.quiet.is_some() && !self.when.by_events() => {
                 Err("`quiet` is the time without traffic; the rule has no `when.traffic`".into())
             }
             _ => self.when.traffic.as_ref().map_or(Ok(()), Traffic::check),
@@ -372,6 +401,19 @@ mod tests {
                 "[[rule]]\nname = \"a\"\nlatency = \"5us\"\n[rule.when.traffic]\ninterface = \"e\"\naddress = \"10.0.0.1/33\"",
                 "line 6: not an address",
             ),
+            (
+                "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nwhen.disk = { device = \"a b\" }",
+                "line 4: not the name of a disk",
+            ),
+            (
+                "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nwhen.disk = { device = \"a\", budget = \"0%\" }",
+                "line 4: must be from 0.01% to 100%",
+            ),
+            (
+                "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nwhen.disk.device = \"a\"\nwhen.traffic.interface = \"b\"",
+                "give either `when.disk` or `when.traffic`",
+            ),
+            ("applications = \"5\"", "line 1: no unit; write 5%"),
             ("x = [", "line 1"),
         ] {
             is_refused(text, expected);
@@ -493,8 +535,12 @@ mod tests {
         };
         let lines = EXAMPLE.lines().filter_map(|line| line.strip_prefix("# "));
         let text: Vec<&str> = lines.filter(|line| is_toml(line)).collect();
-        let Rules { result, rules } = Rules::parse(&text.join("\n")).unwrap();
-        assert!(result.is_some());
+        let Rules {
+            result,
+            applications,
+            rules,
+        } = Rules::parse(&text.join("\n")).unwrap();
+        assert!(result.is_some() && applications == Some(0.05));
         // A key that is added has to be named here, and in the example.
         let Rule {
             name: _,
@@ -514,10 +560,11 @@ mod tests {
             time,
             days,
             cgroup,
+            disk,
             traffic,
         } = when;
         assert!(power.is_some() && battery_below.is_some() && time.is_some() && days.is_some());
-        assert!(cgroup.is_some());
+        assert!(cgroup.is_some() && disk.is_none());
         let Traffic {
             interface: _,
             port,
@@ -529,7 +576,9 @@ mod tests {
         } = traffic.as_ref().unwrap();
         assert!(port.is_some() && protocol.is_some() && address.is_some());
         assert!(rules[1].deepest_state.is_some());
-        assert!(rules[2].at_least_us.is_some() && rules[2].when.by_attribute());
+        let disk = rules[2].when.disk_anticipated().unwrap();
+        assert_eq!((disk.device.as_str(), disk.budget), ("nvme0n1", 0.05));
+        assert!(rules[3].at_least_us.is_some() && rules[3].when.by_attribute());
     }
 
     proptest! {

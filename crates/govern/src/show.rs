@@ -11,6 +11,7 @@ use crate::status::{CpuStatus, HoldStatus, RuleStatus, Status, Why};
 /// A rule on CPUs that are alike.
 struct Line {
     rule: String,
+    anticipates: bool,
     group: JudgedGroup,
 }
 
@@ -28,7 +29,7 @@ const CONDITIONS: &[Column<Judged>] = &columns!(|rule|
 const GROUPS: &[Column<Line>] = &columns!(|line|
     words "rule", "rule", line.rule.as_str(), "The rule's name";
     words "cpus", "CPUs", cpulist::format(&line.group.cpus), "CPUs that are alike";
-    words "bound_us", "holds", bound(line.group.bound_us),
+    words "bound_us", "holds", held(line),
         "The latency bound that it holds there, µs; nothing where every state keeps to what it asks for";
     words "stops", "stops", list(&line.group.stops), "Idle states that the bound stops";
     words "leaves", "leaves", list(&line.group.leaves), "Idle states that can be entered under it";
@@ -56,6 +57,8 @@ const RULES: &[Column<RuleStatus>] = &columns!(|rule|
     measured(Count) "times", "times", rule.times, "How often it came into force, a sum over CPUs";
     measured(Seconds) "held_s", "held", rule.held_s, "For how long it was in force, a sum over CPUs";
     measured(Count) "packets", "packets", rule.packets, "Packets seen; none without traffic";
+    measured(Count) "requests", "requests", rule.requests,
+        "Requests to the disk that were seen; none without a disk";
     words "waits_for", "waits for", waits(rule), "What is missing on this machine";
 );
 
@@ -78,6 +81,13 @@ fn bound(bound_us: Option<u32>) -> String {
     match bound_us {
         None => "nothing".into(),
         Some(us) => format!("{us} µs"),
+    }
+}
+
+fn held(line: &Line) -> String {
+    match line.group.bound_us {
+        Some(_) if line.anticipates => "anticipates".into(),
+        bound_us => bound(bound_us),
     }
 }
 
@@ -144,6 +154,7 @@ pub fn check(file: &str, rules: &[Judged]) -> Sheet<'static> {
         let groups = rule.groups.iter().cloned();
         groups.map(|group| Line {
             rule: rule.rule.clone(),
+            anticipates: rule.anticipates,
             group,
         })
     });

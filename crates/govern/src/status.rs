@@ -67,6 +67,8 @@ pub struct RuleStatus {
     pub held_s: f64,
     /// Packets seen; `None` without traffic.
     pub packets: Option<u64>,
+    /// Requests to the disk that were seen; `None` without a disk.
+    pub requests: Option<u64>,
 }
 
 /// A program's hold.

@@ -30,6 +30,10 @@ impl Packets {
         Err(Error::Cannot(BUILT_WITHOUT_BPF.into()))
     }
 
+    pub fn watch_disk(&self, _: usize, _: Option<u32>) {
+        match *self {}
+    }
+
     pub fn watch(&self, _: usize, _: Option<u32>) {
         match *self {}
     }

@@ -173,6 +173,9 @@ mod with_bpf {
             devices = BlockDevice::all(root);
         }
         devices.dedup();
+        if devices.is_empty() {
+            return Err(Failure::usage("no block device to anticipate"));
+        }
         let subject = match (args.pid, &args.cgroup) {
             (Some(pid), _) => {
                 workload::Subject::of_process(root, pid)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * Traffic that asks for a latency bound.
+ * Traffic, of interfaces and disks, that asks for a latency bound.
  *
  * A packet that matches a rule notes its time on its CPU. If the rule's bound is not in force
  * there, it rings the bell of the CPU's thread, which is bound to the CPU: it runs before that CPU
@@ -30,8 +30,9 @@ const volatile struct traffic rules[RULES];
 /* The network namespace of the interfaces. */
 const volatile unsigned int namespace;
 
-/* Of each rule; 0: its packets are not watched now. The program writes it. */
+/* Of each rule; 0: its packets, or requests, are not watched now. The program writes them. */
 unsigned int interfaces[RULES];
+unsigned int disks[RULES];
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -278,6 +279,28 @@ int BPF_PROG(waking, struct task_struct *task)
 	}
 	if (readers)
 		serve(task->wake_cpu, readers, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* A request to a disk, on the CPU of the task that waits for it: it has not gone idle yet. */
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(request, struct request *rq)
+{
+	struct gendisk *disk = rq->q->disk;
+	unsigned int matching = 0, number;
+
+	if (!disk)
+		return 0;
+	/* As the kernel numbers devices inside. */
+	number = disk->major << 20 | disk->first_minor;
+	for (unsigned int nth = 0; nth < RULES; nth++) {
+		if (nth >= rules_count)
+			break;
+		if (disks[nth] == number)
+			matching |= 1U << nth;
+	}
+	if (matching)
+		serve(bpf_get_smp_processor_id(), matching, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -17,6 +17,9 @@ const QUIET_MAX: Duration = Duration::from_secs(3600);
 /// The thread that holds the bound looks no more often for the end of traffic.
 const QUIET_MIN: Duration = Duration::from_micros(100);
 
+/// The engine's least budget.
+const SHARE_MIN: f64 = 1e-4;
+
 pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     let name = String::deserialize(from)?;
     let has_letters = !name.trim().is_empty() && !name.contains(char::is_control);
@@ -53,6 +56,21 @@ pub fn cpus<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Vec<u32>>, D::E
 
 pub fn quiet<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Duration>, D::Error> {
     time(from, "20ms", QUIET_MIN, QUIET_MAX).map(Some)
+}
+
+/// As [`share`].
+pub fn some_share<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    share(from).map(Some)
+}
+
+/// A share of time, above 0.
+pub fn share<'de, D: Deserializer<'de>>(from: D) -> Result<f64, D::Error> {
+    let text = String::deserialize(from)?;
+    let share = parse::share(&text, false).map_err(D::Error::custom)?;
+    match share >= SHARE_MIN {
+        true => Ok(share),
+        false => Err(D::Error::custom("must be from 0.01% to 100%")),
+    }
 }
 
 /// A time from `least` to `most`.

@@ -6,15 +6,17 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nix::sys::epoll::Epoll;
+use reveille_anticipate::BlockDevice;
 use reveille_kernel::{Idle, Journal, Result, Root, journal, network, requests};
 use reveille_show::quantity::duration;
 
+use crate::anticipation::{Anticipation, Wanted};
 use crate::conditions::{self, Conditions, Finding, Standing};
 use crate::force::{Asked, Cpu, Force, State};
 use crate::holds::Holds;
 use crate::judge::{self, Judged};
 use crate::packets::{Counting, Packets};
-use crate::rules::{Rule, Rules, Traffic};
+use crate::rules::{By, Rule, Rules};
 use crate::status::{Accounted, CpuStatus, HoldStatus, RuleStatus, Why};
 
 /// Of attributes' latencies, judgements that are kept: cgroups may ask for any.
@@ -30,6 +32,9 @@ pub struct InForce {
     /// As judged, of rules by cgroups' attributes: for the latencies that they ask for.
     by_latency: BTreeMap<(usize, u32), Judged>,
     idle: Option<Idle>,
+    anticipation: Anticipation,
+    /// Why, if something is to be.
+    not_anticipated: Option<String>,
     // In this order: the threads end, and take their bounds back, before the journal looks.
     force: Option<Force>,
     packets: Option<Packets>,
@@ -48,6 +53,8 @@ impl InForce {
             conditions: Conditions::nothing(),
             by_latency: BTreeMap::new(),
             idle: None,
+            anticipation: Anticipation::default(),
+            not_anticipated: None,
             force: None,
             packets: None,
             counting: None,
@@ -80,8 +87,8 @@ impl InForce {
                 .push("latency bounds have no effect here: no cpuidle driver and governor".into());
         }
         let bounds = journal.live_bounds(&cpus)?;
-        let has_traffic = rules.rules.iter().any(|rule| rule.when.traffic.is_some());
-        let (packets, on_cpus) = match has_traffic.then(|| Packets::start(&rules.rules, accounting))
+        let has_events = rules.rules.iter().any(|rule| rule.when.by_events());
+        let (packets, on_cpus) = match has_events.then(|| Packets::start(&rules.rules, accounting))
         {
             Some(Ok((packets, on_cpus))) => (Some(packets), on_cpus),
             Some(Err(error)) => {
@@ -98,6 +105,8 @@ impl InForce {
             conditions,
             by_latency: BTreeMap::new(),
             idle: Some(idle),
+            anticipation: Anticipation::default(),
+            not_anticipated: None,
             packets,
             counting: accounting.then(Counting::start).flatten(),
             journal: Some(journal),
@@ -108,24 +117,19 @@ impl InForce {
     /// What does not work, a sentence each without its full stop.
     pub fn problems(&self) -> Vec<String> {
         let conditions = self.conditions.problems();
-        self.problems.iter().cloned().chain(conditions).collect()
+        let own = self.problems.iter().chain(&self.not_anticipated);
+        own.cloned().chain(conditions).collect()
     }
 
     /// Has the CPUs hold what the conditions give.
     pub fn update(&mut self, holds: &Holds) {
         let (mut always, mut may) = (0, 0);
         for (nth, rule) in self.rules.rules.iter().enumerate() {
-            match &rule.when.traffic {
-                None => always |= 1 << nth,
-                Some(traffic) => {
-                    let interface = network::index_here(&traffic.interface);
-                    if let Some(packets) = &self.packets {
-                        packets.watch(nth, interface);
-                    }
-                    if interface.is_some() {
-                        may |= 1 << nth;
-                    }
-                }
+            if !rule.when.by_events() {
+                // An anticipated disk has no bound.
+                always |= u32::from(rule.when.disk.is_none()) << nth;
+            } else if self.watch(nth) {
+                may |= 1 << nth;
             }
         }
         let now = Timestamp::now();
@@ -133,6 +137,7 @@ impl InForce {
         let standing: Vec<Standing> = rules
             .map(|nth| self.conditions.standing(nth, now))
             .collect();
+        self.anticipate(&standing);
         let cpus: Vec<Arc<Cpu>> = self.cpus().to_vec();
         for cpu in cpus {
             let covered = self.hold_on(&cpu, &standing);
@@ -142,6 +147,47 @@ impl InForce {
                 hold_us: holds.bound_us(cpu.number),
             });
         }
+    }
+
+    /// Has the kernel's programs watch the interface or disk of a rule; false if it is missing.
+    fn watch(&self, nth: usize) -> bool {
+        let when = &self.rules.rules[nth].when;
+        let interface = when.traffic.as_ref();
+        let interface = interface.and_then(|of| network::index_here(&of.interface));
+        let disk = when.disk_by_bound();
+        let disk = disk.and_then(|of| BlockDevice::named(&self.root, &of.device).ok());
+        if let Some(packets) = &self.packets {
+            packets.watch(nth, interface);
+            packets.watch_disk(nth, disk.as_ref().map(BlockDevice::number));
+        }
+        interface.is_some() || disk.is_some()
+    }
+
+    /// Has the engine anticipate the disks of the rules whose conditions hold, and serve applications.
+    fn anticipate(&mut self, standing: &[Standing]) {
+        let mut wanted = Wanted {
+            applications: self.rules.applications.is_some(),
+            budget: self.rules.applications.unwrap_or(0.0),
+            ..Wanted::default()
+        };
+        for (nth, rule) in self.rules.rules.iter().enumerate() {
+            let holds = |cpu: &&Arc<Cpu>| {
+                let bound_us = self.judged[nth].bound_us(cpu.number);
+                bound_us.is_some() && standing[nth].on(cpu.number).is_some()
+            };
+            if let Some(of) = rule.when.disk_anticipated()
+                && self.cpus().iter().any(|cpu| holds(&cpu))
+                && let Ok(disk) = BlockDevice::named(&self.root, &of.device)
+            {
+                wanted.budget = wanted.budget.max(of.budget);
+                wanted.disks.push(disk);
+            }
+        }
+        wanted.disks.dedup();
+        let set = self.anticipation.set(wanted, self.idle.as_ref());
+        self.not_anticipated = set
+            .err()
+            .map(|error| format!("nothing is anticipated: {error}"));
     }
 
     /// The rules whose conditions beside traffic hold on that CPU, and that then hold a bound there, a bit each.
@@ -218,11 +264,13 @@ impl InForce {
             .iter()
             .map(|cpu| (cpu.number, cpu.state()))
             .collect();
+        let anticipated = self.anticipation.requests().unwrap_or_default();
+        let counted = |nth| self.packets.as_ref().map(|packets| packets.count(nth));
         let rules = self.judged.iter().zip(&self.rules.rules).enumerate();
         rules
             .map(|(nth, (judged, rule))| {
                 let uses = states.iter().map(|(_, state)| &state.uses[nth]);
-                let is_in_force = |(_, state): &&(u32, State)| state.rules & 1 << nth != 0;
+                let is_in_force = |(cpu, state): &&(u32, State)| self.is_in_force(nth, *cpu, state);
                 RuleStatus {
                     judged: judged.clone(),
                     waits_for: self.conditions.waits_for(nth),
@@ -233,14 +281,24 @@ impl InForce {
                         .collect(),
                     times: uses.clone().map(|of| of.times).sum(),
                     held_s: uses.map(|of| of.held().as_secs_f64()).sum(),
-                    packets: self
-                        .packets
-                        .as_ref()
-                        .filter(|_| rule.when.traffic.is_some())
-                        .map(|packets| packets.count(nth)),
+                    packets: rule.when.traffic.as_ref().and_then(|_| counted(nth)),
+                    requests: rule.when.disk.as_ref().and_then(|disk| match disk.by {
+                        By::Anticipation => anticipated.get(&disk.device).copied(),
+                        By::Bound => counted(nth),
+                    }),
                 }
             })
             .collect()
+    }
+
+    /// Is the rule in force on that CPU: does it hold its bound there, or anticipate?
+    fn is_in_force(&self, nth: usize, cpu: u32, state: &State) -> bool {
+        match self.rules.rules[nth].when.disk_anticipated() {
+            None => state.rules & 1 << nth != 0,
+            Some(disk) => {
+                self.judged[nth].bound_us(cpu).is_some() && self.anticipation.has(&disk.device)
+            }
+        }
     }
 
     /// How each hold stands.
@@ -266,7 +324,7 @@ impl InForce {
             let mut why: Vec<Why> = rules
                 .map(|(nth, (judged, rule))| Why {
                     of: rule.name.clone(),
-                    in_force: state.rules & 1 << nth != 0,
+                    in_force: self.is_in_force(nth, number, &state),
                     why: self.why(nth, judged, rule, number, &state),
                 })
                 .collect();
@@ -315,7 +373,13 @@ impl InForce {
         }
         let mut findings = self.conditions.findings(nth, cpu, Timestamp::now());
         let traffic = rule.when.traffic.as_ref();
-        findings.extend(traffic.map(|of| self.traffic(nth, judged, of, cpu, state)));
+        findings.extend(traffic.map(|of| self.events(nth, judged, of, cpu, state)));
+        let disk = rule.when.disk_by_bound();
+        findings.extend(disk.map(|of| self.events(nth, judged, of, cpu, state)));
+        findings.extend(rule.when.disk_anticipated().map(|of| Finding {
+            holds: self.anticipation.has(&of.device),
+            why: of.to_string(),
+        }));
         let words = |holds| {
             let findings = findings.iter().filter(|one| one.holds == holds);
             findings.map(|one| one.why.as_str()).collect::<Vec<_>>()
@@ -332,31 +396,31 @@ impl InForce {
         }
     }
 
-    /// The condition of traffic on a CPU.
-    fn traffic(
+    /// The condition of traffic, or I/O, on a CPU.
+    fn events(
         &self,
         nth: usize,
         judged: &Judged,
-        traffic: &Traffic,
+        of: &impl std::fmt::Display,
         cpu: u32,
         state: &State,
     ) -> Finding {
         let holds = state.rules & 1 << nth != 0;
         let finding = |why| Finding { holds, why };
-        if network::index_here(&traffic.interface).is_none() {
-            return finding(format!("interface {} is missing", traffic.interface));
+        if let Some(missing) = self.conditions.waits_for(nth) {
+            return finding(format!("{missing} is missing"));
         }
         let Some(packets) = &self.packets else {
             return finding("traffic is not watched".into());
         };
         finding(match packets.last_ns(cpu, nth) {
-            0 => format!("no {traffic} came to this CPU yet"),
+            0 => format!("no {of} came to this CPU yet"),
             last => {
                 let ago = reveille_kernel::now_ns().saturating_sub(last);
                 let [ago, quiet] = [ago as f64, judged.quiet().as_nanos() as f64].map(duration);
                 match holds {
-                    true => format!("{traffic}, the last {ago} ago; held for {quiet}"),
-                    false => format!("{traffic}, the last {ago} ago; held for {quiet} only"),
+                    true => format!("{of}, the last {ago} ago; held for {quiet}"),
+                    false => format!("{of}, the last {ago} ago; held for {quiet} only"),
                 }
             }
         })
