@@ -163,6 +163,7 @@ impl Journal {
                         path: path.clone(),
                         original: present.clone(),
                         ours: vec![present.clone()],
+                        live: Vec::new(),
                         claims: vec![claim],
                         settled: false,
                     };
@@ -271,6 +272,7 @@ impl Journal {
                     path,
                     original: cpus_taken,
                     ours: Vec::new(),
+                    live: Vec::new(),
                     claims: vec![claim],
                     // There is nothing to write: the kernel does.
                     settled: true,
@@ -332,6 +334,7 @@ impl Journal {
                     path,
                     original: live::NO_BOUND.to_owned(),
                     ours: vec![live::NO_BOUND.to_owned()],
+                    live: Vec::new(),
                     claims: vec![claim],
                     settled: true,
                 }),

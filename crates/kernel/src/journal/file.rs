@@ -62,6 +62,9 @@ pub(super) struct Record {
     /// The value that was written, or several where a write has not succeeded yet. Empty for an
     /// interrupt that the kernel is about to move: any value is expected.
     pub ours: Vec<String>,
+    /// Values that live claims had when the file was read: the setting may have them, too.
+    #[serde(skip)]
+    pub live: Vec<String>,
     /// Oldest first. Without any the setting is still to be restored.
     pub claims: Vec<Claim>,
     /// The setting has the value of its claims, or another program's. False after a claim was added or
@@ -89,7 +92,8 @@ impl Record {
     }
 
     pub fn is_ours(&self, present: &str) -> bool {
-        self.ours.is_empty() || self.ours.iter().any(|ours| ours == present)
+        let mut ours = self.ours.iter().chain(&self.live);
+        self.ours.is_empty() || ours.any(|ours| ours == present)
     }
 
     fn is_valid(&self) -> bool {
@@ -214,14 +218,19 @@ impl JournalFile {
         if self.records.is_empty() {
             return folder.remove(FILE);
         }
-        let mut claims = self.records.iter().flat_map(|record| &record.claims);
+        let mut records = self.records.clone();
+        let mut version = VERSION;
+        for record in &mut records {
+            match record.claims.iter().any(|claim| claim.live.is_some()) {
+                true => version = VERSION_LIVE,
+                // The claims and their files are gone; the setting may still have their values.
+                false => record.ours.append(&mut record.live),
+            }
+        }
         let page = Content {
-            version: match claims.any(|claim| claim.live.is_some()) {
-                true => VERSION_LIVE,
-                false => VERSION,
-            },
+            version,
             boot: boot()?,
-            records: self.records.clone(),
+            records,
         };
         let text = serde_json::to_vec(&page).expect("records are plain data");
         let written = folder.replace(&text);
@@ -433,7 +442,7 @@ impl Folder {
             let read = file.map(|file| file.take(BYTES_MAX).read_to_end(&mut page));
             if let (Some(Ok(_)), Some(values)) = (read, live::values(&page, place.index)) {
                 claim.value.clone_from(&values[0]);
-                record.ours.extend(values);
+                record.live.extend(values);
             }
         }
     }

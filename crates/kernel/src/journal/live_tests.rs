@@ -102,6 +102,26 @@ fn after_kill_9_the_next_start_takes_the_bound_back() {
 }
 
 #[test]
+fn the_journal_does_not_grow_with_time() {
+    let (folder, root) = machine();
+    let run = run(folder.path());
+    let mut journal = Journal::new(&root, &run);
+    let bounds = journal.live_bounds(&[0]).unwrap();
+    let size = || fs::metadata(run.join("settings.json")).unwrap().len();
+    let mut sizes = Vec::new();
+    for us in 100..120 {
+        bounds[0].set(Some(us)).unwrap();
+        put(&root, 0, &us.to_string());
+        // Another run's claims rewrite the file.
+        let mut other = Journal::new(&root, &run);
+        requests::bound_cpus(&mut other, &root, &[1], 20).unwrap();
+        sizes.push(size());
+    }
+    // Numbers of journals get longer.
+    assert!(sizes[19] <= sizes[0] + 4, "{sizes:?}");
+}
+
+#[test]
 fn after_kill_9_anothers_value_stays() {
     let (folder, root) = machine();
     killed(folder.path(), &root, "20");

@@ -347,6 +347,7 @@ fn an_interrupt_waits_for_its_cpu_while_another_run_keeps_that_offline() {
         path: INTERRUPT.into(),
         original: "1".into(),
         ours: vec!["0".into()],
+        live: Vec::new(),
         claims: vec![first.claim(&Owner::this().unwrap(), "1")],
         settled: true,
     });
@@ -429,6 +430,7 @@ fn interrupts_moved_by_the_kernel_return_with_their_cpu() {
         path: INTERRUPT.into(),
         original: "1".into(),
         ours: Vec::new(),
+        live: Vec::new(),
         claims: vec![journal.claim(&owner, "1")],
         settled: false,
     });
