@@ -550,6 +550,22 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         2,
         "invalid value '5' for '--budget <SHARE>': no unit; write 5%",
     ),
+    (
+        "govern --config nope.toml",
+        2,
+        "nope.toml: No such file or directory",
+    ),
+    ("govern check x.json", 1, "x.json: line 1"),
+    (
+        "govern status --socket nope",
+        3,
+        "nope: no service answers",
+    ),
+    (
+        "govern explain --cpu x",
+        2,
+        "invalid value 'x' for '--cpu <LIST>': not a list of CPUs, such as 0-3,8",
+    ),
     ("anticipate bench --dir nope", 2, "nope: no such folder"),
     (
         "anticipate bench --rounds 0",
