@@ -18,19 +18,27 @@ use reveille_show::terminal;
 #[command(after_help = "\
 Examples:
   sudo reveille restore
-  sudo reveille restore --all    also what a removed container left")]
+  sudo reveille restore --all      also what a removed container left
+  sudo reveille restore --killed   as every command does first; `limit --keep` stays")]
 pub struct Args {
     /// Also settings of other PID namespaces (containers), where a run may still use them
     #[arg(long)]
     all: bool,
+    /// Only what killed runs left; settings of `limit --keep` stay
+    #[arg(long, conflicts_with = "all")]
+    killed: bool,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let folder = Path::new(journal::FOLDER);
-    let restored = journal::release(&Root::default(), folder, args.all)?;
+    let root = Root::default();
+    let restored = match args.killed {
+        true => journal::recover(&root, folder)?,
+        false => journal::release(&root, folder, args.all)?,
+    };
     complain(&restored);
     // The work and its exit code do not change if the reader closes standard output.
-    exit::reader_may_leave(write(&restored, &mut terminal::stdout()))?;
+    exit::reader_may_leave(write(&restored, args.killed, &mut terminal::stdout()))?;
     Ok(
         match restored.failed.is_empty() && restored.refused.is_empty() {
             true => ExitCode::SUCCESS,
@@ -39,10 +47,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     )
 }
 
-fn write(restored: &Restored, out: &mut impl Write) -> io::Result<()> {
+fn write(restored: &Restored, killed: bool, out: &mut impl Write) -> io::Result<()> {
     if restored.is_empty() {
-        let nothing = "nothing to restore: no run left a setting changed, and none was kept";
-        return writeln!(out, "{nothing}");
+        let kept = if killed { "" } else { ", and none was kept" };
+        return writeln!(
+            out,
+            "nothing to restore: no run left a setting changed{kept}"
+        );
     }
     for change in &restored.undone {
         writeln!(out, "{}: back to {}", change.path.display(), change.before)?;

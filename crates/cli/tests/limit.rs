@@ -379,6 +379,7 @@ fn a_kept_limit_stays_until_restore() {
     }
     assert_eq!(kept.code, 0, "{}", kept.stderr);
     run(reveille().arg("states"));
+    run(reveille().args(["restore", "--killed"]));
     assert_eq!(read(&setting), "1");
     // Another limit of the same state does not end it.
     let again = limited(&name);

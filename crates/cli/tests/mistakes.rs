@@ -556,11 +556,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
         "nope.toml: No such file or directory",
     ),
     ("govern check x.json", 1, "x.json: line 1"),
-    (
-        "govern status --socket nope",
-        3,
-        "nope: no service answers",
-    ),
+    ("govern status --socket nope", 3, "nope: no service answers"),
     (
         "govern explain --cpu x",
         2,
