@@ -3,13 +3,14 @@
 # Finds what rustup installed even if the shell's PATH does not have it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help measure build install uninstall test lab bench fuzz soak mutants docs
+.PHONY: help measure build install uninstall package test lab bench fuzz soak mutants docs
 
 help:
 	@echo 'make measure   measure this machine for 20 seconds (ARGS="--cpu 1": more for reveille measure)'
 	@echo 'make build     build all that make install installs'
 	@echo 'make install   build and install the program, man pages, completions and the C library (PREFIX=/usr/local DESTDIR= LIBDIR=)'
 	@echo 'make uninstall remove what make install installed below PREFIX, and nothing else'
+	@echo 'make package   build the Debian package and print its path (DEBFULLNAME= DEBEMAIL=: its maintainer)'
 	@echo 'make test      run every test'
 	@echo 'make bench     print the figures of docs/benchmarks.md, as ratios and counts (some minutes)'
 	@echo 'make fuzz      fuzz each file reader with a million inputs (RUNS=N: another number)'
@@ -32,6 +33,10 @@ install:
 
 uninstall:
 	@make/install --undo
+
+package:
+	@make/packages package
+	@make/package
 
 test:
 	@make/packages test
