@@ -4,8 +4,7 @@
 //! All of it is announced by inotify: folders that come and go and attributes by a watch on the folder above,
 //! tasks that come and go by one on `cgroup.events` (Documentation/admin-guide/cgroup-v2.rst, "[Un]populated
 //! Notification"), CPUs by one on `cpuset.cpus` of the cgroup and those above it. Only folders that can lead to
-//! the rule's cgroups are watched. The kernel keeps a watch on a cgroup that is removed, so it is taken away
-//! by hand.
+//! the rule's cgroups are watched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{CString, OsStr};
