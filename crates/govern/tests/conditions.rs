@@ -8,8 +8,6 @@ use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use nix::mount::{MsFlags, mount};
-use nix::sched::{CloneFlags, unshare};
 use reveille_govern::service::{self, Event, Options};
 use reveille_govern::status::{RuleStatus, Status};
 use reveille_kernel::{Idle, Root, requests};
@@ -245,6 +243,9 @@ fn a_result_that_appears_judges_the_rules() {
 /// Puts a folder of the test's own over sysfs's power supplies, for this thread and those that it starts; false
 /// where it cannot be.
 fn has_own_supplies(folder: &Path) -> bool {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+
     let none: Option<&str> = None;
     let mounted = || -> nix::Result<()> {
         unshare(CloneFlags::CLONE_NEWNS)?;

@@ -145,7 +145,9 @@ fn cpus_that_change_above_a_cgroup_are_seen() {
 fn a_flood_of_cgroups_is_bounded_and_does_not_hide_what_is_nearer_the_root() {
     let folder = tempfile::tempdir().unwrap();
     let nearer = ["a/x", "b/x"];
-    nearer.map(|path| make(folder.path(), path, BUSY));
+    nearer
+        .iter()
+        .for_each(|path| make(folder.path(), path, BUSY));
     // Whichever is looked at first.
     let floods = ["a/flood", "b/flood"].map(|path| folder.path().join(path));
     for flood in &floods {
@@ -155,7 +157,9 @@ fn a_flood_of_cgroups_is_bounded_and_does_not_hide_what_is_nearer_the_root() {
     let mut tree = Tree::watch(folder.path(), &cgroup("\"**\"")).unwrap();
     assert_eq!(active(&tree), nearer);
     assert!(tree.left_out && tree.folders.len() == MOST);
-    floods.map(|flood| fs::remove_dir_all(flood).unwrap());
+    floods
+        .iter()
+        .for_each(|flood| fs::remove_dir_all(flood).unwrap());
     make(folder.path(), "b/y", BUSY);
     until(&mut tree, "all are watched again", |tree| !tree.left_out);
     assert_eq!(active(&tree), ["a/x", "b/x", "b/y"]);
