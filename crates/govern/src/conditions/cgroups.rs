@@ -3,7 +3,8 @@
 //!
 //! All of it is announced by inotify: folders that come and go and attributes by a watch on the folder above,
 //! tasks that come and go by one on `cgroup.events` (Documentation/admin-guide/cgroup-v2.rst, "[Un]populated
-//! Notification"), CPUs by one on `cpuset.cpus` of the cgroup and those above it. Only folders that can lead to
+//! Notification"), CPUs by one on `cpuset.cpus` of the cgroup and those above it (what a
+//! sibling's partition takes is seen at the cgroup's next change). Only folders that can lead to
 //! the rule's cgroups are watched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -309,7 +310,12 @@ impl AsFd for Tree {
 
 /// `None` if it is no cgroup, or none any more.
 fn state(folder: &Path, asks: Option<std::result::Result<u32, String>>) -> Option<State> {
-    let text = |file| std::fs::read_to_string(folder.join(file)).ok();
+    let text = |file| {
+        let path = folder.join(file);
+        // A recording may hold anything, such as a FIFO that is never written to.
+        let is_file = path.metadata().is_ok_and(|of| of.is_file());
+        is_file.then(|| std::fs::read_to_string(path).ok())?
+    };
     let events = text("cgroup.events")?;
     let is = |key| events.lines().any(|line| line == key);
     let cpus = text("cpuset.cpus.effective").and_then(|cpus| cpulist::parse(&cpus));

@@ -89,6 +89,16 @@ fn the_rules_cgroups_are_found_with_how_they_stand() {
 }
 
 #[test]
+fn a_fifo_in_a_recording_does_not_block() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    let fifo = folder.path().join("a/cgroup.events");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let tree = Tree::watch(folder.path(), &cgroup("\"a\"")).unwrap();
+    assert_eq!(tree.members().count(), 0);
+}
+
+#[test]
 fn folders_that_come_change_and_go_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     let mut tree = Tree::watch(folder.path(), &cgroup("\"a/**/x\"")).unwrap();
