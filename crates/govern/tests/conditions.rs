@@ -240,3 +240,53 @@ fn a_result_that_appears_judges_the_rules() {
     });
     assert!(service.folder.path().join("socket").exists());
 }
+
+/// Puts a folder of the test's own over sysfs's power supplies, for this thread and those that it starts; false
+/// where it cannot be.
+fn has_own_supplies(folder: &Path) -> bool {
+    use nix::mount::{MsFlags, mount};
+    use nix::sched::{CloneFlags, unshare};
+
+    let none: Option<&str> = None;
+    let mounted = || -> nix::Result<()> {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+        mount(Some(folder), SUPPLIES, none, MsFlags::MS_BIND, none)
+    };
+    mounted().is_ok()
+}
+
+const SUPPLIES: &str = "/sys/class/power_supply";
+
+#[test]
+fn a_rule_follows_the_power_source_by_uevents() {
+    let test = "a_rule_follows_the_power_source_by_uevents";
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    if Cgroup::new(test).is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let put = |file: &str, text: &str| {
+        fs::create_dir_all(folder.path().join("BAT0")).unwrap();
+        fs::write(folder.path().join("BAT0").join(file), text).unwrap();
+    };
+    put("type", "Battery\n");
+    put("status", "Charging\n");
+    std::thread::scope(|scope| {
+        let follow = || {
+            if !has_own_supplies(folder.path()) {
+                return println!("skipped: {test}: no mount namespace");
+            }
+            let rule = "[[rule]]\nname = \"a\"\nlatency = \"0us\"\n";
+            let service = Service::start(&format!("{rule}when.power = \"battery\""));
+            assert!(!is_held(&service.status().rules[0]));
+            put("status", "Discharging\n");
+            assert!(!is_held(&service.status().rules[0]));
+            // As the kernel does when a supply changes.
+            fs::write("/sys/devices/system/cpu/cpu0/uevent", "change").unwrap();
+            service.until("it is in force", is_held);
+            assert_eq!(service.why(), "on battery");
+        };
+        scope.spawn(follow).join().unwrap();
+    });
+}

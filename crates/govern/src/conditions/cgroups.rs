@@ -3,9 +3,9 @@
 //!
 //! All of it is announced by inotify: folders that come and go and attributes by a watch on the folder above,
 //! tasks that come and go by one on `cgroup.events` (Documentation/admin-guide/cgroup-v2.rst, "[Un]populated
-//! Notification"), CPUs by one on `cpuset.cpus` of the cgroup and those above it. Only folders that can lead to
-//! the rule's cgroups are watched. The kernel keeps a watch on a cgroup that is removed, so it is taken away
-//! by hand.
+//! Notification"), CPUs by one on `cpuset.cpus` of the cgroup and those above it (what a
+//! sibling's partition takes is seen at the cgroup's next change). Only folders that can lead to
+//! the rule's cgroups are watched.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{CString, OsStr};
@@ -66,6 +66,14 @@ struct Folder {
     state: Option<State>,
 }
 
+/// What is new: each folder once, however many events it has, and those above it first.
+#[derive(Default)]
+struct Changes {
+    came_or_went: BTreeSet<PathBuf>,
+    /// How these stand.
+    stand: BTreeSet<PathBuf>,
+}
+
 /// How one of the rule's cgroups stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct State {
@@ -121,22 +129,26 @@ impl Tree {
 
     /// Takes up what has changed.
     pub fn catch_up(&mut self) {
-        // Each folder once, however many events it has.
-        let mut looked_at = BTreeSet::new();
+        let mut changes = Changes::default();
         for _ in 0..READS {
             let Ok(events) = self.inotify.read_events() else {
                 break;
             };
-            for event in events {
-                if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-                    return self.again();
-                }
-                looked_at.extend(self.follow(&event));
+            if (events.iter()).any(|event| event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW)) {
+                return self.again();
             }
+            events
+                .iter()
+                .for_each(|event| self.note(event, &mut changes));
+        }
+        for path in changes.came_or_went {
+            // What was there by that name is another one.
+            self.leave(&path);
+            self.enter(&path);
         }
         match self.left_out && self.folders.len() < MOST {
             true => self.again(),
-            false => looked_at.iter().for_each(|path| self.look(path)),
+            false => changes.stand.iter().for_each(|path| self.look(path)),
         }
     }
 
@@ -147,25 +159,23 @@ impl Tree {
         members.iter().for_each(|path| self.look(path));
     }
 
-    /// Enters and leaves folders; those that have to be looked at.
-    fn follow(&mut self, event: &InotifyEvent) -> Vec<PathBuf> {
-        let Some((watched, path)) = self.watched.get(&event.wd).cloned() else {
-            return Vec::new();
+    fn note(&self, event: &InotifyEvent, changes: &mut Changes) {
+        let Some((watched, path)) = self.watched.get(&event.wd) else {
+            return;
         };
-        let path = event
-            .name
-            .as_ref()
-            .map_or(path.clone(), |name| path.join(name));
+        let is_of = |mask| event.mask.contains(mask);
+        let named = || (event.name.as_ref()).map_or(path.clone(), |name| path.join(name));
         match watched {
-            Watched::Events => vec![path],
-            Watched::Cpus => self.below(&path),
-            Watched::Folder if !event.mask.contains(AddWatchFlags::IN_ISDIR) => Vec::new(),
-            Watched::Folder if event.mask.contains(AddWatchFlags::IN_ATTRIB) => vec![path],
+            Watched::Events => {
+                changes.stand.insert(path.clone());
+            }
+            Watched::Cpus => changes.stand.extend(self.below(path)),
+            Watched::Folder if !is_of(AddWatchFlags::IN_ISDIR) => {}
+            Watched::Folder if is_of(AddWatchFlags::IN_ATTRIB) => {
+                changes.stand.insert(named());
+            }
             Watched::Folder => {
-                // What was there by that name is another one.
-                self.leave(&path);
-                self.enter(&path);
-                Vec::new()
+                changes.came_or_went.insert(named());
             }
         }
     }
@@ -300,7 +310,12 @@ impl AsFd for Tree {
 
 /// `None` if it is no cgroup, or none any more.
 fn state(folder: &Path, asks: Option<std::result::Result<u32, String>>) -> Option<State> {
-    let text = |file| std::fs::read_to_string(folder.join(file)).ok();
+    let text = |file| {
+        let path = folder.join(file);
+        // A recording may hold anything, such as a FIFO that is never written to.
+        let is_file = path.metadata().is_ok_and(|of| of.is_file());
+        is_file.then(|| std::fs::read_to_string(path).ok())?
+    };
     let events = text("cgroup.events")?;
     let is = |key| events.lines().any(|line| line == key);
     let cpus = text("cpuset.cpus.effective").and_then(|cpus| cpulist::parse(&cpus));

@@ -9,9 +9,9 @@ pub const MINUTES: u16 = 24 * 60;
 /// From one time of the day to another, which is the next day's if it is not later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hours {
-    /// Minutes since midnight, less than [`MINUTES`].
+    /// Minutes since midnight, less than 1440.
     pub from: u16,
-    /// Minutes since the midnight before `from`: [`MINUTES`] is the next one, and there may be more.
+    /// Minutes since the midnight before `from`: 1440 is the next one, and there may be more.
     pub to: u16,
 }
 

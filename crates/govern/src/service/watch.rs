@@ -89,3 +89,38 @@ fn announce(events: &Sender<Event>, event: impl FnOnce(Seen) -> Event) -> bool {
     std::thread::sleep(pause);
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::epoll::{EpollCreateFlags, EpollFlags};
+    use nix::sys::eventfd::EventFd;
+
+    use super::*;
+
+    /// How many events come in half a second while there is always one to send, if a reaction takes so long.
+    fn events_of_a_flood(reaction: Duration) -> u32 {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap();
+        let always = EventFd::from_value(1).unwrap();
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
+        epoll.add(&always, event).unwrap();
+        let (sender, received) = channel();
+        conditions(Arc::new(epoll), sender);
+        let end = Instant::now() + Duration::from_millis(500);
+        let mut count = 0;
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            if let Ok(Event::Conditions(_seen)) = received.recv_timeout(left) {
+                std::thread::sleep(reaction);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn others_that_change_conditions_all_the_time_get_a_small_share_of_it() {
+        let quick = events_of_a_flood(Duration::ZERO);
+        assert!((2..=25).contains(&quick), "{quick}");
+        let slow = events_of_a_flood(Duration::from_millis(10));
+        assert!((1..=3).contains(&slow), "{slow}");
+    }
+}

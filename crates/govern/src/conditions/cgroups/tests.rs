@@ -1,4 +1,5 @@
 use std::fs;
+use std::os::fd::AsRawFd;
 use std::process::{Child, Command};
 use std::time::{Duration, Instant};
 
@@ -88,6 +89,16 @@ fn the_rules_cgroups_are_found_with_how_they_stand() {
 }
 
 #[test]
+fn a_fifo_in_a_recording_does_not_block() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("a")).unwrap();
+    let fifo = folder.path().join("a/cgroup.events");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let tree = Tree::watch(folder.path(), &cgroup("\"a\"")).unwrap();
+    assert_eq!(tree.members().count(), 0);
+}
+
+#[test]
 fn folders_that_come_change_and_go_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     let mut tree = Tree::watch(folder.path(), &cgroup("\"a/**/x\"")).unwrap();
@@ -111,6 +122,18 @@ fn folders_that_come_change_and_go_are_followed() {
     tree.catch_up();
     assert_eq!(tree.members().count(), 0);
     assert_eq!((tree.folders.len(), tree.watched.len()), (1, 1));
+    make(folder.path(), "a/x", BUSY);
+    tree.catch_up();
+    assert_eq!(kernels_watches(&tree), tree.watched.len());
+    tree.leave(Path::new(""));
+    assert_eq!((kernels_watches(&tree), tree.watched.len()), (0, 0));
+}
+
+/// proc_pid_fdinfo(5).
+fn kernels_watches(tree: &Tree) -> usize {
+    let descriptor = tree.as_fd().as_raw_fd();
+    let of = fs::read_to_string(format!("/proc/self/fdinfo/{descriptor}"));
+    of.unwrap().matches("inotify wd:").count()
 }
 
 #[test]
@@ -131,19 +154,25 @@ fn cpus_that_change_above_a_cgroup_are_seen() {
 #[test]
 fn a_flood_of_cgroups_is_bounded_and_does_not_hide_what_is_nearer_the_root() {
     let folder = tempfile::tempdir().unwrap();
-    let flood = folder.path().join("user/flood");
-    fs::create_dir_all(&flood).unwrap();
-    for nth in 0..MOST + 10 {
-        fs::create_dir(flood.join(nth.to_string())).unwrap();
+    let nearer = ["a/x", "b/x"];
+    nearer
+        .iter()
+        .for_each(|path| make(folder.path(), path, BUSY));
+    // Whichever is looked at first.
+    let floods = ["a/flood", "b/flood"].map(|path| folder.path().join(path));
+    for flood in &floods {
+        fs::create_dir(flood).unwrap();
+        (0..MOST).for_each(|nth| fs::create_dir(flood.join(nth.to_string())).unwrap());
     }
-    make(folder.path(), "system/x", BUSY);
     let mut tree = Tree::watch(folder.path(), &cgroup("\"**\"")).unwrap();
-    assert_eq!(active(&tree), ["system/x"]);
+    assert_eq!(active(&tree), nearer);
     assert!(tree.left_out && tree.folders.len() == MOST);
-    fs::remove_dir_all(flood).unwrap();
-    make(folder.path(), "user/y", BUSY);
+    floods
+        .iter()
+        .for_each(|flood| fs::remove_dir_all(flood).unwrap());
+    make(folder.path(), "b/y", BUSY);
     until(&mut tree, "all are watched again", |tree| !tree.left_out);
-    assert_eq!(active(&tree), ["system/x", "user/y"]);
+    assert_eq!(active(&tree), ["a/x", "b/x", "b/y"]);
 }
 
 #[test]
