@@ -19,6 +19,7 @@ use crate::holds::Holds;
 use crate::rules::Rules;
 use crate::socket::Socket;
 use crate::status::{Own, SCHEMA_VERSION, Status};
+use crate::systemd;
 
 /// What the service needs to know.
 #[derive(Debug, Clone)]
@@ -49,7 +50,7 @@ pub fn events() -> (Sender<Event>, Receiver<Event>) {
     channel()
 }
 
-/// Runs until [`Event::End`]. `say` gets lines for the log; `ready` is called when the rules are in force.
+/// Runs until [`Event::End`]. `say` gets lines for the log. systemd hears when the rules are in force.
 ///
 /// # Errors
 /// Those of reading the rules; [`reveille_kernel::Error::Cannot`] where the service cannot work here.
@@ -57,7 +58,6 @@ pub fn run(
     options: &Options,
     (sender, events): (Sender<Event>, Receiver<Event>),
     mut say: impl FnMut(&str),
-    ready: impl FnOnce(),
 ) -> Result<()> {
     let rules = Rules::read(&options.file)?;
     let mut service = Service {
@@ -78,11 +78,15 @@ pub fn run(
         .iter()
         .for_each(|problem| say(problem));
     service.in_force.update(&service.holds);
-    ready();
+    systemd::ready();
     for event in events {
         match event {
             Event::End => break,
-            Event::Reload => service.reload(&mut say)?,
+            Event::Reload => {
+                systemd::reloading();
+                service.reload(&mut say)?;
+                systemd::ready();
+            }
             Event::Devices => service.in_force.update(&service.holds),
             Event::Status(asks) => {
                 // Who asked may have left.
@@ -90,6 +94,7 @@ pub fn run(
             }
         }
     }
+    systemd::stopping();
     drop(socket);
     for complaint in service.in_force.end() {
         say(&complaint);
