@@ -200,3 +200,7 @@ fn timeout(time: Option<Duration>) -> PollTimeout {
     let ms = time.map(|time| u16::try_from(time.as_millis() + 1).unwrap_or(u16::MAX));
     ms.map_or(PollTimeout::NONE, PollTimeout::from)
 }
+
+#[cfg(test)]
+#[path = "clients/tests.rs"]
+mod tests;
