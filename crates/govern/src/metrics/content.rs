@@ -4,7 +4,7 @@
 //! states, and names of rules: what a program says of itself never becomes one.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use reveille_kernel::{Cpu, Idle, IdleState, Root, energy, limits};
 
@@ -113,12 +113,12 @@ impl Content {
             "reveille_energy_joules_total",
             "Energy that the processor's counters (RAPL) report.",
         );
-        for ((domain, package), joules) in self.energy.read_j(&self.root) {
+        for ((domain, package), joules) in self.energy.read_j(&self.root, Instant::now()) {
             let package = package
                 .map(|package| package.to_string())
                 .unwrap_or_default();
             if let Some(joules) = joules {
-                family.add(&[("domain", domain), ("package", &package)], joules);
+                family.add(&[("domain", domain), ("package", &package)], *joules);
             }
         }
         let mut family = to.family(

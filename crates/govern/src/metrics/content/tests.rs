@@ -314,3 +314,39 @@ fn recorded_machines_are_as_they_were_recorded() {
         assert_eq!(exits, states, "{name}");
     }
 }
+
+/// Words of a text that look like names of metrics.
+fn named(text: &str) -> BTreeSet<String> {
+    let is_of_name = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = text.split(|letter| !is_of_name(letter));
+    let names = words.filter(|word| word.starts_with("reveille_"));
+    names.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_book_the_dashboard_and_the_alerts_name_the_metrics_that_there_are() {
+    let (_folder, root) = machine();
+    let there: BTreeSet<String> = scrape(&root, &status()).kinds.into_keys().collect();
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = |file: &str| std::fs::read_to_string(top.join(file)).unwrap();
+    assert_eq!(named(&text("docs/src/metrics.md")), there);
+    let dashboard = text("package/grafana-dashboard.json");
+    for (file, text) in [
+        ("dashboard", &dashboard),
+        ("alerts", &text("package/alerts.yml")),
+    ] {
+        let named = named(text);
+        assert!(
+            named.len() > 4 && named.is_subset(&there),
+            "{file}: {named:?}"
+        );
+    }
+    let dashboard: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    let ids = dashboard["panels"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|panel| panel["id"].as_u64());
+    let ids: Vec<u64> = ids.map(|id| id.expect("a panel has a number")).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
+}
