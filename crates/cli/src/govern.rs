@@ -186,7 +186,7 @@ fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let say = |line: &str| exit::say(line);
     let _metrics = match listeners.is_empty() {
         true => None,
-        false => Some(Metrics::serve(listeners, sender.clone())?),
+        false => Some(Metrics::serve(listeners, sender.clone(), say)?),
     };
     service::run(&options, (sender, events), say)?;
     Ok(ExitCode::SUCCESS)

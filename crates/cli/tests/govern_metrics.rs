@@ -455,3 +455,47 @@ fn the_shipped_alerts_are_raised_when_they_should_be() {
         Err(_) => println!("skipped: {test}: promtool: not installed"),
     }
 }
+
+#[test]
+fn wake_latencies_are_counted_while_the_rules_ask_for_them() {
+    let test = "wake_latencies_are_counted_while_the_rules_ask_for_them";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let service = Service::start("");
+    let name = "reveille_wake_latency_seconds";
+    let count = |scrape: &Scrape| {
+        let counts = scrape.all(&format!("{name}_count"));
+        counts.iter().map(|(_, count)| count).sum::<f64>()
+    };
+    assert!(!service.scrape().kinds.contains_key(name), "not asked for");
+    fs::write(service.file(), "wake_latency = true\n").unwrap();
+    until("it is asked for", || {
+        let log = fs::read_to_string(service.folder.path().join("log")).unwrap();
+        service.scrape().kinds.contains_key(name) || log.contains("are not counted")
+    });
+    let before = service.scrape();
+    if !before.kinds.contains_key(name) {
+        return println!("skipped: {test}: {}", service.end());
+    }
+    let mut after = service.scrape();
+    for _ in 0..20 {
+        if count(&after) > count(&before) {
+            break;
+        }
+        // Timers that wake CPUs, unless these are busy.
+        (0..200).for_each(|_| std::thread::sleep(Duration::from_millis(1)));
+        after = service.scrape();
+    }
+    match count(&after) - count(&before) {
+        0.0 => println!("skipped: {test}: counts: the CPUs do not sleep"),
+        counted => println!("{counted} wake latencies"),
+    }
+    promtool(test, &service.text());
+    fs::write(service.file(), "").unwrap();
+    until("it is not asked for", || {
+        !service.scrape().kinds.contains_key(name)
+    });
+    service.end();
+}

@@ -8,6 +8,7 @@ mod content;
 mod energy;
 mod exposition;
 mod http;
+mod latency;
 mod listener;
 
 use std::sync::Arc;
@@ -30,24 +31,33 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Answers at these sockets from now on, with what the service that gets `events` reports.
+    /// Answers at these sockets from now on, with what the service that gets `events` reports; `say` gets
+    /// lines for the log.
     ///
     /// # Errors
     /// [`Error::System`] where no thread or descriptor can be made.
-    pub fn serve(listeners: Vec<Listener>, events: Sender<Event>) -> Result<Self> {
+    pub fn serve(
+        listeners: Vec<Listener>,
+        events: Sender<Event>,
+        say: impl Fn(&str) + Send + 'static,
+    ) -> Result<Self> {
         let over = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(Error::system("making an event descriptor"))?;
         let over = Arc::new(over);
         let seen = over.clone();
-        let mut content = Content::new(Root::default(), SystemTime::now());
-        let text = move || {
-            let (ask, status) = sync_channel(1);
-            events.send(Event::Status(ask)).ok()?;
-            Some(content.text(&status.recv().ok()?))
+        let started = SystemTime::now();
+        let serve = move || {
+            let mut content = Content::new(Root::default(), started, say);
+            let text = move || {
+                let (ask, status) = sync_channel(1);
+                events.send(Event::Status(ask)).ok()?;
+                Some(content.text(&status.recv().ok()?))
+            };
+            Clients::new(listeners).serve(&seen, text);
         };
         let thread = std::thread::Builder::new().name("metrics".into());
         let thread = thread
-            .spawn(move || Clients::new(listeners).serve(&seen, text))
+            .spawn(serve)
             .map_err(Error::system("starting a thread"))?;
         Ok(Self {
             over,

@@ -36,6 +36,9 @@ pub struct Rules {
     /// none; `None`: the driver's table.
     #[serde(default, deserialize_with = "value::absolute")]
     pub result: Option<PathBuf>,
+    /// Count wake latencies, for the metrics. It costs a part of a microsecond at each wake-up.
+    #[serde(default)]
+    pub wake_latency: bool,
     /// In the file's order; names differ.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,

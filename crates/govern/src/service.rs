@@ -154,6 +154,7 @@ impl Service<'_> {
             read: kept::instant(self.read),
             refused: self.refused.clone(),
             problems: self.in_force.problems.clone(),
+            wake_latency: self.in_force.rules.wake_latency,
             rules: self.in_force.rule_statuses(),
             holds: self.in_force.hold_statuses(&self.holds),
             cpus: self.in_force.cpu_statuses(&self.holds),

@@ -11,6 +11,7 @@ use reveille_kernel::{Cpu, Idle, IdleState, Root, energy, limits};
 use super::energy::Energy;
 use super::exposition::Exposition;
 use super::exposition::Kind::{Counter, Gauge};
+use super::latency::Latency;
 use crate::status::{RuleStatus, Status};
 
 /// Users with a label of their own, as long as the service runs; others are `other`.
@@ -23,6 +24,8 @@ pub struct Content {
     idle: Option<Idle>,
     energy: Energy,
     users: BTreeSet<u32>,
+    latency: Latency,
+    say: Box<dyn Fn(&str)>,
 }
 
 /// A metric of each idle state: its name, what it is, and its value.
@@ -75,20 +78,24 @@ const FIGURES_OF_STATES: [OfState; 3] = [
 ];
 
 impl Content {
-    /// Of a machine and the service that started then.
-    pub fn new(root: Root, started: SystemTime) -> Self {
+    /// Of a machine and the service that started then; `say` gets lines for the log.
+    pub fn new(root: Root, started: SystemTime, say: impl Fn(&str) + 'static) -> Self {
         Self {
             energy: Energy::of(&root),
             root,
             started,
             idle: None,
             users: BTreeSet::new(),
+            latency: Latency::default(),
+            say: Box::new(say),
         }
     }
 
     /// All metrics, now.
     pub fn text(&mut self, status: &Status) -> String {
         let mut to = Exposition::default();
+        self.latency
+            .switch(status.wake_latency, &self.root, &self.say);
         self.machine(&mut to);
         bounds(&mut to, status);
         rules(&mut to, &status.rules);
@@ -107,6 +114,7 @@ impl Content {
         };
         if let Some(idle) = self.idle.as_ref().filter(|_| read) {
             idling(to, &idle.cpus);
+            self.latency.write(idle, to);
         }
         let mut family = to.family(
             Counter,

@@ -11,7 +11,7 @@ pub type Labels = BTreeMap<String, String>;
 /// What was read: kinds and values by name.
 #[derive(Debug, Default)]
 pub struct Scrape {
-    /// `counter` or `gauge`.
+    /// `counter`, `gauge` or `histogram`.
     pub kinds: BTreeMap<String, String>,
     /// By name and labels.
     pub values: BTreeMap<(String, Labels), f64>,
@@ -59,25 +59,61 @@ pub fn read(text: &str) -> Scrape {
             .and_then(|rest| rest.strip_prefix(name))
             .expect("its TYPE")
             .trim_start();
-        assert!(["counter", "gauge"].contains(&kind), "{kind}");
+        assert!(["counter", "gauge", "histogram"].contains(&kind), "{kind}");
         assert_eq!(kind == "counter", name.ends_with("_total"), "{name}");
         scrape.kinds.insert(name.to_owned(), kind.to_owned());
         while let Some(line) = lines.next_if(|line| !line.starts_with('#')) {
             let rest = line
                 .strip_prefix(name)
                 .unwrap_or_else(|| panic!("not of {name}: {line}"));
-            let (labels, value) = labels(rest);
+            let parts = ["_bucket", "_sum", "_count"].into_iter();
+            let part = parts.filter(|_| kind == "histogram");
+            let part = part
+                .filter(|part| rest.starts_with(part))
+                .collect::<String>();
+            assert_eq!(part.is_empty(), kind != "histogram", "{line}");
+            let (labels, value) = labels(&rest[part.len()..]);
             let value = value.strip_prefix(' ').expect("one space before the value");
             assert!(!value.contains(' '), "a time: {line}");
             let value: f64 = value
                 .parse()
                 .unwrap_or_else(|_| panic!("no number: {line}"));
             assert!(value.is_finite() && value >= 0.0, "{line}");
-            let before = scrape.values.insert((name.to_owned(), labels), value);
+            let before = scrape
+                .values
+                .insert((format!("{name}{part}"), labels), value);
             assert_eq!(before, None, "twice: {line}");
+        }
+        if kind == "histogram" {
+            check_histogram(&scrape, name);
         }
     }
     scrape
+}
+
+/// Each limit has at least as many as the one below it, and the last one, +Inf, has all.
+fn check_histogram(scrape: &Scrape, name: &str) {
+    for (labels, count) in scrape.all(&format!("{name}_count")) {
+        let buckets = scrape.all(&format!("{name}_bucket")).into_iter();
+        let buckets = buckets.filter_map(|(of, value)| {
+            let mut of = of.clone();
+            let limit = of.remove("le").expect("a bucket has a limit");
+            let limit: f64 = limit.parse().expect("a limit is a number");
+            (&of == labels).then_some((limit, value))
+        });
+        let mut buckets: Vec<(f64, f64)> = buckets.collect();
+        buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+        assert!(
+            buckets.is_sorted_by(|one, other| one.1 <= other.1),
+            "{buckets:?}"
+        );
+        assert_eq!(buckets.last(), Some(&(f64::INFINITY, count)), "{buckets:?}");
+        assert!(
+            scrape
+                .values
+                .contains_key(&(format!("{name}_sum"), labels.clone()))
+        );
+    }
 }
 
 fn check_name(name: &str) {

@@ -31,6 +31,14 @@ const COUNTER_UNREADABLE: u64 = u64::MAX;
 const WAKERS: u32 = 4096;
 const WAKERS_PER_CPU: u32 = 64;
 
+/// Tracepoints whose programs only name wakers.
+const ONLY_FOR_WAKERS: [&str; 4] = [
+    "timer_expire_entry",
+    "csd_queue_cpu",
+    "ipi_send_cpu",
+    "ipi_send_cpumask",
+];
+
 /// Wakers per read.
 const BATCH: u32 = 1024;
 
@@ -43,6 +51,8 @@ pub struct Setup<'a> {
     pub symbols: Option<&'a Symbols>,
     /// The highest number of counters of a CPU.
     pub counters: usize,
+    /// Count and name wakers, beside latencies.
+    pub wakers: bool,
     /// Opened counters: CPU, index among its counters, event.
     pub events: &'a [(u32, usize, OwnedFd)],
 }
@@ -70,7 +80,9 @@ impl Kernel {
         let rodata = open.maps.rodata_data.as_deref_mut();
         rodata.expect("the object has settings").has_csd_queue_cpu =
             btf.tracepoint("csd_queue_cpu");
-        kernel::choose(&mut open, &btf, |_, _| true);
+        kernel::choose(&mut open, &btf, |_, target| {
+            setup.wakers || !ONLY_FOR_WAKERS.contains(&target)
+        });
         let mut skel = open.load().map_err(kernel::cannot_load)?;
         for (cpu, place, event) in setup.events {
             let index = cpu * MAX_COUNTERS as u32 + *place as u32;
@@ -191,6 +203,7 @@ fn configure(open: &mut skeleton::OpenLiveSkel<'_>, setup: &Setup<'_>) -> Result
     rodata.pid_namespace = kernel::pid_namespace()?;
     rodata.polling_states = setup.polling_states;
     rodata.counters = setup.counters as u32;
+    rodata.wakers_wanted = setup.wakers;
     rodata.hrtimer_wakeup = address("hrtimer_wakeup").unwrap_or(0);
     rodata.posix_timer_fn = address("posix_timer_fn").unwrap_or(0);
     rodata.it_real_fn = address("it_real_fn").unwrap_or(0);
@@ -280,6 +293,7 @@ mod tests {
             polling_states: 1,
             symbols: None,
             counters: MAX_COUNTERS,
+            wakers: true,
             events: &events,
         };
         let kernel = match Kernel::load(&setup) {
@@ -306,5 +320,46 @@ mod tests {
         let second = sample_after(first.at_ns).expect("CPU 0 has slept or ticked again");
         assert!(second.values[3] > first.values[3] && first.values[3].is_some());
         assert_eq!((first.values.len(), first.values[0]), (MAX_COUNTERS, None));
+    }
+
+    /// What the programs take of a wake-up, ns, and the latencies of CPU 0; its thread sleeps there.
+    fn cost_of_a_wakeup(wakers: bool) -> Option<(u64, u64)> {
+        let setup = Setup {
+            cpus: 1,
+            polling_states: 1,
+            symbols: None,
+            counters: 0,
+            wakers,
+            events: &[],
+        };
+        let (counting, kernel) = (kernel::Counting::start()?, Kernel::load(&setup).ok()?);
+        let nothing_ns = counting.of_nothing_ns().ok()?;
+        let mut cpu_0 = CpuSet::new();
+        cpu_0.set(0).unwrap();
+        sched_setaffinity(Pid::from_raw(0), &cpu_0).unwrap();
+        let (before, seen) = (kernel.run_time().ok()?, kernel.seen(0));
+        for _ in 0..1000 {
+            std::thread::sleep(std::time::Duration::from_micros(500));
+        }
+        let (after, now) = (kernel.run_time().ok()?, kernel.seen(0));
+        let wakeups = (now.wakeups - seen.wakeups).max(1);
+        let ns = after.own_ns_since(before, nothing_ns);
+        Some((ns / wakeups, now.latencies - seen.latencies))
+    }
+
+    #[test]
+    fn latencies_are_counted_without_wakers_too_and_cost_less() {
+        let test = "latencies_are_counted_without_wakers_too_and_cost_less";
+        let costs = cost_of_a_wakeup(true).zip(cost_of_a_wakeup(false));
+        let Some(((with_ns, _), (without_ns, latencies))) = costs else {
+            return println!("skipped: {test}: no BPF, or its time is not counted");
+        };
+        println!(
+            "{without_ns} ns a wake-up of CPU 0, with wakers {with_ns} ns; {latencies} latencies"
+        );
+        if latencies == 0 {
+            println!("skipped: {test}: CPU 0 is too busy");
+        }
+        assert!(without_ns < with_ns * 2, "{without_ns} {with_ns}");
     }
 }
