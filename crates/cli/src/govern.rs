@@ -172,7 +172,7 @@ fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
 
 fn serve(args: Args) -> anyhow::Result<ExitCode> {
     let (mut listeners, complaints) = Listener::passed();
-    complaints.iter().for_each(|complaint| exit::say(complaint));
+    complaints.iter().for_each(exit::say);
     if let Some(address) = &args.metrics {
         listeners.push(Listener::at(address)?);
     }

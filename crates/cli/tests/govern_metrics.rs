@@ -440,6 +440,12 @@ fn an_address_that_cannot_be_used_is_named() {
         3,
         "give another port",
     );
+    let Some((_folder, mut command)) = program::as_nobody() else {
+        return println!("skipped: an_address_that_cannot_be_used_is_named: a folder: not root");
+    };
+    let path = "/nowhere-of-nobody/metrics.sock";
+    command.args(["govern", "--metrics", &format!("unix:{path}")]);
+    complains(&mut command, 3, path);
 }
 
 #[test]
