@@ -1,9 +1,10 @@
 //! Clients of the metrics: any number may come, and each may be hostile.
 //!
 //! The thread works in turns: it accepts, reads and writes what it can, and then rests for [`REST`] times
-//! as long as that took, and for [`REST_MIN`] at least. In a turn the text is made at most once. So whatever
-//! clients do, they get [`1 / (1 + REST)`](REST) of one CPU and 50 scrapes a second at most. Nobody waits for
-//! anybody: a client that is slow has a place, and loses it to a new one when all are taken.
+//! the CPU time that the service took meanwhile, and for [`REST_MIN`] at least. In a turn the text is made at
+//! most once. So whatever clients do, they get [`1 / (1 + REST)`](REST) of one CPU and 50 scrapes a second at
+//! most. Nobody waits for anybody: a client that is slow has a place, and loses it to a new one when all are
+//! taken.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
@@ -14,6 +15,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::EventFd;
 use nix::sys::socket::{MsgFlags, SockFlag, accept4, recv, send};
+use nix::time::{ClockId, clock_gettime};
 
 use super::http::{self, Answer, REQUEST_MAX};
 use super::listener::Listener;
@@ -70,11 +72,12 @@ impl Clients {
             if self.wait(over) {
                 return;
             }
-            let begin = Instant::now();
+            let begin = cpu_time();
             if self.turn(&mut text).is_err() {
                 return;
             }
-            let rest = (begin.elapsed() * REST).clamp(REST_MIN, REST_MAX);
+            let took = cpu_time().saturating_sub(begin);
+            let rest = (took * REST).clamp(REST_MIN, REST_MAX);
             if is_written(over, Some(rest)) {
                 return;
             }
@@ -186,6 +189,12 @@ impl Client {
             Err(errno) => errno == Errno::EAGAIN,
         }
     }
+}
+
+/// Of all threads: the service's own makes a part of the text.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
+    time.map_or(Duration::ZERO, Duration::from)
 }
 
 /// Waits for `over`, for that long at most; was it written to?

@@ -12,8 +12,9 @@ use reveille_kernel::{Error, Result};
 
 /// What `FileDescriptorName=` of a socket unit has to be.
 const NAME: &str = "metrics";
-/// Connections that wait to be accepted.
-const BACKLOG: i32 = 64;
+/// Connections that wait to be accepted, which takes a third of a second if all are hostile. TCP beyond them
+/// tries again after a second.
+const BACKLOG: i32 = 512;
 
 /// Where metrics are served.
 #[derive(Debug, Clone, PartialEq, Eq)]
