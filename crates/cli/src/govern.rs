@@ -56,8 +56,8 @@ pub struct Args {
     /// Where `status` and `explain` ask
     #[arg(long, value_name = "PATH", default_value = socket::SOCKET)]
     socket: PathBuf,
-    /// Serve metrics for Prometheus there: ADDRESS:PORT, a port of this machine's own (9816), or
-    /// unix:PATH; systemd passes sockets without it
+    /// Serve metrics for Prometheus at a port of this machine's own (9816), at ADDRESS:PORT, or at
+    /// unix:PATH; systemd can pass sockets instead
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<Address>,
 }
