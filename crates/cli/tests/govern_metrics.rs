@@ -48,8 +48,8 @@ fn can_govern(test: &str) -> bool {
         "no cpuidle driver"
     } else if idle.cpus.iter().filter(|cpu| cpu.online).count() < 2 {
         "one CPU"
-    } else if setting(1) != "0" {
-        "another program bounds CPU 1"
+    } else if [setting(0), setting(1)] != ["0", "0"] {
+        "another program bounds CPUs 0 or 1"
     } else {
         return true;
     };

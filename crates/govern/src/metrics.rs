@@ -1,7 +1,7 @@
 //! Metrics of the service and of what it governs, as Prometheus reads them.
 //!
 //! The text is made when somebody asks; between two scrapes nothing runs. One thread serves all clients,
-//! none of whom is trusted: it has a budget ([`clients`]), and who is slow or silent is dropped.
+//! none of whom is trusted: it has a budget (`clients.rs`), and who is slow or silent is dropped.
 
 mod clients;
 mod content;
