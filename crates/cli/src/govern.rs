@@ -6,6 +6,7 @@ use std::sync::mpsc::Sender;
 
 use anyhow::Context;
 use reveille_govern::event::Event;
+use reveille_govern::metrics::{Address, Listener, Metrics};
 use reveille_govern::service::{self, Options};
 use reveille_govern::{Rules, judge, rules, show, socket};
 use serde::Serialize;
@@ -34,6 +35,7 @@ use crate::{completion, exit, flags};
 Examples:
   sudo reveille govern                           the rules of /etc/reveille/govern.toml
   sudo reveille govern --config my-rules.toml
+  sudo reveille govern --metrics 9816            curl http://localhost:9816/metrics
   reveille govern check my-rules.toml            what each rule would hold on this machine
   reveille govern status                         what is held now, where, for whom, since when
   reveille govern explain --cpu 2                why CPU 2 is held, or not
@@ -55,6 +57,10 @@ pub struct Args {
     /// Where `status` and `explain` ask
     #[arg(long, value_name = "PATH", default_value = socket::SOCKET)]
     socket: PathBuf,
+    /// Serve metrics for Prometheus at a port of this machine's own (9816), at ADDRESS:PORT, or at
+    /// unix:PATH; systemd can pass sockets instead
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<Address>,
 }
 
 #[derive(clap::Subcommand)]
@@ -166,6 +172,11 @@ fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
 }
 
 fn serve(args: Args) -> anyhow::Result<ExitCode> {
+    let (mut listeners, complaints) = Listener::passed();
+    complaints.iter().for_each(exit::say);
+    if let Some(address) = &args.metrics {
+        listeners.push(Listener::at(address)?);
+    }
     let (sender, events) = service::events();
     hand_on_signals(sender.clone())?;
     let options = Options {
@@ -174,7 +185,11 @@ fn serve(args: Args) -> anyhow::Result<ExitCode> {
         accounting: args.accounting,
     };
     let say = |line: &str| exit::say(line);
-    service::run(&options, (sender, events), say, || {})?;
+    let _metrics = match listeners.is_empty() {
+        true => None,
+        false => Some(Metrics::serve(listeners, sender.clone(), say)?),
+    };
+    service::run(&options, (sender, events), say)?;
     Ok(ExitCode::SUCCESS)
 }
 

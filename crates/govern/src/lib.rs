@@ -3,7 +3,8 @@
 //! [`Rules`] are what a file asks for; [`judge`] is what they mean on this machine. [`service`] has
 //! them in force while their conditions hold: [`force`] holds the bounds, by a thread for each CPU, and the kernel's programs call
 //! these threads when packets come. [`status`] is how all of it stands, which the service answers on a
-//! [`socket`]; [`show`] has its names and words.
+//! [`socket`]; [`show`] has its names and words; [`metrics`] is the same for Prometheus.
+//! [`systemd`] is what starts the service, and hears how it stands.
 
 #[cfg(feature = "bpf")]
 mod anticipation;
@@ -15,6 +16,7 @@ pub mod event;
 pub mod force;
 pub mod holds;
 pub mod judge;
+pub mod metrics;
 #[cfg(feature = "bpf")]
 mod packets;
 #[cfg(not(feature = "bpf"))]
@@ -25,5 +27,6 @@ pub mod service;
 pub mod show;
 pub mod socket;
 pub mod status;
+pub mod systemd;
 
 pub use rules::Rules;

@@ -46,6 +46,9 @@ pub struct Rules {
     /// share of its time, 0 to 1, at most; `None`: no.
     #[serde(default, deserialize_with = "value::some_share")]
     pub applications: Option<f64>,
+    /// Count wake latencies, for the metrics. It costs a part of a microsecond at each wake-up.
+    #[serde(default)]
+    pub wake_latency: bool,
     /// In the file's order; names differ.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,
@@ -538,9 +541,10 @@ mod tests {
         let Rules {
             result,
             applications,
+            wake_latency,
             rules,
         } = Rules::parse(&text.join("\n")).unwrap();
-        assert!(result.is_some() && applications == Some(0.05));
+        assert!(result.is_some() && applications == Some(0.05) && wake_latency);
         // A key that is added has to be named here, and in the example.
         let Rule {
             name: _,

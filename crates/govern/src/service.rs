@@ -22,6 +22,7 @@ use crate::holds::Holds;
 use crate::rules::Rules;
 use crate::socket::Socket;
 use crate::status::{Own, SCHEMA_VERSION, Status};
+use crate::systemd;
 
 /// What the service needs to know.
 #[derive(Debug, Clone)]
@@ -39,7 +40,7 @@ pub fn events() -> (Sender<Event>, Receiver<Event>) {
     channel()
 }
 
-/// Runs until [`Event::End`]. `say` gets lines for the log; `ready` is called when the rules are in force.
+/// Runs until [`Event::End`]. `say` gets lines for the log. systemd hears when the rules are in force.
 ///
 /// # Errors
 /// Those of reading the rules; [`reveille_kernel::Error::Cannot`] where the service cannot work here.
@@ -47,7 +48,6 @@ pub fn run(
     options: &Options,
     (sender, events): (Sender<Event>, Receiver<Event>),
     mut say: impl FnMut(&str),
-    ready: impl FnOnce(),
 ) -> Result<()> {
     let rules = Rules::read(&options.file)?;
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
@@ -68,11 +68,15 @@ pub fn run(
     watch::devices(sender);
     service.in_force.problems().iter().for_each(|one| say(one));
     service.in_force.update(&service.holds);
-    ready();
+    systemd::ready();
     for event in events {
         match event {
             Event::End => break,
-            Event::Reload => service.reload(&mut say)?,
+            Event::Reload => {
+                systemd::reloading();
+                service.reload(&mut say)?;
+                systemd::ready();
+            }
             Event::Devices(_seen) => service.in_force.devices(&service.holds),
             Event::Conditions(_seen) => service.conditions(&mut say)?,
             Event::Status(asks) => {
@@ -81,6 +85,7 @@ pub fn run(
             }
         }
     }
+    systemd::stopping();
     drop(socket);
     for complaint in service.in_force.end() {
         say(&complaint);
@@ -153,6 +158,7 @@ impl Service<'_> {
             read: kept::instant(self.read),
             refused: self.refused.clone(),
             problems: self.in_force.problems(),
+            wake_latency: self.in_force.rules.wake_latency,
             rules: self.in_force.rule_statuses(),
             holds: self.in_force.hold_statuses(&self.holds),
             cpus: self.in_force.cpu_statuses(&self.holds),

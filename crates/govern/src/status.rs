@@ -28,6 +28,9 @@ pub struct Status {
     pub refused: Option<String>,
     /// What does not work, a sentence each without its full stop.
     pub problems: Vec<String>,
+    /// Do the rules ask for wake latencies among the metrics?
+    #[serde(default)]
+    pub wake_latency: bool,
     /// In the file's order.
     pub rules: Vec<RuleStatus>,
     /// Holds of programs, oldest first.

@@ -8,6 +8,8 @@
 //!   CPUs; `wakers`, `power`, `requests`, `own`: the rest of a snapshot.
 //! - `trace`: what the BPF programs provide; `programs`, `kernel`, `bpf/live.bpf.c` and `bpf/live.h`: the
 //!   programs; `seen`: their data.
+//!
+//! [`WakeLatencies`] is for who wants nothing but these, now and then.
 
 mod change;
 // Unused without BPF.
@@ -29,6 +31,7 @@ mod seen;
 mod symbols;
 mod trace;
 mod unit;
+mod wake_latencies;
 mod wakers;
 
 use reveille_kernel::boot::WithoutDriver;
@@ -37,6 +40,7 @@ use reveille_kernel::requests::honoured;
 use reveille_kernel::{Idle, Root, bounds, frequency};
 
 pub use model::*;
+pub use wake_latencies::{Histogram, WakeLatencies};
 
 use change::Change;
 use own::Spent;

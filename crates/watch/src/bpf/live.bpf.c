@@ -27,6 +27,8 @@
 /* Bit N: state N polls, and continues after an interrupt that gave it no work. */
 const volatile unsigned int polling_states = 1;
 const volatile unsigned int counters;
+/* Wakers are counted and named, beside latencies. */
+const volatile bool wakers_wanted;
 /* The kernel has csd:csd_queue_cpu, for each call queued for another CPU (since 6.6). */
 const volatile bool has_csd_queue_cpu;
 /* Addresses of functions; 0: unknown. */
@@ -229,7 +231,8 @@ static __always_inline void settle(struct cpu *cpu, __u32 number)
 		cpu->by_timer++;
 		add_latency(cpu, tally);
 	}
-	count_waker(cpu, number);
+	if (wakers_wanted)
+		count_waker(cpu, number);
 }
 
 static __always_inline void forget_cause(struct cpu *cpu)
@@ -411,7 +414,9 @@ int BPF_PROG(on_hrtimer_expire_entry, struct hrtimer *timer)
 	if (cpu->hrtimer.known && expires >= cpu->expires)
 		return 0;
 	cpu->expires = expires;
-	own_hrtimer(&cpu->hrtimer, timer);
+	cpu->hrtimer.known = 1;
+	if (wakers_wanted)
+		own_hrtimer(&cpu->hrtimer, timer);
 	/* If the timer's interrupt has no tracepoint of its own. */
 	if (cpu->cause == CAUSE_DEVICE && !BPF_CORE_READ(timer, is_soft))
 		cpu->cause = CAUSE_TIMER;

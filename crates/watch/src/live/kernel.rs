@@ -31,6 +31,14 @@ const COUNTER_UNREADABLE: u64 = u64::MAX;
 const WAKERS: u32 = 4096;
 const WAKERS_PER_CPU: u32 = 64;
 
+/// Tracepoints whose programs only name wakers.
+const ONLY_FOR_WAKERS: [&str; 4] = [
+    "timer_expire_entry",
+    "csd_queue_cpu",
+    "ipi_send_cpu",
+    "ipi_send_cpumask",
+];
+
 /// Wakers per read.
 const BATCH: u32 = 1024;
 
@@ -43,6 +51,8 @@ pub struct Setup<'a> {
     pub symbols: Option<&'a Symbols>,
     /// The highest number of counters of a CPU.
     pub counters: usize,
+    /// Count and name wakers, beside latencies.
+    pub wakers: bool,
     /// Opened counters: CPU, index among its counters, event.
     pub events: &'a [(u32, usize, OwnedFd)],
 }
@@ -70,7 +80,9 @@ impl Kernel {
         let rodata = open.maps.rodata_data.as_deref_mut();
         rodata.expect("the object has settings").has_csd_queue_cpu =
             btf.tracepoint("csd_queue_cpu");
-        kernel::choose(&mut open, &btf, |_, _| true);
+        kernel::choose(&mut open, &btf, |_, target| {
+            setup.wakers || !ONLY_FOR_WAKERS.contains(&target)
+        });
         let mut skel = open.load().map_err(kernel::cannot_load)?;
         for (cpu, place, event) in setup.events {
             let index = cpu * MAX_COUNTERS as u32 + *place as u32;
@@ -191,6 +203,7 @@ fn configure(open: &mut skeleton::OpenLiveSkel<'_>, setup: &Setup<'_>) -> Result
     rodata.pid_namespace = kernel::pid_namespace()?;
     rodata.polling_states = setup.polling_states;
     rodata.counters = setup.counters as u32;
+    rodata.wakers_wanted = setup.wakers;
     rodata.hrtimer_wakeup = address("hrtimer_wakeup").unwrap_or(0);
     rodata.posix_timer_fn = address("posix_timer_fn").unwrap_or(0);
     rodata.it_real_fn = address("it_real_fn").unwrap_or(0);
@@ -280,6 +293,7 @@ mod tests {
             polling_states: 1,
             symbols: None,
             counters: MAX_COUNTERS,
+            wakers: true,
             events: &events,
         };
         let kernel = match Kernel::load(&setup) {
@@ -306,5 +320,45 @@ mod tests {
         let second = sample_after(first.at_ns).expect("CPU 0 has slept or ticked again");
         assert!(second.values[3] > first.values[3] && first.values[3].is_some());
         assert_eq!((first.values.len(), first.values[0]), (MAX_COUNTERS, None));
+    }
+
+    #[test]
+    fn latencies_are_counted_without_wakers_too() {
+        let test = "latencies_are_counted_without_wakers_too";
+        let setup = Setup {
+            cpus: 1,
+            polling_states: 1,
+            symbols: None,
+            counters: 0,
+            wakers: false,
+            events: &[],
+        };
+        let kernel = match Kernel::load(&setup) {
+            Ok(kernel) => kernel,
+            Err(error) => return println!("skipped: {test}: {error}"),
+        };
+        let counting = kernel::Counting::start();
+        let mut cpu_0 = CpuSet::new();
+        cpu_0.set(0).unwrap();
+        sched_setaffinity(Pid::from_raw(0), &cpu_0).unwrap();
+        let before = kernel.run_time().unwrap();
+        for _ in 0..2000 {
+            std::thread::sleep(std::time::Duration::from_micros(500));
+        }
+        let (after, seen) = (kernel.run_time().unwrap(), kernel.seen(0));
+        if let Some(nothing_ns) = counting.and_then(|counting| counting.of_nothing_ns().ok()) {
+            let runs = after.runs - before.runs;
+            let ns = after.own_ns_since(before, nothing_ns) / runs.max(1);
+            println!(
+                "{ns} ns a run, {runs} runs; {} wake-ups of CPU 0",
+                seen.wakeups
+            );
+        }
+        if seen.by_timer < 100 {
+            return println!("skipped: {test}: CPU 0 is too busy");
+        }
+
+        assert!(seen.latencies > 0, "{seen:?}");
+        assert!(kernel.unplaced() == 0, "wakers are not counted");
     }
 }

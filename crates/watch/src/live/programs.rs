@@ -40,6 +40,7 @@ pub fn start(root: &Root, idle: &Idle, notes: &mut Vec<String>) -> Started {
         polling_states: polling_states(idle),
         symbols: symbols.as_ref(),
         counters: hardware.counters.len(),
+        wakers: true,
         events: &hardware.events,
     };
     let kernel = match Kernel::load(&setup) {
@@ -123,7 +124,7 @@ impl Cost {
 }
 
 /// One more than the highest possible CPU number, online or not.
-fn possible_cpus(root: &Root, idle: &Idle) -> u32 {
+pub fn possible_cpus(root: &Root, idle: &Idle) -> u32 {
     let possible = root.text("sys/devices/system/cpu/possible");
     let possible = possible
         .and_then(|list| cpulist::parse(&list))
@@ -137,7 +138,7 @@ fn possible_cpus(root: &Root, idle: &Idle) -> u32 {
 }
 
 /// States named POLL, and, without a driver, state 0 (`idle=poll`).
-fn polling_states(idle: &Idle) -> u32 {
+pub fn polling_states(idle: &Idle) -> u32 {
     let states = idle.cpus.iter().flat_map(|cpu| &cpu.states);
     let polling = states.filter(|state| state.name == "POLL" && state.index < 32);
     let mask = polling.fold(0, |mask, state| mask | 1 << state.index);
