@@ -103,13 +103,23 @@ impl Cpu {
         self.locked().clone()
     }
 
-    /// Has the thread hold what is asked for from now on.
+    /// The bound that is wanted, µs.
+    pub fn bound_us(&self) -> Option<u32> {
+        self.locked().bound_us
+    }
+
+    /// Has the thread hold what is asked for from now on; one that holds it already goes on sleeping.
     pub fn ask(&self, asked: Asked) {
-        self.always.store(asked.always, Ordering::Relaxed);
-        self.may.store(asked.may, Ordering::Relaxed);
         let hold_us = asked.hold_us.unwrap_or(NONE);
-        self.hold_us.store(hold_us, Ordering::Relaxed);
-        self.wake();
+        let changes = |of: &AtomicU32, to| of.swap(to, Ordering::Relaxed) != to;
+        let changed = [
+            changes(&self.always, asked.always),
+            changes(&self.may, asked.may),
+            changes(&self.hold_us, hold_us),
+        ];
+        if changed.contains(&true) {
+            self.wake();
+        }
     }
 
     fn wake(&self) {

@@ -1,5 +1,6 @@
 //! Rules that are in force: what carries them out, and how they stand.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use humantime::format_duration;
@@ -7,8 +8,8 @@ use reveille_kernel::{Idle, Journal, Result, Root, network, requests};
 
 use super::journal_folder;
 use crate::force::{Asked, Cpu, Force, State};
-use crate::holds::Holds;
-use crate::judge::{self, Judged};
+use crate::holds::{Asked as OfProgram, Hold, Holds};
+use crate::judge::{self, Judged, OfPrograms};
 use crate::packets::{Counting, Packets};
 use crate::rules::{Rule, Rules};
 use crate::status::{Accounted, CpuStatus, HoldStatus, RuleStatus, Why};
@@ -20,6 +21,7 @@ pub struct InForce {
     /// What does not work, a sentence each without its full stop.
     pub problems: Vec<String>,
     judged: Vec<Judged>,
+    of_programs: Option<OfPrograms>,
     // In this order: the threads end, and take their bounds back, before the journal looks.
     force: Option<Force>,
     packets: Option<Packets>,
@@ -35,6 +37,7 @@ impl InForce {
             rules: Rules::default(),
             problems: Vec::new(),
             judged: Vec::new(),
+            of_programs: None,
             force: None,
             packets: None,
             counting: None,
@@ -76,6 +79,7 @@ impl InForce {
         };
         Ok(Self {
             force: Some(Force::start(bounds, on_cpus, &judged)?),
+            of_programs: Some(OfPrograms::read(&rules, root)?),
             rules,
             problems,
             judged,
@@ -121,7 +125,16 @@ impl InForce {
         journal.map_or_else(Vec::new, |journal| journal.restore().complaints())
     }
 
-    fn cpus(&self) -> &[std::sync::Arc<Cpu>] {
+    /// What a program's request means here.
+    pub fn judge(&self, asked: &OfProgram) -> Judged {
+        let of_programs = self.of_programs.as_ref();
+        let latency =
+            |judge: &OfPrograms| judge.latency("hold", asked.latency_us, asked.cpus.clone());
+        of_programs.map_or_else(Judged::default, latency)
+    }
+
+    /// The CPUs whose bounds can be set, ascending.
+    pub fn cpus(&self) -> &[Arc<Cpu>] {
         self.force.as_ref().map_or(&[], Force::cpus)
     }
 
@@ -172,12 +185,12 @@ impl InForce {
 
     /// How each hold stands.
     pub fn hold_statuses(&self, holds: &Holds) -> Vec<HoldStatus> {
-        let status = |(number, hold): (u64, &crate::holds::Hold)| HoldStatus {
+        let status = |(number, hold): (u64, &Arc<Hold>)| HoldStatus {
             number,
-            uid: hold.owner.uid,
-            pid: hold.owner.pid,
-            name: hold.owner.name.clone(),
-            reason: hold.reason.clone(),
+            uid: hold.asked.owner.uid,
+            pid: hold.asked.owner.pid,
+            name: hold.asked.owner.name.clone(),
+            reason: hold.asked.reason.clone(),
             held_s: hold.since.elapsed().as_secs_f64(),
             judged: hold.judged.clone(),
         };
@@ -186,7 +199,7 @@ impl InForce {
 
     /// How each CPU stands.
     pub fn cpu_statuses(&self, holds: &Holds) -> Vec<CpuStatus> {
-        let status = |cpu: &std::sync::Arc<Cpu>| {
+        let status = |cpu: &Arc<Cpu>| {
             let state = cpu.state();
             let number = cpu.number;
             let rules = self.judged.iter().zip(&self.rules.rules).enumerate();
@@ -203,7 +216,7 @@ impl InForce {
             why.extend(of_cpu.map(|(nth, hold)| Why {
                 of: format!("hold {nth}"),
                 in_force: true,
-                why: format!("{}: {}", hold.owner.name, hold.reason),
+                why: format!("{}: {}", hold.asked.owner.name, hold.asked.reason),
             }));
             CpuStatus {
                 cpu: number,

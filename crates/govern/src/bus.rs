@@ -1,0 +1,201 @@
+//! D-Bus: programs ask for holds on the system bus, by the interface `org.reveille.Reveille1` of the object
+//! `/org/reveille/Reveille1`, which the name `org.reveille.Reveille1` has.
+//!
+//! ```text
+//! HoldLatency(scope s, latency_us u, reason s, options a{sv}) -> h
+//! Holds() -> a(tsuuusst)      number, scope, latency_us, uid, pid, name, reason, held_us
+//! EffectiveLatency(cpu u) -> i
+//! signal Changed()            the holds, the rules or the problems have changed
+//! property Version s          const
+//! property Rules as           the rules' names, in their order
+//! property Problems as        what does not work, a sentence each
+//! ```
+//!
+//! **`HoldLatency`** keeps CPUs out of idle states that take longer than `latency_us` to wake from; 0: no
+//! sleep. `scope` is `all`, or a list of CPUs such as `0-3,8`. The bound is held while the descriptor, or a
+//! copy of it, is open; there is nothing to read from it. So a program that ends takes its holds along,
+//! and a hold outlasts the bus. `options` has no keys yet, and others are refused.
+//!
+//! polkit decides by the action `org.reveille.hold-latency`; root needs none. A call whose message allows
+//! interactive authorization may have polkit ask the user.
+//!
+//! **`EffectiveLatency`** is the bound that the service wants on the CPU at this instant, by rules and
+//! holds, µs; -1: none. It changes with traffic, which `Changed` does not announce.
+//!
+//! | error | why |
+//! | --- | --- |
+//! | `org.freedesktop.DBus.Error.InvalidArgs` | no such CPU, a latency of 2000 s and more, an unknown option |
+//! | `...AccessDenied` | polkit refuses, or there is none |
+//! | `...InteractiveAuthorizationRequired` | polkit would ask the user, and the message does not allow it |
+//! | `...LimitsExceeded` | too many holds or calls of this user, or too often |
+//!
+//! A user has at most 16 holds, and 10 new ones a second in the long run.
+//!
+//! # How
+//!
+//! A thread of its own serves the bus. It asks the service's thread through [`Event`]s, and answers what
+//! is only read from [`Standing`], which the service publishes at each change. It sleeps until the bus, a
+//! hold's descriptor or the service has something.
+//!
+//! The bus is not trusted to stay: holds are descriptors, so they outlast it, and a bus that restarts is
+//! connected to again.
+
+mod authority;
+mod callers;
+pub mod client;
+mod descriptor;
+mod exchanged;
+mod interface;
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_lite::future;
+use reveille_kernel::{Error, Result};
+use tokio::sync::watch;
+use zbus::connection::{Builder, Connection};
+use zbus::fdo::{self, RequestNameFlags};
+
+pub use self::exchanged::{Event, Standing};
+
+use self::exchanged::Tell;
+use self::interface::Reveille;
+pub use self::interface::{NAME, PATH};
+
+/// Messages that were read and not yet looked at. The bus keeps the others, and counts them for who sent
+/// them; each may have 32 MiB.
+const QUEUE: usize = 8;
+/// From one `Changed` to the next; what changes between is told by the next.
+const PAUSE: Duration = Duration::from_millis(100);
+/// A bus that ended is connected to after this, then twice this...
+const RETRY: Duration = Duration::from_millis(250);
+/// ... and so on until this, four minutes after its end. Then it is not coming back.
+const RETRY_MAX: Duration = Duration::from_secs(128);
+
+/// The thread that serves the bus. Dropping it leaves the bus.
+pub struct Bus {
+    standing: Option<watch::Sender<Standing>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Bus {
+    /// Connects and serves from now on. Where that fails, an [`Event::Problem`] says why.
+    ///
+    /// # Errors
+    /// Where no thread can be made.
+    pub fn start(tell: impl Fn(Event) -> bool + Send + Sync + 'static) -> Result<Self> {
+        let (sender, standing) = watch::channel(Standing::default());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(Error::system("starting D-Bus"))?;
+        let thread = std::thread::Builder::new().name("bus".into());
+        let thread = thread.spawn(move || {
+            let mut over = standing.clone();
+            // The wait ends when the sender is gone.
+            let over = async { drop(over.wait_for(|_| false).await) };
+            runtime.block_on(future::or(over, serve(standing, Arc::new(tell))));
+        });
+        let thread = thread.map_err(Error::system("starting a thread"))?;
+        Ok(Self {
+            standing: Some(sender),
+            thread: Some(thread),
+        })
+    }
+
+    /// Answers with this from now on, and tells who listens.
+    pub fn publish(&self, standing: Standing) {
+        if let Some(sender) = &self.standing {
+            sender.send_replace(standing);
+        }
+    }
+}
+
+impl Drop for Bus {
+    fn drop(&mut self) {
+        self.standing = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Serves the bus, and again after it ended. A bus that was never there is not waited for.
+async fn serve(standing: watch::Receiver<Standing>, tell: Tell) {
+    let mut wait = RETRY;
+    let mut was_served = false;
+    loop {
+        match connect(&standing, &tell).await {
+            Ok(connection) => {
+                tell(Event::Problem(None));
+                (was_served, wait) = (true, RETRY);
+                announce(&connection, standing.clone()).await;
+                tell(Event::Problem(Some(
+                    "D-Bus is not served: the bus has ended".into(),
+                )));
+            }
+            Err(why) => {
+                tell(Event::Problem(Some(format!("D-Bus is not served: {why}"))));
+            }
+        }
+        if !was_served || wait > RETRY_MAX {
+            // Descriptors of holds are still waited for.
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(wait).await;
+        wait *= 2;
+    }
+}
+
+/// The connection, with the object and the name; or why there is none.
+async fn connect(
+    standing: &watch::Receiver<Standing>,
+    tell: &Tell,
+) -> std::result::Result<Connection, String> {
+    let connection = async { Builder::system()?.max_queued(QUEUE).build().await }.await;
+    let connection =
+        connection.map_err(|error| format!("no system bus can be reached ({error})"))?;
+    let failed = |error: zbus::Error| format!("{NAME}: {error}");
+    let object = Reveille::new(&connection, standing.clone(), tell.clone()).await;
+    let object = object.map_err(failed)?;
+    let server = connection.object_server();
+    server.at(PATH, object).await.map_err(failed)?;
+    own(&connection, NAME).await?;
+    Ok(connection)
+}
+
+/// Takes a name that nobody has.
+async fn own(connection: &Connection, name: &str) -> std::result::Result<(), String> {
+    // Neither is another's name taken, nor may another take this one.
+    let flags = RequestNameFlags::DoNotQueue.into();
+    let owned = connection.request_name_with_flags(name, flags).await;
+    owned.map(drop).map_err(|error| match error {
+        zbus::Error::NameTaken => format!("another program has the name {name}"),
+        zbus::Error::FDO(error) if matches!(*error, fdo::Error::AccessDenied(_)) => format!(
+            "the bus refuses the name {name}; install {NAME}.conf in /usr/share/dbus-1/system.d"
+        ),
+        zbus::Error::MethodError(error, ..) if error.ends_with(".AccessDenied") => format!(
+            "the bus refuses the name {name}; install {NAME}.conf in /usr/share/dbus-1/system.d"
+        ),
+        error => format!("{name}: {error}"),
+    })
+}
+
+/// Emits `Changed` at each change, until the connection ends.
+async fn announce(connection: &Connection, mut standing: watch::Receiver<Standing>) {
+    standing.mark_unchanged();
+    let changes = async |standing: &mut watch::Receiver<Standing>| standing.changed().await.is_ok();
+    let closed = async || {
+        connection.closed().await;
+        false
+    };
+    while future::or(closed(), changes(&mut standing)).await {
+        let server = connection.object_server();
+        if let Ok(object) = server.interface::<_, Reveille>(PATH).await {
+            // Who cannot be told asks.
+            let _ = Reveille::changed(object.signal_emitter()).await;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
