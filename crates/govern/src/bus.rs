@@ -85,6 +85,7 @@ impl Bus {
     /// # Errors
     /// Where no thread can be made.
     pub fn start(tell: impl Fn(Event) -> bool + Send + Sync + 'static) -> Result<Self> {
+        have_descriptors();
         let (sender, standing) = watch::channel(Standing::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -118,6 +119,15 @@ impl Drop for Bus {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// Each hold has a descriptor: allows this process as many as it may have.
+fn have_descriptors() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Fewer are fewer holds.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
     }
 }
 

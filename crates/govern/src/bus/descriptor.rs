@@ -41,8 +41,8 @@ mod tests {
 
     #[test]
     fn a_life_ends_with_the_last_copy_of_its_descriptor() {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all();
-        let runtime = runtime.build().unwrap();
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
         runtime.block_on(async {
             let (life, theirs) = new().unwrap();
             let copy = theirs.try_clone().unwrap();
