@@ -46,8 +46,8 @@ pub mod client;
 mod descriptor;
 mod exchanged;
 mod interface;
+mod upower;
 
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -59,9 +59,11 @@ use zbus::fdo::{self, RequestNameFlags};
 
 pub use self::exchanged::{Event, Standing};
 
+use self::callers::Callers;
 use self::exchanged::Tell;
 use self::interface::Reveille;
 pub use self::interface::{NAME, PATH};
+use self::upower::Qos;
 
 /// Messages that were read and not yet looked at. The bus keeps the others, and counts them for who sent
 /// them; each may have 32 MiB.
@@ -96,7 +98,7 @@ impl Bus {
             let mut over = standing.clone();
             // The wait ends when the sender is gone.
             let over = async { drop(over.wait_for(|_| false).await) };
-            runtime.block_on(future::or(over, serve(standing, Arc::new(tell))));
+            runtime.block_on(future::or(over, serve(standing, Tell::by(tell))));
         });
         let thread = thread.map_err(Error::system("starting a thread"))?;
         Ok(Self {
@@ -137,16 +139,18 @@ async fn serve(standing: watch::Receiver<Standing>, tell: Tell) {
     let mut was_served = false;
     loop {
         match connect(&standing, &tell).await {
-            Ok(connection) => {
-                tell(Event::Problem(None));
+            Ok((connection, callers)) => {
+                tell.tell(Event::Problem(None));
                 (was_served, wait) = (true, RETRY);
-                announce(&connection, standing.clone()).await;
-                tell(Event::Problem(Some(
-                    "D-Bus is not served: the bus has ended".into(),
-                )));
+                let standing = standing.clone();
+                let seen = attend(&connection, &callers, standing, &tell);
+                future::or(connection.closed(), seen).await;
+                let why = "D-Bus is not served: the bus has ended";
+                tell.tell(Event::Problem(Some(why.into())));
             }
             Err(why) => {
-                tell(Event::Problem(Some(format!("D-Bus is not served: {why}"))));
+                let why = format!("D-Bus is not served: {why}");
+                tell.tell(Event::Problem(Some(why)));
             }
         }
         if !was_served || wait > RETRY_MAX {
@@ -162,17 +166,17 @@ async fn serve(standing: watch::Receiver<Standing>, tell: Tell) {
 async fn connect(
     standing: &watch::Receiver<Standing>,
     tell: &Tell,
-) -> std::result::Result<Connection, String> {
+) -> std::result::Result<(Connection, Callers), String> {
     let connection = async { Builder::system()?.max_queued(QUEUE).build().await }.await;
     let connection =
         connection.map_err(|error| format!("no system bus can be reached ({error})"))?;
     let failed = |error: zbus::Error| format!("{NAME}: {error}");
-    let object = Reveille::new(&connection, standing.clone(), tell.clone()).await;
-    let object = object.map_err(failed)?;
+    let callers = Callers::new(&connection).await.map_err(failed)?;
+    let object = Reveille::new(callers.clone(), standing.clone(), tell.clone());
     let server = connection.object_server();
     server.at(PATH, object).await.map_err(failed)?;
     own(&connection, NAME).await?;
-    Ok(connection)
+    Ok((connection, callers))
 }
 
 /// Takes a name that nobody has.
@@ -192,20 +196,57 @@ async fn own(connection: &Connection, name: &str) -> std::result::Result<(), Str
     })
 }
 
-/// Emits `Changed` at each change, until the connection ends.
-async fn announce(connection: &Connection, mut standing: watch::Receiver<Standing>) {
-    standing.mark_unchanged();
-    let changes = async |standing: &mut watch::Receiver<Standing>| standing.changed().await.is_ok();
-    let closed = async || {
-        connection.closed().await;
-        false
-    };
-    while future::or(closed(), changes(&mut standing)).await {
+/// Tells who listens of each change, and serves UPower's interface while the rules want it.
+async fn attend(
+    connection: &Connection,
+    callers: &Callers,
+    mut standing: watch::Receiver<Standing>,
+    tell: &Tell,
+) {
+    let mut with_upower = false;
+    let mut lowest = upower::lowest(&standing.borrow());
+    loop {
+        let wanted = standing.borrow_and_update().upower_qos;
+        if wanted != with_upower {
+            let object = wanted.then(|| Qos::new(callers.clone(), standing.clone(), tell.clone()));
+            let problem = upower(connection, object).await.err();
+            tell.tell(Event::Problem(problem));
+            with_upower = wanted;
+        }
+        if standing.changed().await.is_err() {
+            return;
+        }
         let server = connection.object_server();
+        // Who cannot be told asks.
         if let Ok(object) = server.interface::<_, Reveille>(PATH).await {
-            // Who cannot be told asks.
             let _ = Reveille::changed(object.signal_emitter()).await;
         }
+        if let Ok(object) = server.interface::<_, Qos>(upower::PATH).await {
+            let _ = Qos::requests_changed(object.signal_emitter()).await;
+            let now = upower::lowest(&standing.borrow());
+            if std::mem::replace(&mut lowest, now) != now {
+                let _ = Qos::latency_changed(object.signal_emitter(), upower::CPUS, now).await;
+            }
+        }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Serves UPower's interface, or no longer.
+async fn upower(connection: &Connection, object: Option<Qos>) -> std::result::Result<(), String> {
+    let failed = |error: zbus::Error| format!("upower_qos: {error}");
+    let server = connection.object_server();
+    match object {
+        Some(object) => {
+            upower::is_missing(connection).await?;
+            server.at(upower::PATH, object).await.map_err(failed)?;
+            let owned = own(connection, upower::NAME).await;
+            owned.map_err(|why| format!("upower_qos: {why}"))
+        }
+        None => {
+            let released = connection.release_name(upower::NAME).await;
+            let removed = server.remove::<Qos, _>(upower::PATH).await;
+            released.and(removed).map(drop).map_err(failed)
+        }
     }
 }

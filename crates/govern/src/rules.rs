@@ -36,6 +36,9 @@ pub struct Rules {
     /// none; `None`: the driver's table.
     #[serde(default, deserialize_with = "value::absolute")]
     pub result: Option<PathBuf>,
+    /// Serve UPower's old interface for bounds on D-Bus, where there is no UPower.
+    #[serde(default)]
+    pub upower_qos: bool,
     /// In the file's order; names differ.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,

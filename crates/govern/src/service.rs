@@ -161,6 +161,7 @@ impl Service<'_> {
         let rules = self.in_force.rules.rules.iter();
         let holds = self.holds.iter();
         Standing {
+            upower_qos: self.in_force.rules.upower_qos,
             rules: rules.map(|rule| rule.name.clone()).collect(),
             problems: self.problems(),
             holds: holds.map(|(number, hold)| (number, hold.clone())).collect(),

@@ -135,6 +135,22 @@ impl Client {
         self.runtime.block_on(change).is_ok()
     }
 
+    /// Calls UPower's interface.
+    pub fn upower<B, R>(&self, method: &str, body: &B) -> Result<R, (String, String)>
+    where
+        B: serde::Serialize + zvariant::DynamicType,
+        R: for<'d> zvariant::DynamicDeserialize<'d>,
+    {
+        let called = async {
+            let object = "/org/freedesktop/UPower/Policy";
+            let interface = "org.freedesktop.UPower.QoS";
+            let name = "org.freedesktop.UPower";
+            let service = Proxy::new(&self.connection, name, object, interface).await?;
+            service.call(method, body).await
+        };
+        self.runtime.block_on(called).map_err(words)
+    }
+
     /// Has somebody that name?
     pub fn has_owner(&self, name: &str) -> bool {
         let asked = async {

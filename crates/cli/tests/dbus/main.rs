@@ -13,6 +13,7 @@ mod permission;
 #[path = "../program/mod.rs"]
 mod program;
 mod service;
+mod upower;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -74,8 +74,11 @@ async fn ask_user(
     future::or(left, answered).await
 }
 
-/// Waits until that program leaves the bus.
-async fn end_of(
+/// A future that waits until that program leaves the bus, or the bus ends.
+///
+/// # Errors
+/// If it has left already.
+pub async fn end_of(
     connection: &Connection,
     name: &UniqueName<'_>,
 ) -> Result<impl Future<Output = ()> + use<>> {

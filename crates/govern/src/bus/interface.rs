@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reveille_kernel::{cpulist, pm_qos};
 use serde::Serialize;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::watch;
 use zbus::fdo::{Error, Result};
 use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
@@ -47,17 +47,13 @@ struct Listed {
 }
 
 impl Reveille {
-    /// For that connection.
-    pub async fn new(
-        connection: &Connection,
-        standing: watch::Receiver<Standing>,
-        tell: Tell,
-    ) -> zbus::Result<Self> {
-        Ok(Self {
-            callers: Callers::new(connection).await?,
+    /// For the connection of those callers.
+    pub fn new(callers: Callers, standing: watch::Receiver<Standing>, tell: Tell) -> Self {
+        Self {
+            callers,
             standing,
             tell,
-        })
+        }
     }
 
     /// The CPUs of a scope; `None`: all.
@@ -113,7 +109,15 @@ impl Reveille {
             latency_us,
             cpus,
         };
-        hold(&self.tell, asked).await
+        let failed = |error: reveille_kernel::Error| Error::Failed(error.to_string());
+        let (life, theirs) = descriptor::new().map_err(failed)?;
+        let number = self.tell.hold(asked).await?;
+        let tell = self.tell.clone();
+        tokio::spawn(async move {
+            life.end().await;
+            tell.tell(Event::Unhold(number));
+        });
+        Ok(theirs.into())
     }
 
     async fn holds(&self, #[zbus(header)] call: Header<'_>) -> Result<Vec<Listed>> {
@@ -151,25 +155,6 @@ impl Reveille {
     fn problems(&self) -> Vec<String> {
         self.standing.borrow().problems.clone()
     }
-}
-
-/// Has the service hold that; the descriptor that is the hold's life.
-async fn hold(tell: &Tell, asked: Asked) -> Result<OwnedFd> {
-    let failed = |error: reveille_kernel::Error| Error::Failed(error.to_string());
-    let (life, theirs) = descriptor::new().map_err(failed)?;
-    let (answer, number) = oneshot::channel();
-    let ends = || Error::Failed("the service ends".to_owned());
-    if !tell(Event::Hold(asked, answer)) {
-        return Err(ends());
-    }
-    let number = number.await.map_err(|_| ends())?;
-    let number = number.map_err(|refused| Error::LimitsExceeded(refused.to_string()))?;
-    let tell = tell.clone();
-    tokio::spawn(async move {
-        life.end().await;
-        tell(Event::Unhold(number));
-    });
-    Ok(theirs.into())
 }
 
 fn listed(number: u64, hold: &Hold) -> Listed {
