@@ -206,7 +206,8 @@ async fn attend(
     let mut with_upower = false;
     let mut lowest = upower::lowest(&standing.borrow());
     loop {
-        let wanted = standing.borrow_and_update().upower_qos;
+        // Not marked as seen: what changed in the pause is yet to be told.
+        let wanted = standing.borrow().upower_qos;
         if wanted != with_upower {
             let object = wanted.then(|| Qos::new(callers.clone(), standing.clone(), tell.clone()));
             let problem = upower(connection, object).await.err();
