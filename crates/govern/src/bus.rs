@@ -91,6 +91,8 @@ impl Bus {
         let (sender, standing) = watch::channel(Standing::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
+            // Connecting takes a thread, which is not woken once more to end.
+            .thread_keep_alive(Duration::ZERO)
             .build()
             .map_err(Error::system("starting D-Bus"))?;
         let thread = std::thread::Builder::new().name("bus".into());

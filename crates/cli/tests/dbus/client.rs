@@ -90,13 +90,13 @@ impl Client {
     }
 
     /// Sends such a request, allowing interaction, and waits for nothing.
-    pub fn send_hold(&self, latency_us: u32) {
+    pub fn send_hold(&self, scope: &str, latency_us: u32) {
         let options = HashMap::<&str, Value<'_>>::new();
         let message = zbus::Message::method_call(PATH, "HoldLatency")
             .and_then(|message| message.destination(NAME))
             .and_then(|message| message.interface(NAME))
             .and_then(|message| message.with_flags(zbus::message::Flags::AllowInteractiveAuth))
-            .and_then(|message| message.build(&("all", latency_us, "a test", options)));
+            .and_then(|message| message.build(&(scope, latency_us, "a test", options)));
         let message = message.unwrap();
         self.runtime
             .block_on(self.connection.send(&message))

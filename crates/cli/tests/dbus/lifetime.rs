@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use crate::bus::Bus;
 use crate::client::Client;
@@ -104,4 +105,35 @@ fn a_hold_outlasts_the_bus_and_a_bus_that_restarts_is_served_again() {
     drop(held);
     until("it is taken back", || client.effective(0) == Ok(-1));
     drop(client.hold("0", 0).unwrap());
+}
+
+/// How often the service's threads ran after they had waited.
+fn wakeups(service: &Service) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", service.pid())).unwrap();
+    let of = |thread: std::io::Result<std::fs::DirEntry>| {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse::<u64>().unwrap()
+    };
+    threads.map(of).sum()
+}
+
+#[test]
+fn the_service_sleeps_while_nobody_asks_even_with_a_hold() {
+    let test = "the_service_sleeps_while_nobody_asks_even_with_a_hold";
+    let _alone = alone();
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let client = Client::root(&bus);
+    let _held = client.hold("0", 0).unwrap();
+    until("it is held", || client.effective(0) == Ok(0));
+    // A signal of the change is yet to come, and what a device of this machine does.
+    std::thread::sleep(Duration::from_secs(1));
+    let slept = (0..5).any(|_| {
+        let before = wakeups(&service);
+        std::thread::sleep(Duration::from_secs(3));
+        wakeups(&service) == before
+    });
+    assert!(slept, "it wakes in each of 3 s");
 }

@@ -71,7 +71,7 @@ fn while_polkit_asks_a_user_others_are_answered_and_who_leaves_leaves_nothing() 
     assert_eq!(error, "InteractiveAuthorizationRequired");
     assert!(!authority.asked()[0].interactive);
     // More than may wait of one program.
-    (0..8).for_each(|_| nobody.send_hold(0));
+    (0..8).for_each(|_| nobody.send_hold("0", 0));
     let is_asking = || {
         authority
             .asked()
@@ -91,7 +91,7 @@ fn while_polkit_asks_a_user_others_are_answered_and_who_leaves_leaves_nothing() 
     until("nothing is held", || service.holds() == 0);
     // Nor does a place stay taken.
     let nobody = Client::of(&bus, NOBODY).unwrap();
-    nobody.send_hold(0);
+    nobody.send_hold("0", 0);
     until("polkit asks again", || is_asking() == 5);
 }
 
