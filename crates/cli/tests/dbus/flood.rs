@@ -33,11 +33,6 @@ fn memory(service: &Service, of: &str) -> u64 {
     kib.trim_end_matches(" kB").parse().unwrap()
 }
 
-fn descriptors(service: &Service) -> usize {
-    let open = fs::read_dir(format!("/proc/{}/fd", service.pid())).unwrap();
-    open.count()
-}
-
 /// One program: what it does depends on its number.
 fn one(bus: &Bus, nth: u32) {
     if nth % 6 == 5 {
@@ -100,7 +95,7 @@ fn programs_that_come_and_die_leave_nothing_and_an_honest_one_is_answered() {
     let over = AtomicBool::new(false);
     let mut waits = Vec::new();
     let (mut at_half, mut refused) = (None, 0);
-    let open = descriptors(&service);
+    let open = service.descriptors();
     let started = Instant::now();
     std::thread::scope(|scope| {
         let come = || {
@@ -151,7 +146,7 @@ fn programs_that_come_and_die_leave_nothing_and_an_honest_one_is_answered() {
         at_end < at_half + GROWTH_MAX && most < MOST,
         "{at_half} KiB, then {at_end} KiB, at most {most} KiB"
     );
-    until("no descriptor is left", || descriptors(&service) <= open);
+    until("no descriptor is left", || service.descriptors() <= open);
     drop(kept);
     until("nothing is held", || service.holds() == 0);
 }

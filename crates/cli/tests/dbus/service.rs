@@ -85,6 +85,12 @@ impl Service {
         self.child.id()
     }
 
+    /// How many descriptors it has open.
+    pub fn descriptors(&self) -> usize {
+        let open = fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
+        open.count()
+    }
+
     pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }

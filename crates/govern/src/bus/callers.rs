@@ -26,9 +26,9 @@ const LISTS_PER_SECOND: u32 = 20;
 const SWEPT_FROM: usize = 64;
 
 /// All callers.
-#[derive(Clone)]
+// It has no connection: the connection has the objects, which have this, so it would never close.
+#[derive(Clone, Default)]
 pub struct Callers {
-    bus: DBusProxy<'static>,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -74,21 +74,19 @@ struct Place {
 }
 
 impl Callers {
-    /// None yet.
-    pub async fn new(connection: &Connection) -> zbus::Result<Self> {
-        let bus = DBusProxy::builder(connection).cache_properties(CacheProperties::No);
-        Ok(Self {
-            bus: bus.build().await?,
-            counts: Arc::default(),
-        })
-    }
-
     /// Who calls; an error if its user takes too much. Root may take all.
-    pub async fn admit(&self, call: &Header<'_>, of: Use) -> Result<Caller> {
+    pub async fn admit(
+        &self,
+        connection: &Connection,
+        call: &Header<'_>,
+        of: Use,
+    ) -> Result<Caller> {
         let name = call.sender().ok_or_else(unknown)?;
         // The bus has yet to say whose program it is.
         let of_client = self.place(Who::Client(name.to_string()), OF_CLIENT)?;
-        let credentials = self.bus.get_connection_credentials(name.clone().into());
+        let bus = DBusProxy::builder(connection).cache_properties(CacheProperties::No);
+        let bus = bus.build().await?;
+        let credentials = bus.get_connection_credentials(name.clone().into());
         let credentials = credentials.await.map_err(|_| unknown())?;
         let uid = credentials.unix_user_id().ok_or_else(unknown)?;
         let most = if uid == 0 { u32::MAX } else { OF_USER };

@@ -47,7 +47,7 @@ struct Listed {
 }
 
 impl Reveille {
-    /// For the connection of those callers.
+    /// For those callers.
     pub fn new(callers: Callers, standing: watch::Receiver<Standing>, tell: Tell) -> Self {
         Self {
             callers,
@@ -99,7 +99,7 @@ impl Reveille {
         let latency_us = pm_qos::bound_us(latency)
             .map_err(|why| Error::InvalidArgs(format!("latency_us: {why}")))?;
         let cpus = self.cpus(scope).map_err(Error::InvalidArgs)?;
-        let caller = self.callers.admit(&call, Use::Hold).await?;
+        let caller = self.callers.admit(connection, &call, Use::Hold).await?;
         if caller.owner.uid != 0 {
             authority::allows(connection, &call, ACTION).await?;
         }
@@ -120,8 +120,12 @@ impl Reveille {
         Ok(theirs.into())
     }
 
-    async fn holds(&self, #[zbus(header)] call: Header<'_>) -> Result<Vec<Listed>> {
-        let _caller = self.callers.admit(&call, Use::List).await?;
+    async fn holds(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<Vec<Listed>> {
+        let _caller = self.callers.admit(connection, &call, Use::List).await?;
         let standing = self.standing.borrow();
         let holds = standing.holds.iter();
         Ok(holds.map(|(number, hold)| listed(*number, hold)).collect())

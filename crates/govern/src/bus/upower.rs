@@ -84,7 +84,7 @@ pub async fn is_missing(connection: &Connection) -> std::result::Result<(), Stri
 }
 
 impl Qos {
-    /// For the connection of those callers.
+    /// For those callers.
     pub fn new(callers: Callers, standing: watch::Receiver<Standing>, tell: Tell) -> Self {
         Self {
             callers,
@@ -149,7 +149,7 @@ impl Qos {
             let why = "persistent: a request ends with its program";
             return Err(Error::NotSupported(why.into()));
         }
-        let caller = self.callers.admit(&call, Use::Hold).await?;
+        let caller = self.callers.admit(connection, &call, Use::Hold).await?;
         if caller.owner.uid != 0 {
             authority::allows(connection, &call, ACTION).await?;
         }
@@ -167,8 +167,13 @@ impl Qos {
         Ok(self.keep(hold, caller.owner.name.clone(), left))
     }
 
-    async fn cancel_request(&self, #[zbus(header)] call: Header<'_>, cookie: u32) -> Result<()> {
-        let caller = self.callers.admit(&call, Use::List).await?;
+    async fn cancel_request(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+        cookie: u32,
+    ) -> Result<()> {
+        let caller = self.callers.admit(connection, &call, Use::List).await?;
         let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let of_caller =
             |request: &Request| caller.owner.uid == 0 || request.owner == caller.owner.name;
@@ -187,8 +192,12 @@ impl Qos {
         Ok(lowest(&self.standing.borrow()))
     }
 
-    async fn get_latency_requests(&self, #[zbus(header)] call: Header<'_>) -> Result<Vec<Listed>> {
-        let _caller = self.callers.admit(&call, Use::List).await?;
+    async fn get_latency_requests(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<Vec<Listed>> {
+        let _caller = self.callers.admit(connection, &call, Use::List).await?;
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         let standing = self.standing.borrow();
         let listed = requests.all.iter().filter_map(|(cookie, request)| {
