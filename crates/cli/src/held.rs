@@ -15,7 +15,7 @@ use crate::output_format::{Printed, To};
 use crate::restore;
 use crate::signals::ending;
 
-/// What ends it, made ready before anything is changed.
+/// What ends it, made ready before a setting is changed.
 pub enum Until {
     CommandEnds(Child),
     /// Ctrl-C, or another signal of [`ending`].
@@ -49,7 +49,8 @@ impl Until {
         restore::at_the_end(journal, self.over(plan, statement, printed))
     }
 
-    fn over(
+    /// So, where this program has changed no setting.
+    pub fn over(
         self,
         plan: &impl Serialize,
         statement: &Statement,

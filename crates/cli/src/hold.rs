@@ -1,17 +1,20 @@
 //! `reveille hold`: a bound on how long CPUs take to wake, held while a command runs.
 
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_advise::hold::{Options, Plan};
 use reveille_advise::{MachineResult, show};
+use reveille_govern::bus::client;
 use reveille_kernel::{Idle, Journal, journal};
 use reveille_results::statistics::Percentile;
 
 use crate::command::As;
 use crate::completion;
+use crate::exit::{self, Failure};
 use crate::flags;
 use crate::held::Until;
 use crate::output_format::{Printed, To};
@@ -31,6 +34,9 @@ use crate::value::{self, CpuList};
 /// With --result the measured latencies decide: the request to the kernel leaves just the states
 /// that `reveille advise` allows for this budget, with 95% confidence. If the governor ignores such a
 /// bound (haltpoll: all but 0), nothing is held, and the exit code is 3.
+///
+/// With --via-service the service `reveille govern` holds the bound, which needs no root: polkit
+/// decides who may. The hold ends with this program.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -38,6 +44,7 @@ Examples:
   sudo reveille hold --latency 20us -- ./server --port 80
   sudo reveille hold --latency 0 --cpu 2,3 -- ./loop      CPUs 2 and 3 never sleep
   sudo reveille hold --latency 50us --result RESULT       by measured latencies
+  reveille hold --latency 50us --via-service -- ./player  without root, by the service
   reveille hold --latency 50us --dry-run                  what it would leave; changes nothing")]
 pub struct Args {
     /// The longest wake latency: 100us, 1.5ms, or 0 for no sleep at all
@@ -64,6 +71,9 @@ pub struct Args {
         requires = "result"
     )]
     percentile: Percentile,
+    /// Have the service `reveille govern` hold the bound; needs no root
+    #[arg(long, conflicts_with_all = ["result", "dry_run"])]
+    via_service: bool,
     /// Print which states the bound leaves, and change nothing; needs no root
     #[arg(long)]
     dry_run: bool,
@@ -99,9 +109,40 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.printed.print(&plan, &statement.sheet, To::Output)?;
         return Ok(ExitCode::SUCCESS);
     }
+    if args.via_service {
+        return via_service(&args, plan);
+    }
     let until = Until::prepare(&args.command, &args.user)?;
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     let _held = plan.hold(&mut journal, &root)?;
     let statement = show::hold(&plan, "Held until Ctrl-C.");
     until.hold(&plan, &statement, &args.printed, journal)
+}
+
+fn via_service(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
+    if plan.through.take().is_none() {
+        let why =
+            "--via-service: latency bounds have no effect here: no cpuidle driver and governor";
+        return Err(Failure::cannot(why));
+    }
+    let reason = match args.command.first() {
+        Some(command) => command.to_string_lossy(),
+        None => "reveille hold".into(),
+    };
+    let cpus = args.cpu.as_ref().map(|CpuList(cpus)| cpus.as_slice());
+    // Before signals are caught: Ctrl-C ends this program while polkit asks the user.
+    let held = client::hold(cpus, args.latency, &reason)?;
+    let until = Until::prepare(&args.command, &args.user)?;
+    let statement = show::hold(&plan, "Held by the service until Ctrl-C.");
+    let copy = held.try_clone()?;
+    std::thread::spawn(move || say_when_it_ends(&copy));
+    let code = until.over(&plan, &statement, &args.printed);
+    drop(held);
+    code
+}
+
+/// Nothing ever comes from a hold's descriptor but its end.
+fn say_when_it_ends(held: &OwnedFd) {
+    let _ = nix::unistd::read(held, &mut [0]);
+    exit::say("the service has ended; the bound is not held any more");
 }

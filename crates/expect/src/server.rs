@@ -33,6 +33,7 @@ mod socket_file;
 mod windows;
 
 pub use listening::Server;
+pub use rate::Rate;
 pub use socket_file::SocketFile;
 
 /// The client of a connection, as the kernel reports it.

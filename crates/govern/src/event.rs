@@ -2,6 +2,7 @@
 
 use std::sync::mpsc::{Sender, SyncSender};
 
+use crate::bus;
 use crate::status::Status;
 
 /// What the service reacts to.
@@ -17,6 +18,8 @@ pub enum Event {
     Conditions(Seen),
     /// Somebody asks for the status.
     Status(SyncSender<Status>),
+    /// Something of the system bus.
+    Bus(bus::Event),
 }
 
 /// Of an event to which the service has reacted when this is dropped.

@@ -105,7 +105,12 @@ impl Cpu {
         self.locked().clone()
     }
 
-    /// Has the thread hold what is asked for from now on.
+    /// The bound that is wanted, µs.
+    pub fn bound_us(&self) -> Option<u32> {
+        self.locked().bound_us
+    }
+
+    /// Has the thread hold what is asked for from now on; one that holds it already goes on sleeping.
     pub fn ask(&self, asked: Asked) {
         let changed = |to: &AtomicU32, value| to.swap(value, Ordering::Relaxed) != value;
         let changes = [

@@ -1,6 +1,7 @@
 //! Holds: latency bounds that programs ask for while they run.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::judge::Judged;
@@ -12,14 +13,25 @@ pub const MOST: usize = 1024;
 /// Letters of a reason; a longer one is cut.
 pub const REASON_MAX: usize = 120;
 
+/// What a program asks for.
+#[derive(Debug, Clone)]
+pub struct Asked {
+    /// Who asks.
+    pub owner: Owner,
+    /// What for, in the program's words; in a hold short, and without control characters.
+    pub reason: String,
+    /// The longest wake latency, µs.
+    pub latency_us: u32,
+    /// On these CPUs, ascending; `None`: all.
+    pub cpus: Option<Vec<u32>>,
+}
+
 /// A hold.
 #[derive(Debug, Clone)]
 pub struct Hold {
-    /// Who asks.
-    pub owner: Owner,
-    /// What for, in the program's words, without control characters.
-    pub reason: String,
-    /// What it asks of this machine.
+    /// What was asked for.
+    pub asked: Asked,
+    /// What that means on this machine.
     pub judged: Judged,
     /// Since when.
     pub since: Instant,
@@ -39,7 +51,7 @@ pub struct Owner {
 /// All of them, by number.
 #[derive(Debug, Default)]
 pub struct Holds {
-    holds: BTreeMap<u64, Hold>,
+    holds: BTreeMap<u64, Arc<Hold>>,
     last: u64,
 }
 
@@ -61,18 +73,19 @@ impl Holds {
     /// Where its user, or all users, have too many.
     pub fn add(&mut self, mut hold: Hold) -> Result<u64, Refused> {
         let of_user = self.holds.values();
-        let of_user = of_user.filter(|other| other.owner.uid == hold.owner.uid);
+        let of_user = of_user.filter(|other| other.asked.owner.uid == hold.asked.owner.uid);
         // Root's are the machine's own.
-        if hold.owner.uid != 0 && of_user.count() >= MOST_OF_USER {
+        if hold.asked.owner.uid != 0 && of_user.count() >= MOST_OF_USER {
             return Err(Refused::OfUser);
         }
         if self.holds.len() >= MOST {
             return Err(Refused::All);
         }
-        let reason = hold.reason.replace(char::is_control, " ");
-        hold.reason = reason.chars().take(REASON_MAX).collect();
+        let reason = hold.asked.reason.chars().take(REASON_MAX);
+        let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
+        hold.asked.reason = reason.map(plain).collect();
         self.last += 1;
-        self.holds.insert(self.last, hold);
+        self.holds.insert(self.last, Arc::new(hold));
         Ok(self.last)
     }
 
@@ -82,13 +95,16 @@ impl Holds {
     }
 
     /// With their numbers, oldest first.
-    pub fn iter(&self) -> impl Iterator<Item = (u64, &Hold)> {
+    pub fn iter(&self) -> impl Iterator<Item = (u64, &Arc<Hold>)> {
         self.holds.iter().map(|(number, hold)| (*number, hold))
     }
 
-    /// Those holds, to judge them anew.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Hold> {
-        self.holds.values_mut()
+    /// Judges all of them anew.
+    pub fn judge(&mut self, judge: impl Fn(&Asked) -> Judged) {
+        for hold in self.holds.values_mut() {
+            let judged = judge(&hold.asked);
+            Arc::make_mut(hold).judged = judged;
+        }
     }
 
     /// The tightest bound of the holds on that CPU, µs.
@@ -104,12 +120,16 @@ mod tests {
 
     fn hold(uid: u32) -> Hold {
         Hold {
-            owner: Owner {
-                uid,
-                pid: 7,
-                name: ":1.7".into(),
+            asked: Asked {
+                owner: Owner {
+                    uid,
+                    pid: 7,
+                    name: ":1.7".into(),
+                },
+                reason: "au\u{1b}dio".repeat(100),
+                latency_us: 50,
+                cpus: None,
             },
-            reason: "au\u{1b}dio".repeat(100),
             judged: Judged::default(),
             since: Instant::now(),
         }
@@ -142,7 +162,7 @@ mod tests {
         let mut holds = Holds::default();
         holds.add(hold(0)).unwrap();
         let (_, hold) = holds.iter().next().unwrap();
-        assert!(!hold.reason.contains(char::is_control));
-        assert_eq!(hold.reason.chars().count(), REASON_MAX);
+        assert!(!hold.asked.reason.contains(char::is_control));
+        assert_eq!(hold.asked.reason.chars().count(), REASON_MAX);
     }
 }

@@ -98,29 +98,68 @@ pub fn check(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
     Ok(all)
 }
 
-/// Judges a latency, µs, that a program asks for on these CPUs (`None`: all), as a rule of that name.
-///
-/// # Errors
-/// Where the machine cannot be read.
-pub fn latency(
-    rules: &Rules,
-    name: &str,
-    latency_us: u32,
-    cpus: Option<Vec<u32>>,
-    root: &Root,
-) -> Result<Judged> {
-    let rule = Rule {
-        name: name.to_owned(),
-        latency_us: Some(latency_us),
-        percentile: Percentile::P99_9,
-        deepest_state: None,
-        at_least_us: None,
-        result: None,
-        cpus,
-        quiet: None,
-        when: When::default(),
-    };
-    Ok(one(rules, &rule, &Idle::read(root)?, root))
+/// What judges the latencies that programs ask for: the machine and the rules' result, read once, so that
+/// no program can have them read all the time.
+pub struct OfPrograms {
+    idle: Idle,
+    root: Root,
+    by: By,
+}
+
+impl OfPrograms {
+    /// As the machine and the result are now.
+    ///
+    /// # Errors
+    /// Where the machine cannot be read.
+    pub fn read(rules: &Rules, root: &Root) -> Result<Self> {
+        let idle = Idle::read(root)?;
+        let percentile = OF_PROGRAMS;
+        let by = By::open(rules.result.as_deref(), percentile, &idle);
+        Ok(Self {
+            by,
+            idle,
+            root: root.clone(),
+        })
+    }
+
+    /// Judges a latency, µs, on these CPUs (`None`: all), as a rule of that name.
+    pub fn latency(&self, name: &str, latency_us: u32, cpus: Option<Vec<u32>>) -> Judged {
+        let rule = Rule {
+            name: name.to_owned(),
+            latency_us: Some(latency_us),
+            percentile: OF_PROGRAMS,
+            deepest_state: None,
+            at_least_us: None,
+            result: None,
+            cpus,
+            quiet: None,
+            when: When::default(),
+        };
+        judged_by(&self.by, &rule, &self.idle, &self.root)
+    }
+}
+
+/// Programs name no percentile.
+const OF_PROGRAMS: Percentile = Percentile::P99_9;
+
+/// What judges latencies.
+#[derive(Default)]
+struct By {
+    /// The result and its file; without, the driver's table judges.
+    result: Option<(PathBuf, MachineResult)>,
+    /// Why the result cannot judge.
+    notes: Vec<String>,
+}
+
+impl By {
+    fn open(path: Option<&Path>, percentile: Percentile, idle: &Idle) -> Self {
+        let mut by = Self::default();
+        if let Some(path) = path {
+            let opened = open(path, idle, percentile, &mut by.notes);
+            by.result = opened.map(|result| (path.to_owned(), result));
+        }
+        by
+    }
 }
 
 /// Judges the rule as if it asked for that latency, µs.
@@ -139,6 +178,13 @@ pub fn with_latency(
 }
 
 fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
+    let result = rule.result.as_ref().or(rules.result.as_ref());
+    let result = result.filter(|_| rule.latency_us.is_some() && requests::honoured(idle));
+    let by = By::open(result.map(PathBuf::as_path), rule.percentile, idle);
+    judged_by(&by, rule, idle, root)
+}
+
+fn judged_by(by: &By, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
     let mut judged = Judged {
         rule: rule.name.clone(),
         asks: asks(rule),
@@ -164,14 +210,14 @@ fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         judged.notes.push(why.into());
         return judged;
     }
-    let result = rules.result_of(rule);
-    let measured = result.and_then(|path| open(path, idle, rule, &mut judged.notes));
-    if let Some(measured) = &measured {
-        judged.result = result.cloned();
+    judged.notes.extend(by.notes.iter().cloned());
+    let measured = by.result.as_ref().map(|(path, measured)| {
+        judged.result = Some(path.clone());
         judged.notes.extend(measured.notes(&Identity::read(root)));
-    }
+        measured
+    });
     for group in groups {
-        match bound(rule, &group, idle, measured.as_ref(), &mut judged.notes) {
+        match bound(rule, &group, idle, measured, &mut judged.notes) {
             Ok(group) => judged.groups.push(group),
             Err(why) => judged.notes.push(why),
         }
@@ -203,8 +249,13 @@ fn note_missing_cpus(rule: &Rule, idle: &Idle, notes: &mut Vec<String>) {
 }
 
 /// The result; `None` with a note where it cannot judge.
-fn open(path: &Path, idle: &Idle, rule: &Rule, notes: &mut Vec<String>) -> Option<MachineResult> {
-    match MachineResult::open(path, idle, rule.percentile) {
+fn open(
+    path: &Path,
+    idle: &Idle,
+    percentile: Percentile,
+    notes: &mut Vec<String>,
+) -> Option<MachineResult> {
+    match MachineResult::open(path, idle, percentile) {
         Ok(measured) => Some(measured),
         Err(error) => {
             let why = error.to_string();

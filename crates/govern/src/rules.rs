@@ -49,6 +49,9 @@ pub struct Rules {
     /// Count wake latencies, for the metrics. It costs a part of a microsecond at each wake-up.
     #[serde(default)]
     pub wake_latency: bool,
+    /// Serve UPower's old interface for bounds on D-Bus, where there is no UPower.
+    #[serde(default)]
+    pub upower_qos: bool,
     /// In the file's order; names differ.
     #[serde(default, rename = "rule")]
     pub rules: Vec<Rule>,
@@ -542,9 +545,10 @@ mod tests {
             result,
             applications,
             wake_latency,
+            upower_qos,
             rules,
         } = Rules::parse(&text.join("\n")).unwrap();
-        assert!(result.is_some() && applications == Some(0.05) && wake_latency);
+        assert!(result.is_some() && applications == Some(0.05) && wake_latency && upower_qos);
         // A key that is added has to be named here, and in the example.
         let Rule {
             name: _,

@@ -17,8 +17,9 @@ use reveille_kernel::{Error, Result, Root};
 use reveille_results::kept;
 
 use self::in_force::InForce;
+use crate::bus::{self, Bus, Standing};
 use crate::event::Event;
-use crate::holds::Holds;
+use crate::holds::{Asked, Hold, Holds, Refused};
 use crate::rules::Rules;
 use crate::socket::Socket;
 use crate::status::{Own, SCHEMA_VERSION, Status};
@@ -61,13 +62,16 @@ pub fn run(
         read: SystemTime::now(),
         refused: None,
         holds: Holds::default(),
+        bus_problem: None,
     };
     let socket = Socket::listen(&options.socket, sender.clone())?;
     watch::file(&options.file, sender.clone());
     watch::conditions(epoll, sender.clone());
-    watch::devices(sender);
+    watch::devices(sender.clone());
+    let bus = Bus::start(move |event| sender.send(Event::Bus(event)).is_ok())?;
     service.in_force.problems().iter().for_each(|one| say(one));
     service.in_force.update(&service.holds);
+    bus.publish(service.standing());
     systemd::ready();
     for event in events {
         match event {
@@ -75,18 +79,30 @@ pub fn run(
             Event::Reload => {
                 systemd::reloading();
                 service.reload(&mut say)?;
+                bus.publish(service.standing());
                 systemd::ready();
             }
-            Event::Devices(_seen) => service.in_force.devices(&service.holds),
-            Event::Conditions(_seen) => service.conditions(&mut say)?,
+            Event::Devices(_seen) => {
+                service.in_force.devices(&service.holds);
+                bus.publish(service.standing());
+            }
+            Event::Conditions(_seen) => {
+                service.conditions(&mut say)?;
+                bus.publish(service.standing());
+            }
             Event::Status(asks) => {
                 // Who asked may have left.
                 let _ = asks.send(service.status());
+            }
+            Event::Bus(event) => {
+                service.of_bus(event, &mut say);
+                bus.publish(service.standing());
             }
         }
     }
     systemd::stopping();
     drop(socket);
+    drop(bus);
     for complaint in service.in_force.end() {
         say(&complaint);
     }
@@ -103,9 +119,61 @@ struct Service<'a> {
     read: SystemTime,
     refused: Option<String>,
     holds: Holds,
+    bus_problem: Option<String>,
 }
 
 impl Service<'_> {
+    fn of_bus(&mut self, event: bus::Event, say: &mut impl FnMut(&str)) {
+        match event {
+            bus::Event::Hold(asked, answer) => {
+                let number = self.hold(asked);
+                // Who asked may have left.
+                if let (Err(_), Ok(number)) = (answer.send(number), number) {
+                    self.unhold(number);
+                }
+            }
+            bus::Event::Unhold(number) => self.unhold(number),
+            bus::Event::Problem(problem) => {
+                if problem != self.bus_problem {
+                    say(problem.as_deref().unwrap_or("D-Bus is served"));
+                }
+                self.bus_problem = problem;
+            }
+        }
+    }
+
+    fn hold(&mut self, asked: Asked) -> std::result::Result<u64, Refused> {
+        let number = self.holds.add(Hold {
+            judged: self.in_force.judge(&asked),
+            asked,
+            since: Instant::now(),
+        })?;
+        self.in_force.update(&self.holds);
+        Ok(number)
+    }
+
+    fn unhold(&mut self, number: u64) {
+        self.holds.remove(number);
+        self.in_force.update(&self.holds);
+    }
+
+    fn standing(&self) -> Standing {
+        let rules = self.in_force.rules.rules.iter();
+        let holds = self.holds.iter();
+        Standing {
+            upower_qos: self.in_force.rules.upower_qos,
+            rules: rules.map(|rule| rule.name.clone()).collect(),
+            problems: self.problems(),
+            holds: holds.map(|(number, hold)| (number, hold.clone())).collect(),
+            cpus: self.in_force.cpus().to_vec(),
+        }
+    }
+
+    fn problems(&self) -> Vec<String> {
+        let problems = self.in_force.problems().into_iter();
+        problems.chain(self.bus_problem.clone()).collect()
+    }
+
     /// Reads the rules again; a file with an error changes nothing.
     fn reload(&mut self, say: &mut impl FnMut(&str)) -> Result<()> {
         let rules = match Rules::read(&self.options.file) {
@@ -140,6 +208,7 @@ impl Service<'_> {
         }
         let accounting = self.options.accounting;
         self.in_force = InForce::start(rules, &self.root, accounting, &self.epoll)?;
+        self.holds.judge(|asked| self.in_force.judge(asked));
         self.in_force.problems().iter().for_each(|one| say(one));
         self.in_force.update(&self.holds);
         let rules = self.in_force.rules.rules.len();
@@ -157,7 +226,7 @@ impl Service<'_> {
             file: self.options.file.clone(),
             read: kept::instant(self.read),
             refused: self.refused.clone(),
-            problems: self.in_force.problems(),
+            problems: self.problems(),
             wake_latency: self.in_force.rules.wake_latency,
             rules: self.in_force.rule_statuses(),
             holds: self.in_force.hold_statuses(&self.holds),

@@ -43,5 +43,6 @@ run 0 reveille govern status
 contains "status" 'ping .* 1 ' "$output"
 kill $service
 wait $service || fail "the service ended with $?: $(cat /log)"
-equal "what the service printed" "$(cat /log)" ""
+# The guest has no D-Bus.
+equal "what the service printed" "$(grep -v 'D-Bus is not served: no system bus' /log)" ""
 equal "the files that it left" "$(ls /run/reveille)" ""

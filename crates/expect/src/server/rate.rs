@@ -4,7 +4,7 @@ use crate::budget::LONGEST_WAIT_NS;
 
 /// A rate limit of events: a token bucket, which may be in debt.
 #[derive(Debug)]
-pub(crate) struct Rate {
+pub struct Rate {
     per_second: u64,
     /// Billionths of an event.
     capacity: i64,

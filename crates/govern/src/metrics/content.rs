@@ -1,4 +1,4 @@
-//! Which metrics there are. `docs/src/metrics.md` explains each.
+//! Which metrics there are. `docs/src/reference/metrics.md` explains each.
 //!
 //! What is unknown is left out; nothing stands in for it. Labels are numbers of CPUs and users, names of idle
 //! states, and names of rules: what a program says of itself never becomes one.
@@ -321,7 +321,7 @@ fn bounds(to: &mut Exposition, status: &Status) {
 /// How rules were in force; counts begin anew when the rules are read.
 fn rules(to: &mut Exposition, rules: &[RuleStatus]) {
     type Of = fn(&RuleStatus) -> Option<f64>;
-    let metrics: [(_, &'static str, &str, Of); 5] = [
+    let metrics: [(_, &'static str, &str, Of); 6] = [
         (
             Gauge,
             "reveille_rule_cpus",
@@ -351,6 +351,12 @@ fn rules(to: &mut Exposition, rules: &[RuleStatus]) {
             "reveille_rule_packets_total",
             "Packets of the rule's traffic.",
             |rule| rule.packets.map(|packets| packets as f64),
+        ),
+        (
+            Counter,
+            "reveille_rule_requests_total",
+            "Requests to the rule's disk.",
+            |rule| rule.requests.map(|requests| requests as f64),
         ),
     ];
     for (kind, name, help, value) in metrics {

@@ -13,8 +13,8 @@ use reveille_show::quantity::duration;
 use crate::anticipation::{Anticipation, Wanted};
 use crate::conditions::{self, Conditions, Finding, Standing};
 use crate::force::{Asked, Cpu, Force, State};
-use crate::holds::Holds;
-use crate::judge::{self, Judged};
+use crate::holds::{Asked as OfProgram, Hold, Holds};
+use crate::judge::{self, Judged, OfPrograms};
 use crate::packets::{Counting, Packets};
 use crate::rules::{By, Rule, Rules};
 use crate::status::{Accounted, CpuStatus, HoldStatus, RuleStatus, Why};
@@ -35,6 +35,7 @@ pub struct InForce {
     anticipation: Anticipation,
     /// Why, if something is to be.
     not_anticipated: Option<String>,
+    of_programs: Option<OfPrograms>,
     // In this order: the threads end, and take their bounds back, before the journal looks.
     force: Option<Force>,
     packets: Option<Packets>,
@@ -55,6 +56,7 @@ impl InForce {
             idle: None,
             anticipation: Anticipation::default(),
             not_anticipated: None,
+            of_programs: None,
             force: None,
             packets: None,
             counting: None,
@@ -99,6 +101,7 @@ impl InForce {
         };
         Ok(Self {
             force: Some(Force::start(bounds, on_cpus, &judged)?),
+            of_programs: Some(OfPrograms::read(&rules, root)?),
             rules,
             problems,
             judged,
@@ -247,7 +250,16 @@ impl InForce {
         journal.map_or_else(Vec::new, |journal| journal.restore().complaints())
     }
 
-    fn cpus(&self) -> &[Arc<Cpu>] {
+    /// What a program's request means here.
+    pub fn judge(&self, asked: &OfProgram) -> Judged {
+        let of_programs = self.of_programs.as_ref();
+        let latency =
+            |judge: &OfPrograms| judge.latency("hold", asked.latency_us, asked.cpus.clone());
+        of_programs.map_or_else(Judged::default, latency)
+    }
+
+    /// The CPUs whose bounds can be set, ascending.
+    pub fn cpus(&self) -> &[Arc<Cpu>] {
         self.force.as_ref().map_or(&[], Force::cpus)
     }
 
@@ -303,12 +315,12 @@ impl InForce {
 
     /// How each hold stands.
     pub fn hold_statuses(&self, holds: &Holds) -> Vec<HoldStatus> {
-        let status = |(number, hold): (u64, &crate::holds::Hold)| HoldStatus {
+        let status = |(number, hold): (u64, &Arc<Hold>)| HoldStatus {
             number,
-            uid: hold.owner.uid,
-            pid: hold.owner.pid,
-            name: hold.owner.name.clone(),
-            reason: hold.reason.clone(),
+            uid: hold.asked.owner.uid,
+            pid: hold.asked.owner.pid,
+            name: hold.asked.owner.name.clone(),
+            reason: hold.asked.reason.clone(),
             held_s: hold.since.elapsed().as_secs_f64(),
             judged: hold.judged.clone(),
         };
@@ -334,7 +346,7 @@ impl InForce {
             why.extend(of_cpu.map(|(nth, hold)| Why {
                 of: format!("hold {nth}"),
                 in_force: true,
-                why: format!("{}: {}", hold.owner.name, hold.reason),
+                why: format!("{}: {}", hold.asked.owner.name, hold.asked.reason),
             }));
             CpuStatus {
                 cpu: number,

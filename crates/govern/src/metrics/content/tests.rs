@@ -75,7 +75,7 @@ fn status() -> Status {
         in_force: vec![1],
         times: 4,
         held_s: 1.5,
-        requests: None,
+        requests: Some(3),
         packets: Some(9),
     };
     Status {
@@ -335,7 +335,7 @@ fn the_book_the_dashboard_and_the_alerts_name_the_metrics_that_there_are() {
     there.extend(read(&latencies.into_text()).kinds.into_keys());
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let text = |file: &str| std::fs::read_to_string(top.join(file)).unwrap();
-    assert_eq!(named(&text("docs/src/metrics.md")), there);
+    assert_eq!(named(&text("docs/src/reference/metrics.md")), there);
     let dashboard = text("package/grafana-dashboard.json");
     for (file, text) in [
         ("dashboard", &dashboard),

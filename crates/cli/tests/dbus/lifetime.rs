@@ -1,0 +1,143 @@
+//! Programs and buses that end.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::bus::Bus;
+use crate::client::Client;
+use crate::complains::complains;
+use crate::program::{reveille, run};
+use crate::service::Service;
+use crate::{alone, until};
+
+fn hold_via(service: &Service, arguments: &[&str]) -> Command {
+    let mut command = reveille();
+    service.beside(&mut command, &["hold", "--latency", "0", "--via-service"]);
+    command.args(arguments);
+    command
+}
+
+#[test]
+fn a_program_that_is_killed_takes_its_hold_along() {
+    let test = "a_program_that_is_killed_takes_its_hold_along";
+    let _alone = alone();
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let mut killed = hold_via(&service, &["--cpu", "0"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let said = BufReader::new(killed.stdout.as_mut().unwrap())
+        .lines()
+        .next();
+    assert_eq!(said.unwrap().unwrap(), "Bound  0 (no sleep) for CPU 0");
+    assert_eq!(service.holds(), 1);
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    until("its hold is gone", || service.holds() == 0);
+    let client = Client::root(&bus);
+    until("its bound is taken back", || client.effective(0) == Ok(-1));
+}
+
+#[test]
+fn a_command_runs_under_the_hold_and_its_exit_code_is_passed_on() {
+    let test = "a_command_runs_under_the_hold_and_its_exit_code_is_passed_on";
+    let _alone = alone();
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let ended = run(&mut hold_via(
+        &service,
+        &["--cpu", "0", "--", "sh", "-c", "exit 7"],
+    ));
+    assert_eq!(ended.code, 7, "{}", ended.stderr);
+    assert!(ended.stderr.contains("held on CPU 0"), "{}", ended.stderr);
+    until("its hold is gone", || service.holds() == 0);
+    // The command has no copy of the descriptor, which would keep the hold.
+    let script = "ls -l /proc/self/fd | grep -c pipe: >&2; sleep 1000 >/dev/null 2>&1 & echo $!";
+    let output = hold_via(&service, &["--cpu", "0", "--", "sh", "-c", script]).output();
+    let output = output.unwrap();
+    until("its hold is gone", || service.holds() == 0);
+    let left = String::from_utf8(output.stdout).unwrap();
+    let left = nix::unistd::Pid::from_raw(left.trim().parse().unwrap());
+    nix::sys::signal::kill(left, nix::sys::signal::Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn without_a_bus_or_a_service_there_is_one_line() {
+    let test = "without_a_bus_or_a_service_there_is_one_line";
+    let _alone = alone();
+    let Some(bus) = Bus::start(test) else { return };
+    let none = "unix:path=/nonexistent/bus";
+    let service = Service::unserved(none, "");
+    until("the problem is named", || !service.problems().is_empty());
+    let problems = service.problems();
+    assert!(
+        problems.starts_with("D-Bus is not served: no system bus"),
+        "{problems}"
+    );
+    assert_eq!(service.log().lines().count(), 1, "{}", service.log());
+    complains(&mut hold_via(&service, &[]), 3, "no system bus");
+    let mut command = hold_via(&service, &[]);
+    command.env("DBUS_SYSTEM_BUS_ADDRESS", bus.address());
+    complains(&mut command, 3, "no service; start it");
+}
+
+#[test]
+fn a_hold_outlasts_the_bus_and_a_bus_that_restarts_is_served_again() {
+    let test = "a_hold_outlasts_the_bus_and_a_bus_that_restarts_is_served_again";
+    let _alone = alone();
+    let Some(mut bus) = Bus::start(test) else {
+        return;
+    };
+    let service = Service::start(&bus);
+    let held = Client::root(&bus).hold("0", 0).unwrap();
+    let before = service.descriptors();
+    for _ in 0..3 {
+        bus.end();
+        until("the problem is named", || {
+            service.problems().contains("the bus has ended")
+        });
+        assert_eq!(service.holds(), 1);
+        bus.again();
+        until("it is served", || service.problems().is_empty());
+    }
+    until("no connection is left", || service.descriptors() <= before);
+    let client = Client::root(&bus);
+    assert_eq!(client.effective(0), Ok(0));
+    assert_eq!(client.holds().unwrap().len(), 1);
+    drop(held);
+    until("it is taken back", || client.effective(0) == Ok(-1));
+    drop(client.hold("0", 0).unwrap());
+}
+
+/// How often the service's threads ran after they had waited.
+fn wakeups(service: &Service) -> u64 {
+    let threads = std::fs::read_dir(format!("/proc/{}/task", service.pid())).unwrap();
+    let of = |thread: std::io::Result<std::fs::DirEntry>| {
+        let status = std::fs::read_to_string(thread.unwrap().path().join("status")).unwrap();
+        let mut lines = status.lines();
+        let line = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.unwrap().trim().parse::<u64>().unwrap()
+    };
+    threads.map(of).sum()
+}
+
+#[test]
+fn the_service_sleeps_while_nobody_asks_even_with_a_hold() {
+    let test = "the_service_sleeps_while_nobody_asks_even_with_a_hold";
+    let _alone = alone();
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let client = Client::root(&bus);
+    let _held = client.hold("0", 0).unwrap();
+    until("it is held", || client.effective(0) == Ok(0));
+    // A signal of the change is yet to come, and what a device of this machine does.
+    std::thread::sleep(Duration::from_secs(1));
+    let slept = (0..5).any(|_| {
+        let before = wakeups(&service);
+        std::thread::sleep(Duration::from_secs(3));
+        wakeups(&service) == before
+    });
+    assert!(slept, "it wakes in each of 3 s");
+}

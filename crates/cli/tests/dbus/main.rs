@@ -1,0 +1,34 @@
+//! Holds on the system bus: a bus of the test's own with the shipped policy, the service, its clients, and
+//! polkit, real or played.
+
+mod authority;
+mod bus;
+mod client;
+#[path = "../complains/mod.rs"]
+mod complains;
+mod flood;
+mod holds;
+mod lifetime;
+mod permission;
+#[path = "../program/mod.rs"]
+mod program;
+mod service;
+mod upower;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// One service at a time: all of them set the same CPUs.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until it is so; some seconds at most, for these machines are busy.
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < end, "not within 20 s: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
