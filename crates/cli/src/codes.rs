@@ -173,7 +173,8 @@ mod tests {
             let path = format!("{path} {}", below.get_name())
                 .trim_start()
                 .to_owned();
-            if below.get_subcommands().next().is_none() || below.get_name() == "anticipate" {
+            let is_command = below.is_args_conflicts_with_subcommands_set();
+            if below.get_subcommands().next().is_none() || is_command {
                 found.push(path.clone());
             }
             paths(below, &path, found);

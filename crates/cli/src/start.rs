@@ -470,7 +470,7 @@ How long do wake-ups take?";
             .map(|(_, words, _)| lines(words, 6).len())
             .collect();
         assert_eq!(taken.iter().sum::<usize>(), FACT_LINES, "{taken:?}");
-        assert_eq!(taken, [1, 1, 1, 2, 2, 2]);
+        assert_eq!(taken, [1, 1, 1, 1, 2, 2]);
         assert!(facts[..5].iter().all(|(_, words, _)| words.ends_with(" …")));
         let mut facts = vec![("Next", format!("in {}", "x".repeat(81)), 2)];
         fit(&mut facts);
