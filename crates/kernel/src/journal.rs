@@ -151,8 +151,14 @@ impl Journal {
         let mut claimed = Vec::new();
         let mut places = places(&file.records);
         for (path, value) in &changes {
-            let present = self.read(path, value)?;
             let claim = self.claim(&owner, value);
+            if let Some(&place) = places.get(path) {
+                // With the claim: a live one is shared from before the setting is read.
+                file.records[place].claims.push(claim.clone());
+                file.share(place);
+                file.records[place].claims.pop();
+            }
+            let present = self.read(path, value)?;
             let place = match places.get(path) {
                 Some(&place) => {
                     add_claim(&mut file.records[place], claim, &present);
@@ -321,7 +327,8 @@ impl Journal {
         let mut file = self.file()?;
         remove_ended(&mut file.records);
         let page = format!("{}{}-{}", live::PREFIX, owner.unique(), self.number);
-        let bounds = live::bounds(cpus, settings, &file.new_page(&page)?)?;
+        let page_file = file.new_page(&page)?;
+        let bounds = live::bounds(&self.root, &self.folder, cpus, settings, &page_file)?;
         let known = places(&file.records);
         for (index, &cpu) in cpus.iter().enumerate() {
             let mut claim = self.claim(&owner, live::NO_BOUND);
@@ -329,7 +336,10 @@ impl Journal {
             claim.live = Some(live::Place { page, index });
             let path = pm_qos::file_of(cpu);
             match known.get(&path) {
-                Some(&place) => file.records[place].claims.push(claim),
+                Some(&place) => {
+                    file.records[place].claims.push(claim);
+                    file.share(place);
+                }
                 None => file.records.push(Record {
                     path,
                     original: live::NO_BOUND.to_owned(),
@@ -425,6 +435,37 @@ impl Journal {
             overtaken: false,
             live: None,
         }
+    }
+}
+
+impl LiveBound {
+    /// Sets the bound, µs (0: no sleep), or takes it back. A value that another program wrote stays; of
+    /// several runs' claims the tightest counts.
+    ///
+    /// # Errors
+    /// Where the setting cannot be read or written, or the journal is in use for long.
+    pub fn set(&self, us: Option<u32>) -> Result<Slot> {
+        if let Some(set) = self.set_alone(us) {
+            return set;
+        }
+        let Some(mut file) = JournalFile::open(&self.folder, false, PATIENCE_AT_START)? else {
+            return Ok(Slot::Ours);
+        };
+        remove_ended(&mut file.records);
+        let path = pm_qos::file_of(self.cpu);
+        let Some(&place) = places(&file.records).get(&path) else {
+            return Ok(Slot::Ours);
+        };
+        let mut slot = Slot::Ours;
+        for (_, outcome) in write_settings(&self.root, &mut file, &[place], false)? {
+            match outcome {
+                Outcome::Failed(error) => return Err(error),
+                Outcome::Foreign(present) => slot = Slot::Anothers(present),
+                Outcome::Done(_) | Outcome::Later => {}
+            }
+        }
+        file.close()?;
+        Ok(slot)
     }
 }
 

@@ -91,6 +91,12 @@ impl Record {
         self.kind().wanted(&self.original, &values)
     }
 
+    /// Whether it has live claims and others.
+    pub fn is_shared(&self) -> bool {
+        let live = self.claims.iter().filter(|claim| claim.live.is_some());
+        (1..self.claims.len()).contains(&live.count())
+    }
+
     pub fn is_ours(&self, present: &str) -> bool {
         let mut ours = self.ours.iter().chain(&self.live);
         self.ours.is_empty() || ours.any(|ours| ours == present)
@@ -181,6 +187,34 @@ impl JournalFile {
             .retain(|record| !record.claims.is_empty() || !record.settled);
         self.save()?;
         self.remove_pages()
+    }
+
+    /// Has the setting at this place written under the lock only, if it has live claims and others, and reads
+    /// what the live ones want.
+    pub fn share(&mut self, place: usize) {
+        if let Some((folder, _)) = &self.place
+            && self.records[place].is_shared()
+        {
+            folder.numbers(&self.records[place], |_, numbers| numbers.share());
+            folder.read_live(&mut self.records[place]);
+        }
+    }
+
+    /// Notes for live claims that the setting at this place has this value, if it is not another program's;
+    /// without other claims they write it alone again.
+    pub fn settled(&self, place: usize, value: Option<&str>) {
+        let Some((folder, _)) = &self.place else {
+            return;
+        };
+        let record = &self.records[place];
+        folder.numbers(record, |_, numbers| {
+            if let Some(value) = value {
+                numbers.wrote(value);
+            }
+            if !record.is_shared() {
+                numbers.unshare();
+            }
+        });
     }
 
     /// Makes a file for the values of live claims.
@@ -433,17 +467,29 @@ impl Folder {
         Ok(valid)
     }
 
+    /// The numbers of live claims on the setting.
+    fn numbers<T>(&self, record: &Record, mut of: impl FnMut(usize, live::Numbers<'_>) -> T) {
+        for (nth, claim) in record.claims.iter().enumerate() {
+            let Some(place) = &claim.live else { continue };
+            if let Ok(Some(page)) = self.file(&place.page, OFlag::O_RDWR, 0) {
+                let (page, index) = (&page, place.index);
+                of(nth, live::Numbers { page, index });
+            }
+        }
+    }
+
     /// Reads the present values of live claims.
     fn read_live(&self, record: &mut Record) {
-        for claim in &mut record.claims {
-            let Some(place) = &claim.live else { continue };
-            let mut page = Vec::new();
-            let file = self.file(&place.page, OFlag::O_RDONLY, 0).ok().flatten();
-            let read = file.map(|file| file.take(BYTES_MAX).read_to_end(&mut page));
-            if let (Some(Ok(_)), Some(values)) = (read, live::values(&page, place.index)) {
-                claim.value.clone_from(&values[0]);
-                record.live.extend(values);
+        let mut read = Vec::new();
+        self.numbers(record, |nth, numbers| {
+            read.push((nth, numbers.wanted(), numbers.owned()));
+        });
+        record.live.clear();
+        for (nth, wanted, owned) in read {
+            if let Some(wanted) = wanted {
+                record.claims[nth].value = wanted;
             }
+            record.live.extend(owned);
         }
     }
 

@@ -1,16 +1,18 @@
 //! Latency bounds that a service changes often: without the journal's lock, and restored all the same.
 //!
-//! The journal has a claim on each CPU's bound; the value of that claim is in a file that the process
-//! maps, so it survives the process (`kill -9`) and costs no system call. A word for each CPU holds the
-//! bound that the process wants, and the one that it wanted before: one of the two is in the setting,
-//! unless another program has written it.
+//! The journal has a claim on each CPU's bound, whose value is in a file that the process maps: it survives
+//! the process (`kill -9`) and costs no system call. While no other run has a claim on the setting, the
+//! process writes it without the lock; the file has what it wrote. While others have one, the setting is
+//! written under the lock, as every other setting.
 
 use std::fs::{File, OpenOptions};
 use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use serde::{Deserialize, Serialize};
@@ -34,20 +36,18 @@ pub(super) struct Place {
     pub index: usize,
 }
 
-/// The values that the setting may have by this process, of the file's bytes: the wanted one first.
-pub(super) fn values(page: &[u8], index: usize) -> Option<[String; 2]> {
-    let word = page.get(index * 8..index * 8 + 8)?;
-    let word = u64::from_ne_bytes(word.try_into().ok()?);
-    Some([wanted(word), before(word)].map(text))
-}
-
-fn wanted(word: u64) -> u32 {
-    word as u32
-}
-
-fn before(word: u64) -> u32 {
-    (word >> 32) as u32
-}
+/// Numbers of a CPU in the file.
+const NUMBERS: usize = 8;
+/// The bound that the process wants, µs, or [`NONE`].
+const WANT: usize = 0;
+/// The value that it wrote last and that it may replace; [`NONE`]: no bound is its own.
+const OWNED: usize = 1;
+/// The one before, until the write is done.
+const BEFORE: usize = 2;
+/// Other runs have claims, so the setting is written under the journal's lock only.
+const SHARED: usize = 3;
+/// The process is writing the setting without the lock.
+const BUSY: usize = 4;
 
 fn text(bound: u32) -> String {
     match bound {
@@ -56,10 +56,82 @@ fn text(bound: u32) -> String {
     }
 }
 
+/// The number of a setting's text.
+fn number(text: &str) -> u32 {
+    match text {
+        NO_BOUND => NONE,
+        "n/a" => 0,
+        us => us.parse().unwrap_or(NONE),
+    }
+}
+
+/// A CPU's numbers in the file of another process, for whoever has the journal's lock.
+pub(super) struct Numbers<'a> {
+    pub page: &'a File,
+    pub index: usize,
+}
+
+impl Numbers<'_> {
+    fn place(&self, which: usize) -> u64 {
+        ((self.index * NUMBERS + which) * 4) as u64
+    }
+
+    fn get(&self, which: usize) -> Option<u32> {
+        let mut number = [0; 4];
+        self.page
+            .read_exact_at(&mut number, self.place(which))
+            .ok()?;
+        Some(u32::from_ne_bytes(number))
+    }
+
+    fn put(&self, which: usize, number: u32) {
+        // A file that cannot be written is read as before: its values are still known.
+        let _ = self
+            .page
+            .write_all_at(&number.to_ne_bytes(), self.place(which));
+    }
+
+    /// The value that its process wants.
+    pub fn wanted(&self) -> Option<String> {
+        self.get(WANT).map(text)
+    }
+
+    /// The values that the setting may have by its process.
+    pub fn owned(&self) -> Vec<String> {
+        let owned = [OWNED, BEFORE].map(|which| self.get(which).map(text));
+        owned.into_iter().flatten().collect()
+    }
+
+    /// From now on the setting is written under the lock only. Waits for a write that has begun; a process
+    /// that was killed in one is waited for in vain, for some milliseconds.
+    pub fn share(&self) {
+        const TRIES: u32 = 200;
+        const PAUSE: Duration = Duration::from_micros(100);
+        self.put(SHARED, 1);
+        for _ in 0..TRIES {
+            if self.get(BUSY) != Some(1) {
+                return;
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// The setting has this value, on behalf of its process too.
+    pub fn wrote(&self, value: &str) {
+        self.put(OWNED, number(value));
+        self.put(BEFORE, number(value));
+    }
+
+    /// Its process may write the setting without the lock again.
+    pub fn unshare(&self) {
+        self.put(SHARED, 0);
+    }
+}
+
 /// A file of words, mapped.
 #[derive(Debug)]
 struct Page {
-    start: NonNull<AtomicU64>,
+    start: NonNull<AtomicU32>,
     bytes: NonZeroUsize,
 }
 
@@ -69,13 +141,17 @@ unsafe impl Send for Page {}
 unsafe impl Sync for Page {}
 
 impl Page {
-    fn map(file: &File, words: usize) -> Result<Self> {
-        let bytes = NonZeroUsize::new(words * 8).expect("there are CPUs");
-        for nth in 0..words {
-            let none = [u8::MAX; 8];
-            file.write_all_at(&none, nth as u64 * 8)
-                .map_err(Error::system("writing the bounds' file"))?;
-        }
+    fn map(file: &File, cpus: usize) -> Result<Self> {
+        let bytes = NonZeroUsize::new(cpus * NUMBERS * 4).expect("there are CPUs");
+        let mut none = [NONE; NUMBERS];
+        none[SHARED] = 0;
+        none[BUSY] = 0;
+        let none: Vec<u8> = none
+            .iter()
+            .flat_map(|number| number.to_ne_bytes())
+            .collect();
+        file.write_all_at(&none.repeat(cpus), 0)
+            .map_err(Error::system("writing the bounds' file"))?;
         let flags = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping of a file of that length, which only this process and, after its end,
         // the journal's readers use.
@@ -87,8 +163,9 @@ impl Page {
         })
     }
 
-    fn word(&self, index: usize) -> &AtomicU64 {
-        assert!((index + 1) * 8 <= self.bytes.get());
+    fn number(&self, cpu: usize, which: usize) -> &AtomicU32 {
+        let index = cpu * NUMBERS + which;
+        assert!((index + 1) * 4 <= self.bytes.get());
         // SAFETY: within the mapping, which begins at a page.
         unsafe { self.start.add(index).as_ref() }
     }
@@ -106,6 +183,9 @@ impl Drop for Page {
 pub struct LiveBound {
     /// The CPU's number.
     pub cpu: u32,
+    pub(super) root: Root,
+    /// The journal's.
+    pub(super) folder: PathBuf,
     setting: File,
     page: Arc<Page>,
     index: usize,
@@ -114,55 +194,63 @@ pub struct LiveBound {
 /// Whose value the setting has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Slot {
-    /// The bound that was set.
+    /// The bound that was set, or one that is as tight by the journal's other claims.
     Ours,
     /// Another program's, as the setting has it (`20`, `n/a`); it was left alone.
     Anothers(String),
 }
 
 impl LiveBound {
-    /// Sets the bound, µs (0: no sleep), or takes it back. A value that another program wrote stays.
-    ///
-    /// # Errors
-    /// Where the setting cannot be read or written; then the bound is as before.
-    pub fn set(&self, bound_us: Option<u32>) -> Result<Slot> {
-        let word = self.page.word(self.index);
-        let old = word.load(Ordering::Relaxed);
-        let bound = bound_us.unwrap_or(NONE);
-        let next = u64::from(wanted(old)) << 32 | u64::from(bound);
-        // First: after `kill -9` the value is known as ours from the moment that it is written.
-        word.store(next, Ordering::Release);
-        let written = self.write(&text(wanted(old)), &text(bound));
-        if written.is_err() {
-            word.store(old, Ordering::Release);
-        }
+    fn number(&self, which: usize) -> &AtomicU32 {
+        self.page.number(self.index, which)
+    }
+
+    /// Sets the bound, µs, or takes it back, without the lock; `None` if other runs have claims: then it has
+    /// to be done under the lock.
+    pub(super) fn set_alone(&self, bound_us: Option<u32>) -> Option<Result<Slot>> {
+        self.number(WANT)
+            .store(bound_us.unwrap_or(NONE), Ordering::SeqCst);
+        self.number(BUSY).store(1, Ordering::SeqCst);
+        let is_shared = self.number(SHARED).load(Ordering::SeqCst) != 0;
+        let written = (!is_shared).then(|| self.write(bound_us.unwrap_or(NONE)));
+        self.number(BUSY).store(0, Ordering::SeqCst);
         written
     }
 
-    fn write(&self, old: &str, new: &str) -> Result<Slot> {
-        let path = || file_of(self.cpu).into();
+    fn write(&self, bound: u32) -> Result<Slot> {
         let failed = |source| Error::Io {
-            path: path(),
+            path: file_of(self.cpu).into(),
             source,
         };
-        let mut text = [0; 16];
-        let length = self.setting.read_at(&mut text, 0).map_err(failed)?;
-        let present = str::from_utf8(&text[..length])
-            .unwrap_or_default()
-            .trim_end();
-        if present == new {
-            return Ok(Slot::Ours);
+        let mut read = [0; 16];
+        let length = self.setting.read_at(&mut read, 0).map_err(failed)?;
+        let present = str::from_utf8(&read[..length]).unwrap_or_default();
+        let present = present.trim_end();
+        let owned = self.number(OWNED).load(Ordering::SeqCst);
+        let is_ours = present == text(owned) || present == NO_BOUND;
+        if !is_ours {
+            // Equal to what is wanted, it is in force, and stays when the bound is taken back.
+            return Ok(match present == text(bound) {
+                true => Slot::Ours,
+                false => Slot::Anothers(present.to_owned()),
+            });
         }
-        if present != old && present != NO_BOUND {
-            return Ok(Slot::Anothers(present.to_owned()));
+        // First: after `kill -9` the value is known as ours from the moment that it is written.
+        self.number(BEFORE).store(number(present), Ordering::SeqCst);
+        self.number(OWNED).store(bound, Ordering::SeqCst);
+        let written = match present == text(bound) {
+            true => Ok(()),
+            false => self.setting.write_all_at(text(bound).as_bytes(), 0),
+        };
+        match written {
+            Ok(()) => self.number(BEFORE).store(bound, Ordering::SeqCst),
+            Err(_) => self.number(OWNED).store(owned, Ordering::SeqCst),
         }
         let failed = |source| Error::Io {
-            path: path(),
+            path: file_of(self.cpu).into(),
             source,
         };
-        self.setting
-            .write_all_at(new.as_bytes(), 0)
-            .map_err(failed)?;
+        written.map_err(failed)?;
         Ok(Slot::Ours)
     }
 }
@@ -187,11 +275,19 @@ pub(super) fn open(root: &Root, cpus: &[u32]) -> Result<Vec<File>> {
 }
 
 /// The bounds of these CPUs, by their settings; their words are in `page`, in this order.
-pub(super) fn bounds(cpus: &[u32], settings: Vec<File>, page: &File) -> Result<Vec<LiveBound>> {
+pub(super) fn bounds(
+    root: &Root,
+    folder: &Path,
+    cpus: &[u32],
+    settings: Vec<File>,
+    page: &File,
+) -> Result<Vec<LiveBound>> {
     let page = Arc::new(Page::map(page, cpus.len())?);
     let bounds = settings.into_iter().zip(cpus).enumerate();
     let bounds = bounds.map(|(index, (setting, &cpu))| LiveBound {
         cpu,
+        root: root.clone(),
+        folder: folder.to_owned(),
         setting,
         page: page.clone(),
         index,

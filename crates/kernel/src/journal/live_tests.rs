@@ -145,3 +145,81 @@ fn a_hold_of_another_run_ends_with_the_bound_that_the_service_wants() {
     bounds[0].set(None).unwrap();
     assert!(setting(&root, 0).starts_with('0'));
 }
+
+#[test]
+fn anothers_equal_value_stays_when_the_bound_is_taken_back() {
+    let (folder, root) = machine();
+    let mut journal = Journal::new(&root, &run(folder.path()));
+    let bounds = journal.live_bounds(&[0]).unwrap();
+    put(&root, 0, "50");
+    assert_eq!(bounds[0].set(Some(50)).unwrap(), Slot::Ours);
+    bounds[0].set(None).unwrap();
+    assert_eq!(setting(&root, 0), "50");
+    drop(bounds);
+    journal.restore();
+    assert_eq!(setting(&root, 0), "50");
+}
+
+#[test]
+fn a_program_that_saves_and_restores_our_value_gives_it_back() {
+    let (folder, root) = machine();
+    let mut journal = Journal::new(&root, &run(folder.path()));
+    let bounds = journal.live_bounds(&[0]).unwrap();
+    bounds[0].set(Some(20)).unwrap();
+    put(&root, 0, "5");
+    for _ in 0..3 {
+        let anothers = Slot::Anothers("5".into());
+        assert_eq!(bounds[0].set(Some(50)).unwrap(), anothers);
+    }
+    put(&root, 0, "20");
+    bounds[0].set(None).unwrap();
+    assert!(setting(&root, 0).starts_with('0'));
+}
+
+#[test]
+fn a_looser_hold_outlasts_the_bound_that_was_tighter() {
+    let (folder, root) = machine();
+    let run = run(folder.path());
+    let mut service = Journal::new(&root, &run);
+    let bounds = service.live_bounds(&[0]).unwrap();
+    bounds[0].set(Some(50)).unwrap();
+    put(&root, 0, "50");
+    let mut hold = Journal::new(&root, &run);
+    requests::bound_cpus(&mut hold, &root, &[0], 100).unwrap();
+    assert_eq!(setting(&root, 0), "50", "the tightest counts");
+    bounds[0].set(None).unwrap();
+    assert_eq!(setting(&root, 0), "100", "the hold stays");
+    bounds[0].set(Some(20)).unwrap();
+    assert_eq!(setting(&root, 0), "20");
+    drop(hold);
+    assert_eq!(setting(&root, 0), "20");
+    bounds[0].set(None).unwrap();
+    assert!(setting(&root, 0).starts_with('0'));
+}
+
+#[test]
+fn holds_that_come_and_go_beside_bursts_leave_nothing() {
+    let (folder, root) = machine();
+    let run = run(folder.path());
+    let mut service = Journal::new(&root, &run);
+    let bounds = service.live_bounds(&[0]).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for us in 0..3000 {
+                // The lengths of the texts are one: a file keeps what a shorter one leaves.
+                let bound = (us % 3 > 0).then_some(2 + us % 3);
+                bounds[0].set(bound).unwrap();
+                assert!(bounds[0].set(bound).is_ok());
+            }
+            bounds[0].set(None).unwrap();
+        });
+        for us in 0..100 {
+            let mut hold = Journal::new(&root, &run);
+            requests::bound_cpus(&mut hold, &root, &[0], 5 + us % 4).unwrap();
+            let restored = hold.restore();
+            assert_eq!(restored.foreign, [], "{us}");
+        }
+    });
+    assert_eq!(setting(&root, 0), "0");
+    assert_eq!(service.restore().complaints(), Vec::<String>::new());
+}

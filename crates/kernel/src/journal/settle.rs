@@ -30,6 +30,7 @@ pub(super) fn write_settings(
 ) -> Result<Vec<(usize, Outcome)>> {
     let mut plans = Vec::new();
     for &place in places {
+        file.share(place);
         let plan = plan(root, &file.records[place]);
         if let Plan::Write { from, to } = &plan {
             file.records[place].ours = vec![from.clone(), to.clone()];
@@ -54,6 +55,11 @@ pub(super) fn write_settings(
             Plan::Write { .. } if offline && waits_for_a_cpu(root, record) => Outcome::Later,
             plan => carry_out(root, record, plan),
         };
+        let value = match &outcome {
+            Outcome::Done(value) => Some(value.as_str()),
+            _ => None,
+        };
+        file.settled(places[nth], value);
         let failed = matches!(outcome, Outcome::Failed(_));
         outcomes.push((nth, outcome));
         if failed && for_claim {
