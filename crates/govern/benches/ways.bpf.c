@@ -7,6 +7,7 @@
 #include "kernel.h"
 #include <bpf/bpf_endian.h>
 #include <linux/errno.h>
+#include <stddef.h>
 #include "ways.h"
 
 #ifndef CLOCK_MONOTONIC
@@ -51,7 +52,7 @@ unsigned int armed;
 unsigned int working;
 /* Since a packet no idle state was entered: 1 after a burst's first, 2 after another. */
 unsigned int pending;
-/* The idle state that the CPU is in, and the setting in which it entered it. */
+/* The idle state that the CPU is in, and the turn in which it entered it. */
 unsigned int state;
 unsigned int entered_in;
 unsigned long long since;
@@ -63,6 +64,13 @@ struct {
 	__type(key, __u32);
 	__type(value, struct board);
 } boards SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sums);
+} sums_of_turn SEC(".maps");
 
 struct keeper {
 	struct bpf_timer timer;
@@ -101,11 +109,11 @@ static __always_inline struct keeper *the_keeper(void)
 	return bpf_map_lookup_elem(&keepers, &only);
 }
 
-static __always_inline struct sums *sums_of(struct board *board)
+static __always_inline struct sums *the_sums(void)
 {
-	unsigned int setting = board->setting;
+	__u32 only = 0;
 
-	return &board->sums[setting < SETTINGS ? setting : SETTINGS - 1];
+	return bpf_map_lookup_elem(&sums_of_turn, &only);
 }
 
 static __always_inline bool is_quiet(const struct board *board, unsigned long long now)
@@ -150,19 +158,18 @@ static __always_inline void arm(struct keeper *keeper, struct sums *sums)
 static int on_alarm(void *map, __u32 *key, struct keeper *keeper)
 {
 	struct board *board = the_board();
+	struct sums *sums = the_sums();
 
-	if (!board)
+	armed = 0;
+	if (!board || !sums)
 		return 0;
 	if (bpf_get_smp_processor_id() != cpu) {
-		sums_of(board)->strayed++;
-		armed = 0;
+		sums->strayed++;
 		return 0;
 	}
-	sums_of(board)->fired++;
+	sums->fired++;
 	if (board->way == TIMER && !is_quiet(board, bpf_ktime_get_ns()))
-		arm(keeper, sums_of(board));
-	else
-		armed = 0;
+		arm(keeper, sums);
 	return 0;
 }
 
@@ -192,14 +199,15 @@ static int on_work(void *map, int *key, void *value)
 {
 	unsigned long long now = bpf_ktime_get_ns();
 	struct board *board = the_board();
+	struct sums *sums = the_sums();
 	struct spin spin = {.board = board, .began = now, .now = now};
 
-	if (!board)
+	if (!board || !sums)
 		return 0;
 	if (bpf_get_smp_processor_id() == cpu) {
-		sums_of(board)->looped++;
+		sums->looped++;
 		bpf_loop(ROUNDS, go_round, &spin, 0);
-		sums_of(board)->loop_ns += spin.awake;
+		sums->loop_ns += spin.awake;
 	}
 	working = 0;
 	return 0;
@@ -239,7 +247,9 @@ int BPF_PROG(packet, struct sk_buff *skb)
 	if (bpf_ntohs(to) != port || !board || !keeper)
 		return 0;
 	bpf_probe_read_kernel(&is_first, sizeof(is_first), skb->data + PAYLOAD);
-	sums = sums_of(board);
+	sums = the_sums();
+	if (!sums)
+		return 0;
 	sums->packets++;
 	board->last_ns = bpf_ktime_get_ns();
 	pending = is_first ? 1 : 2;
@@ -268,18 +278,18 @@ in_pause(const struct board *board, unsigned long long from, unsigned long long 
 	return until > from ? until - from : 0;
 }
 
-static __always_inline void leave(struct board *board, unsigned long long now)
+static __always_inline void leave(struct board *board, struct sums *sums, unsigned long long now)
 {
 	unsigned long long stay = now - since, paused = in_pause(board, since, now);
-	struct sums *sums = sums_of(board);
+	unsigned int left = state & (STATES - 1);
 
-	if (!since || state >= STATES)
+	if (!since)
 		return;
-	sums->pause_ns[state] += paused;
-	if (entered_in == board->setting) {
-		sums->burst_ns[state] += stay - paused;
+	sums->pause_ns[left] += paused;
+	if (entered_in && entered_in == board->turn) {
+		sums->burst_ns[left] += stay - paused;
 		if (!paused)
-			sums->entries[state]++;
+			sums->entries[left]++;
 	}
 	since = 0;
 }
@@ -304,23 +314,24 @@ int BPF_PROG(idle, unsigned int entered, unsigned int number)
 	if (bpf_get_smp_processor_id() != cpu)
 		return 0;
 	board = the_board();
-	if (!board)
+	sums = the_sums();
+	if (!board || !sums)
 		return 0;
 	now = bpf_ktime_get_ns();
-	leave(board, now);
+	leave(board, sums, now);
 	if (entered == PWR_EVENT_EXIT)
 		return 0;
-	sums = sums_of(board);
 	if (board->way == WORK && !is_quiet(board, now))
 		start_loop(sums);
-	if (pending) {
+	/* A CPU that was not let run until then is held no more. */
+	if (pending && !is_quiet(board, now)) {
 		bool stays = !bpf_get_current_task_btf()->se.cfs_rq->rq->nr_running;
 
 		count_next(pending == 1 ? &sums->first : &sums->rest, entered, stays);
-		pending = 0;
 	}
+	pending = 0;
 	state = entered;
-	entered_in = board->setting;
+	entered_in = board->turn;
 	since = now;
 	return 0;
 }

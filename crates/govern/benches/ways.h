@@ -3,9 +3,8 @@
 #ifndef REVEILLE_WAYS_H
 #define REVEILLE_WAYS_H
 
-/* As is, held all the time, the three ways; and what is between turns. */
-#define SETTINGS 6
-#define STATES 10 /* CPUIDLE_STATE_MAX */
+/* CPUIDLE_STATE_MAX is 10; of a power of two the verifier follows the index. */
+#define STATES 16
 
 /* Who keeps the CPU from deep states while packets come. */
 enum way {
@@ -24,7 +23,7 @@ struct next {
 	unsigned long long stayed;
 };
 
-/* All of a setting, on the serving CPU. */
+/* All of a turn, on the serving CPU; the benchmark begins it with zeros. */
 struct sums {
 	/* After a burst's first packet, and after the others. */
 	struct next first;
@@ -53,13 +52,12 @@ struct board {
 	unsigned long long pause_until;
 	/* The last packet. */
 	unsigned long long last_ns;
-	/* Written by the benchmark. */
-	unsigned int setting;
+	/* Written by the benchmark; 0: between turns. */
+	unsigned int turn;
 	unsigned int way;
 	/* The thread was woken; the bound is in force, by the thread. */
 	unsigned int called;
 	unsigned int held;
-	struct sums sums[SETTINGS];
 };
 
 #endif

@@ -13,10 +13,12 @@
 mod load;
 #[path = "ways/namespace.rs"]
 mod namespace;
-#[path = "ways/settings.rs"]
-mod settings;
+#[path = "ways/programs.rs"]
+mod programs;
 #[path = "ways/table.rs"]
 mod table;
+#[path = "ways/turn.rs"]
+mod turn;
 
 use std::path::Path;
 
@@ -25,7 +27,8 @@ use reveille_kernel::journal::{FOLDER, LiveBound};
 use reveille_kernel::{Error, Idle, Journal, Result, Root, affinity, load as machine};
 
 use load::Client;
-use settings::{Programs, Setting};
+use programs::Programs;
+use turn::{Setting, Turn};
 
 /// What is run; each has its word on the command line.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +43,8 @@ pub struct Plan {
     pub rounds: u32,
     /// The client's CPU does not sleep, so its waking is not in the round trips.
     pub awake: bool,
+    /// A turn that other programs disturb is repeated so often at most.
+    pub tries: u32,
     /// B's timer, µs; 0: three quarters of the shortest target residency that the bound forbids.
     pub period_us: u64,
 }
@@ -52,6 +57,7 @@ impl Plan {
             bound_us: 0,
             rounds: 10,
             awake: true,
+            tries: 20,
             period_us: 0,
         };
         for word in words.filter(|word| !word.starts_with('-')) {
@@ -63,6 +69,7 @@ impl Plan {
                 "client" => plan.client = value,
                 "bound" => plan.bound_us = value,
                 "rounds" => plan.rounds = value,
+                "tries" => plan.tries = value,
                 "awake" => plan.awake = value != 0,
                 "period" => plan.period_us = value.into(),
                 _ => return Err(usage()),
@@ -99,27 +106,41 @@ fn run() -> Result<()> {
     println!("{}", table::heading(&plan, &idle, &programs));
     let results = rounds(&plan, &programs, &bound, &mut client)?;
     clients.set(None)?;
-    print!("{}", table::table(&programs, &results)?);
+    print!("{}", table::table(&programs, &results));
     if let Some(load) = machine::of_last_minute(&root) {
         println!("\nload of the last minute: {load:.2}");
     }
     Ok(())
 }
 
-/// What each setting's turns had.
+/// Each setting's turns.
 fn rounds(
     plan: &Plan,
     programs: &Programs,
     bound: &LiveBound,
     client: &mut Client,
-) -> Result<Vec<settings::Outcome>> {
+) -> Result<Vec<(Setting, Vec<Turn>)>> {
     let mut random = Random(reveille_kernel::now_ns());
-    let mut order: Vec<Setting> = programs.settings();
-    let mut results = vec![settings::Outcome::default(); Setting::ALL.len()];
+    let runs = |setting: &Setting| *setting != Setting::Work || programs.has_work;
+    let mut results: Vec<(Setting, Vec<Turn>)> = Setting::ALL
+        .into_iter()
+        .filter(runs)
+        .map(|setting| (setting, Vec::new()))
+        .collect();
+    let mut nth = 0;
     for _ in 0..plan.rounds {
+        let mut order: Vec<usize> = (0..results.len()).collect();
         order.sort_by_cached_key(|_| (random.uniform() * 1e9) as u64);
-        for &setting in &order {
-            programs.turn(setting, plan, bound, client, &mut results[setting as usize])?;
+        for index in order {
+            let (setting, turns) = &mut results[index];
+            for left in (0..plan.tries.max(1)).rev() {
+                nth += 1;
+                let turn = turn::turn(*setting, nth, plan, programs, bound, client)?;
+                if !turn.disturbed || left == 0 {
+                    turns.push(turn);
+                    break;
+                }
+            }
         }
     }
     Ok(results)

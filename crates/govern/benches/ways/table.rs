@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use reveille_figures::interval;
-use reveille_figures::quantile::{MEDIAN, P99};
+use reveille_figures::quantile::{MEDIAN, P99, Share};
 use reveille_figures::rounds::Estimate;
-use reveille_kernel::{Idle, Result};
+use reveille_kernel::Idle;
 
 use crate::Plan;
 use crate::load::{BURSTS, PAUSE};
-use crate::settings::{Next, Outcome, Programs, QUIET, Setting, Sums};
+use crate::programs::{Next, Programs, QUIET};
+use crate::turn::{Setting, Turn};
 
 /// What the figures are of.
 pub fn heading(plan: &Plan, idle: &Idle, programs: &Programs) -> String {
@@ -38,111 +39,140 @@ pub fn heading(plan: &Plan, idle: &Idle, programs: &Programs) -> String {
 }
 
 /// Both tables: what comes after packets and how long answers take; and what it costs.
-pub fn table(programs: &Programs, results: &[Outcome]) -> Result<String> {
+pub fn table(programs: &Programs, results: &[(Setting, Vec<Turn>)]) -> String {
     let mut text = String::from(
         "| setting | after a first packet: chosen, stayed | after the others: chosen, stayed | first answers, \
          median | others, median | others, p99 |\n|---|---|---|---|---|---|\n",
     );
     let mut costs = String::from(
-        "\n| setting | at the packet | helper, a burst | timer interrupts, a burst | wake-ups in bursts | awake \
-         in bursts: runs, polls | asleep in pauses | in allowed states in pauses |\n|---|---|---|---|---|---|---|---|\n",
+        "\n| setting | at the packet | helper in a burst | starts | timer interrupts | wake-ups in a burst \
+         | runs in bursts | polls in bursts | asleep in pauses | allowed sleep in pauses | disturbed turns \
+         |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
-    for setting in programs.settings() {
-        let (outcome, sums) = (&results[setting as usize], programs.sums(setting)?);
-        answers(&mut text, setting, outcome, &sums);
-        cost(&mut costs, programs, setting, outcome, &sums);
-        if sums.strayed + sums.refused > 0 {
-            let (strayed, refused) = (sums.strayed, sums.refused);
+    for (setting, turns) in results {
+        answers(&mut text, *setting, turns);
+        cost(&mut costs, programs, *setting, turns);
+        let strayed: u64 = turns.iter().map(|turn| turn.sums.strayed).sum();
+        let refused: u64 = turns.iter().map(|turn| turn.sums.refused).sum();
+        if strayed + refused > 0 {
             let name = setting.name();
             println!(
                 "{name}: {strayed} timers fired on another CPU, {refused} starts were refused"
             );
         }
     }
-    Ok(text + &costs)
+    text + &costs
 }
 
-fn answers(text: &mut String, setting: Setting, outcome: &Outcome, sums: &Sums) {
-    let us = |ns: f64| format!("{:.1}", ns / 1000.0);
-    let over = |figure: &dyn Fn(&mut Vec<u64>) -> Option<f64>, first: bool| {
-        let turns = outcome.turns.iter().filter_map(|turn| {
-            let mut sample = if first {
-                turn.first.clone()
-            } else {
-                turn.rest.clone()
-            };
-            sample.sort_unstable();
-            figure(&mut sample)
-        });
-        Estimate::over(turns).map_or("-".into(), |estimate| format!("{} µs", estimate.text(us)))
-    };
-    let median = |sample: &mut Vec<u64>| MEDIAN.of(sample).map(|ns| ns as f64);
-    let p99 = |sample: &mut Vec<u64>| P99.of(sample).map(|ns| ns as f64);
+/// A figure of each turn: the median over turns, and its interval.
+fn over(turns: &[Turn], figure: impl Fn(&Turn) -> Option<f64>, digits: usize) -> String {
+    let estimate = Estimate::over(turns.iter().filter_map(figure));
+    estimate.map_or("-".into(), |estimate| {
+        estimate.text(|figure| format!("{figure:.digits$}"))
+    })
+}
+
+fn quantile_us(sample: &[u64], share: Share) -> Option<f64> {
+    let mut sample = sample.to_vec();
+    sample.sort_unstable();
+    share.of(&sample).map(|ns| ns as f64 / 1000.0)
+}
+
+fn answers(text: &mut String, setting: Setting, turns: &[Turn]) {
     let _ = writeln!(
         text,
-        "| {} | {} | {} | {} | {} | {} |",
+        "| {} | {} | {} | {} µs | {} µs | {} µs |",
         setting.name(),
-        shares(&sums.first),
-        shares(&sums.rest),
-        over(&median, true),
-        over(&median, false),
-        over(&p99, false),
+        shares(turns, |turn| &turn.sums.first),
+        shares(turns, |turn| &turn.sums.rest),
+        over(turns, |turn| quantile_us(&turn.answers.first, MEDIAN), 1),
+        over(turns, |turn| quantile_us(&turn.answers.rest, MEDIAN), 1),
+        over(turns, |turn| quantile_us(&turn.answers.rest, P99), 1),
     );
 }
 
-/// Both shares, with the second one's interval.
-fn shares(next: &Next) -> String {
-    let share = |hits: u64| 100.0 * hits as f64 / next.entries.max(1) as f64;
-    let (low, high) = interval::of_share(next.stayed, next.entries.max(1));
+/// Both shares over all turns, and the second one's interval.
+fn shares(turns: &[Turn], of: impl Fn(&Turn) -> &Next) -> String {
+    let sum = |number: fn(&Next) -> u64| turns.iter().map(|turn| number(of(turn))).sum::<u64>();
+    let (entries, chosen, stayed) = (
+        sum(|next| next.entries),
+        sum(|next| next.chosen),
+        sum(|next| next.stayed),
+    );
+    if entries == 0 {
+        return "- of 0".into();
+    }
+    let share = |hits: u64| 100.0 * hits as f64 / entries as f64;
+    let (low, high) = interval::of_share(stayed, entries);
     format!(
-        "{:.1}%, {:.1}% [{:.1}, {:.1}] of {}",
-        share(next.chosen),
-        share(next.stayed),
+        "{:.1}%, {:.1}% [{:.1}, {:.1}] of {entries}",
+        share(chosen),
+        share(stayed),
         100.0 * low,
         100.0 * high,
-        next.entries
     )
 }
 
-fn cost(text: &mut String, programs: &Programs, setting: Setting, outcome: &Outcome, sums: &Sums) {
-    let bursts = (outcome.turns.len() as u32 * BURSTS).max(1);
-    let burst_time: Duration = outcome.turns.iter().map(|turn| turn.bursts).sum();
+fn cost(text: &mut String, programs: &Programs, setting: Setting, turns: &[Turn]) {
     let polling = programs.polling.map_or(usize::MAX, |index| index as usize);
-    let asleep = |of: &[u64], wanted: &dyn Fn(usize) -> bool| -> u64 {
+    let sum = |of: &[u64], wanted: &dyn Fn(usize) -> bool| -> f64 {
         let states = of.iter().enumerate();
-        states
-            .filter(|&(index, _)| wanted(index))
-            .map(|(_, ns)| ns)
-            .sum()
+        let wanted = states.filter(|&(index, _)| wanted(index));
+        wanted.map(|(_, &number)| number as f64).sum()
     };
-    let percent = |part: u64, whole: Duration| 100.0 * part as f64 / whole.as_nanos().max(1) as f64;
+    let polls = |index: usize| index == polling;
     let is_forbidden = |index: usize| programs.forbidden & 1 << index != 0;
-    let sleeps = |index: usize| index != polling;
-    let helper = match setting {
-        Setting::Thread => outcome.thread,
-        Setting::Work => Duration::from_nanos(sums.loop_ns),
-        _ => Duration::ZERO,
-    } / bursts;
-    let idle_ns: u64 = sums.burst_ns.iter().sum();
-    let _ = writeln!(
-        text,
-        "| {} | {} ns | {:.1} µs, {:.1} times | {:.1} | {:.0} | {:.1}%, {:.1}% | {:.1}% | {:.1}% |",
-        setting.name(),
-        outcome.packet.own_ns / outcome.packet.runs.max(1),
-        helper.as_nanos() as f64 / 1000.0,
-        (sums.rung + sums.fired + sums.looped) as f64 / f64::from(bursts),
-        outcome.timer_interrupts as f64 / f64::from(bursts),
-        asleep(&sums.entries, &sleeps) as f64 / f64::from(bursts),
-        100.0 - percent(idle_ns, burst_time),
-        percent(
-            asleep(&sums.burst_ns, &|index| index == polling),
-            burst_time
+    let is_allowed = |index: usize| !polls(index) && !is_forbidden(index);
+    let a_burst = f64::from(BURSTS);
+    let percent = |part: f64, whole: Duration| Some(100.0 * part / whole.as_nanos() as f64);
+    let helper = |turn: &Turn| match setting {
+        Setting::Thread => turn.thread.as_nanos() as f64,
+        _ => turn.sums.loop_ns as f64,
+    };
+    let starts = |turn: &Turn| turn.sums.rung + turn.sums.fired + turn.sums.looped;
+    let bursts = |turn: &Turn| turn.answers.bursts;
+    let pauses = PAUSE * BURSTS;
+    let figures = [
+        over(turns, |turn| Some(turn.packet_ns), 0) + " ns",
+        over(turns, |turn| Some(helper(turn) / a_burst / 1000.0), 1) + " µs",
+        over(turns, |turn| Some(starts(turn) as f64 / a_burst), 1),
+        over(
+            turns,
+            |turn| Some(turn.timer_interrupts as f64 / a_burst),
+            0,
         ),
-        percent(asleep(&sums.pause_ns, &is_forbidden), PAUSE * bursts),
-        percent(
-            asleep(&sums.pause_ns, &|index| sleeps(index)
-                && !is_forbidden(index)),
-            PAUSE * bursts
+        over(
+            turns,
+            |turn| Some(sum(&turn.sums.entries, &|index| !polls(index)) / a_burst),
+            0,
         ),
-    );
+        over(
+            turns,
+            |turn| {
+                percent(sum(&turn.sums.burst_ns, &|_| true), bursts(turn)).map(|idle| 100.0 - idle)
+            },
+            1,
+        ) + "%",
+        over(
+            turns,
+            |turn| percent(sum(&turn.sums.burst_ns, &polls), bursts(turn)),
+            1,
+        ) + "%",
+        over(
+            turns,
+            |turn| percent(sum(&turn.sums.pause_ns, &is_forbidden), pauses),
+            1,
+        ) + "%",
+        over(
+            turns,
+            |turn| percent(sum(&turn.sums.pause_ns, &is_allowed), pauses),
+            1,
+        ) + "%",
+        turns
+            .iter()
+            .filter(|turn| turn.disturbed)
+            .count()
+            .to_string(),
+    ];
+    let _ = writeln!(text, "| {} | {} |", setting.name(), figures.join(" | "));
 }
