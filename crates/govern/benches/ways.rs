@@ -21,6 +21,7 @@ mod table;
 mod turn;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use reveille_figures::random::Random;
 use reveille_kernel::journal::{FOLDER, LiveBound};
@@ -43,8 +44,9 @@ pub struct Plan {
     pub rounds: u32,
     /// The client's CPU does not sleep, so its waking is not in the round trips.
     pub awake: bool,
-    /// A turn that other programs disturb is repeated so often at most.
-    pub tries: u32,
+    /// So long, s, the run waits for moments at which other programs leave both CPUs alone, and repeats
+    /// turns that they disturbed; then it ends. 0: it takes all turns.
+    pub patience: u32,
     /// B's timer, µs; 0: three quarters of the shortest target residency that the bound forbids.
     pub period_us: u64,
 }
@@ -57,7 +59,7 @@ impl Plan {
             bound_us: 0,
             rounds: 10,
             awake: true,
-            tries: 20,
+            patience: 120,
             period_us: 0,
         };
         for word in words.filter(|word| !word.starts_with('-')) {
@@ -69,7 +71,7 @@ impl Plan {
                 "client" => plan.client = value,
                 "bound" => plan.bound_us = value,
                 "rounds" => plan.rounds = value,
-                "tries" => plan.tries = value,
+                "patience" => plan.patience = value,
                 "awake" => plan.awake = value != 0,
                 "period" => plan.period_us = value.into(),
                 _ => return Err(usage()),
@@ -127,16 +129,22 @@ fn rounds(
         .filter(runs)
         .map(|setting| (setting, Vec::new()))
         .collect();
+    let ends = Instant::now() + Duration::from_secs(plan.patience.into());
+    let is_over = || plan.patience > 0 && Instant::now() >= ends;
     let mut nth = 0;
     for _ in 0..plan.rounds {
         let mut order: Vec<usize> = (0..results.len()).collect();
         order.sort_by_cached_key(|_| (random.uniform() * 1e9) as u64);
         for index in order {
             let (setting, turns) = &mut results[index];
-            for left in (0..plan.tries.max(1)).rev() {
+            loop {
+                while plan.patience > 0 && !is_over() && turn::is_disturbed(plan) {}
+                if is_over() {
+                    return Ok(results);
+                }
                 nth += 1;
                 let turn = turn::turn(*setting, nth, plan, programs, bound, client)?;
-                if !turn.disturbed || left == 0 {
+                if !turn.disturbed || plan.patience == 0 {
                     turns.push(turn);
                     break;
                 }

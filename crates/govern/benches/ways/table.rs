@@ -46,7 +46,7 @@ pub fn table(programs: &Programs, results: &[(Setting, Vec<Turn>)]) -> String {
     );
     let mut costs = String::from(
         "\n| setting | at the packet | helper in a burst | starts | timer interrupts | wake-ups in a burst \
-         | runs in bursts | polls in bursts | asleep in pauses | allowed sleep in pauses | disturbed turns \
+         | runs in bursts | polls in bursts | asleep in pauses | allowed sleep in pauses | turns \
          |\n|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for (setting, turns) in results {

@@ -2,7 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
@@ -87,7 +87,7 @@ pub fn turn(
     }
     let (timers, packet, others) = (timer_interrupts(plan.cpu), programs.packet()?, others(plan));
     programs.begin(setting.way(), nth)?;
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     let paused = |from, until| programs.paused(from, until);
     let mut thread_time = Duration::ZERO;
     let answers = match setting {
@@ -103,7 +103,7 @@ pub fn turn(
         }
         _ => client.ask(paused)?,
     };
-    let disturbed = self::others(plan) - others > OTHERS_MAX * 2.0 * began.elapsed().as_secs_f64();
+    let disturbed = self::others(plan) - others > most_of_others(began.elapsed());
     let sums = programs.end()?;
     std::thread::sleep(2 * QUIET);
     let turn = Turn {
@@ -173,6 +173,18 @@ fn timer_interrupts(cpu: u32) -> u64 {
     interrupts
         .and_then(|read| read.count("LOC", cpu))
         .unwrap_or(0)
+}
+
+/// Whether other programs ran on either CPU for a moment from now on.
+pub fn is_disturbed(plan: &Plan) -> bool {
+    const MOMENT: Duration = Duration::from_millis(200);
+    let before = others(plan);
+    std::thread::sleep(MOMENT);
+    others(plan) - before > most_of_others(MOMENT)
+}
+
+fn most_of_others(time: Duration) -> f64 {
+    OTHERS_MAX * 2.0 * time.as_secs_f64()
 }
 
 /// Of both CPUs: time of programs (not of the kernel), seconds since boot: the first two numbers of each line
