@@ -24,7 +24,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use reveille_figures::random::Random;
-use reveille_kernel::journal::{FOLDER, LiveBound};
+use reveille_kernel::journal::{FOLDER, LiveBound, recover};
 use reveille_kernel::{Error, Idle, Journal, Result, Root, affinity, load as machine};
 
 use load::Client;
@@ -94,6 +94,8 @@ fn run() -> Result<()> {
     let idle = Idle::read(&root)?;
     // Before there are threads: they would stay in the old namespace.
     namespace::enter(plan.cpu)?;
+    // What a run that was killed has left.
+    recover(&root, Path::new(FOLDER))?;
     let mut journal = Journal::new(&root, Path::new(FOLDER));
     let mut bounds = journal.live_bounds(&[plan.cpu, plan.client])?.into_iter();
     let (Some(bound), Some(clients)) = (bounds.next(), bounds.next()) else {

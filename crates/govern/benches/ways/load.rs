@@ -15,7 +15,7 @@ const REQUESTS: u32 = 100;
 /// Before each burst.
 pub const PAUSE: Duration = Duration::from_millis(400);
 /// Bursts of a turn.
-pub const BURSTS: u32 = 2;
+pub const BURSTS: u32 = 1;
 /// An emulated CPU may be late.
 const TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -177,7 +177,7 @@ fn timer_interrupts(cpu: u32) -> u64 {
 
 /// Whether other programs ran on either CPU for a moment from now on.
 pub fn is_disturbed(plan: &Plan) -> bool {
-    const MOMENT: Duration = Duration::from_millis(200);
+    const MOMENT: Duration = Duration::from_millis(100);
     let before = others(plan);
     std::thread::sleep(MOMENT);
     others(plan) - before > most_of_others(MOMENT)
