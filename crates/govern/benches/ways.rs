@@ -145,10 +145,19 @@ fn rounds(
                     return Ok(results);
                 }
                 nth += 1;
-                let turn = turn::turn(*setting, nth, plan, programs, bound, client)?;
-                if !turn.disturbed || plan.patience == 0 {
-                    turns.push(turn);
-                    break;
+                let turn = turn::turn(*setting, nth, plan, programs, bound, client);
+                match turn {
+                    // Another program's bound, which may be gone soon.
+                    Err(Error::Disturbed(_)) if plan.patience > 0 => {
+                        bound.set(None)?;
+                    }
+                    turn => {
+                        let turn = turn?;
+                        if !turn.disturbed || plan.patience == 0 {
+                            turns.push(turn);
+                            break;
+                        }
+                    }
                 }
             }
         }

@@ -126,7 +126,7 @@ fn cost(text: &mut String, programs: &Programs, setting: Setting, turns: &[Turn]
     let a_burst = f64::from(BURSTS);
     let percent = |part: f64, whole: Duration| Some(100.0 * part / whole.as_nanos() as f64);
     let helper = |turn: &Turn| match setting {
-        Setting::Thread => turn.thread.as_nanos() as f64,
+        Setting::Thread | Setting::IdleClass => turn.thread.as_nanos() as f64,
         _ => turn.sums.loop_ns as f64,
     };
     let starts = |turn: &Turn| turn.sums.rung + turn.sums.fired + turn.sums.looped;
@@ -168,11 +168,7 @@ fn cost(text: &mut String, programs: &Programs, setting: Setting, turns: &[Turn]
             |turn| percent(sum(&turn.sums.pause_ns, &is_allowed), pauses),
             1,
         ) + "%",
-        turns
-            .iter()
-            .filter(|turn| turn.disturbed)
-            .count()
-            .to_string(),
+        turns.len().to_string(),
     ];
     let _ = writeln!(text, "| {} | {} |", setting.name(), figures.join(" | "));
 }

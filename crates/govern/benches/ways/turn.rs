@@ -4,6 +4,8 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -18,19 +20,21 @@ use crate::programs::{Programs, QUIET, Sums};
 /// What is tried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
-    AsIs = 0,
-    Held = 1,
-    Thread = 2,
-    Timer = 3,
-    Work = 4,
+    AsIs,
+    Held,
+    Thread,
+    IdleClass,
+    Timer,
+    Work,
 }
 
 impl Setting {
     /// In their order.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::AsIs,
         Self::Held,
         Self::Thread,
+        Self::IdleClass,
         Self::Timer,
         Self::Work,
     ];
@@ -41,6 +45,7 @@ impl Setting {
             Self::AsIs => "as is",
             Self::Held => "held",
             Self::Thread => "A thread",
+            Self::IdleClass => "A, idle class",
             Self::Timer => "B timer",
             Self::Work => "C loop",
         }
@@ -48,7 +53,12 @@ impl Setting {
 
     /// `enum way` of ways.h.
     fn way(self) -> u32 {
-        (self as u32).saturating_sub(1)
+        match self {
+            Self::AsIs | Self::Held => 0,
+            Self::Thread | Self::IdleClass => 1,
+            Self::Timer => 2,
+            Self::Work => 3,
+        }
     }
 }
 
@@ -91,10 +101,15 @@ pub fn turn(
     let paused = |from, until| programs.paused(from, until);
     let mut thread_time = Duration::ZERO;
     let answers = match setting {
-        Setting::Thread => {
+        Setting::Thread | Setting::IdleClass => {
             let over = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                let thread = scope.spawn(|| keep(plan, programs, bound, &over));
+                let thread = scope.spawn(|| {
+                    if setting == Setting::IdleClass {
+                        yield_to_others()?;
+                    }
+                    keep(plan, programs, bound, &over)
+                });
                 let answers = client.ask(paused);
                 over.store(true, Ordering::Release);
                 thread_time = thread.join().expect("the thread does not panic")?;
@@ -152,6 +167,17 @@ fn keep(
     programs.note_held(false);
     programs.called();
     Ok(took)
+}
+
+/// Has this thread run when the CPU has nothing else to run: that is early enough, for only then it idles.
+fn yield_to_others() -> Result<()> {
+    // SAFETY: all zeros are a valid value, and the one that the class takes.
+    let parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    // SAFETY: of this thread; the parameters outlive the call.
+    match unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &parameters) } {
+        0 => Ok(()),
+        _ => Err(Error::system("sched_setscheduler")(Errno::last())),
+    }
 }
 
 fn set(bound: &LiveBound, bound_us: Option<u32>) -> Result<()> {
