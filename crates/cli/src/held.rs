@@ -49,7 +49,7 @@ impl Until {
         restore::at_the_end(journal, self.over(plan, statement, printed))
     }
 
-    /// So, where this program has changed no setting.
+    /// As [`Until::hold`], if this program has changed no setting.
     pub fn over(
         self,
         plan: &impl Serialize,

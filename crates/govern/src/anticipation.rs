@@ -13,6 +13,8 @@ use reveille_kernel::{Error, Idle, Result};
 pub struct Anticipation {
     live: Option<Live>,
     wanted: Wanted,
+    /// Why that cannot be anticipated.
+    failed: Option<String>,
 }
 
 /// What is to be anticipated.
@@ -40,11 +42,18 @@ impl Anticipation {
     /// [`Error::Cannot`] where the engine cannot run, or another one serves applications; nothing is
     /// anticipated then.
     pub fn set(&mut self, wanted: Wanted, idle: Option<&Idle>) -> Result<()> {
-        if wanted == self.wanted {
-            return Ok(());
+        if wanted != self.wanted {
+            self.live = None;
+            self.wanted = wanted;
+            self.failed = self.start(idle).err().map(|error| error.to_string());
         }
-        self.live = None;
-        self.wanted = wanted;
+        match &self.failed {
+            None => Ok(()),
+            Some(why) => Err(Error::Cannot(why.clone())),
+        }
+    }
+
+    fn start(&mut self, idle: Option<&Idle>) -> Result<()> {
         let wanted = &self.wanted;
         if wanted.is_nothing() {
             return Ok(());

@@ -224,6 +224,7 @@ struct Keeper {
 impl Keeper {
     fn run(mut self) {
         self.is_here();
+        self.note_held(0);
         let mut wait = None;
         loop {
             self.wait(wait);
@@ -237,9 +238,7 @@ impl Keeper {
             let always = self.cpu.always.load(Ordering::Relaxed);
             let hold = self.cpu.hold_us.load(Ordering::Relaxed);
             let is_held = self.hold(always | self.traffic, (hold != NONE).then_some(hold));
-            if let Some(packets) = &self.packets {
-                packets.note_held(self.traffic);
-            }
+            self.note_held(self.traffic);
             let retry_in = (!is_held).then_some(self.retry);
             self.retry = match is_held {
                 true => RETRY,
@@ -268,6 +267,13 @@ impl Keeper {
         }
     }
 
+    /// Notes that these rules' bounds are in force; nor are packets of rules to ask that may not be.
+    fn note_held(&self, rules: u32) {
+        if let Some(packets) = &self.packets {
+            packets.note_held(rules | !self.cpu.may.load(Ordering::Relaxed));
+        }
+    }
+
     /// Takes up the rules that packets ask for, and drops those without packets for their quiet time; when
     /// the next one could end.
     fn follow_traffic(&mut self) -> Option<Duration> {
@@ -284,7 +290,7 @@ impl Keeper {
             let mut rest = left(packets.since_last(nth));
             if rest.is_zero() {
                 // A packet from now on asks anew; one until now is seen here.
-                packets.note_held(self.traffic & !bit);
+                self.note_held(self.traffic & !bit);
                 rest = left(packets.since_last(nth));
             }
             match rest.is_zero() {

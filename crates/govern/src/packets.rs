@@ -129,14 +129,13 @@ impl Packets {
         seen!(self.cpus, cpu, nth, last_ns)
     }
 
-    /// What the programs did and cost so far.
+    /// What the programs did and cost so far, if an empty one takes `nothing_ns`.
     ///
     /// # Errors
     /// Where the kernel does not report it.
-    pub fn accounted(&self, counting: &Counting) -> Result<Accounted> {
+    pub fn accounted(&self, nothing_ns: u64) -> Result<Accounted> {
         let number = |cpu| word!(self.cpus.at(cpu), types::served, late).load(Ordering::Relaxed);
         let of = kernel::run_time_of_all(self.skel.object())?;
-        let nothing_ns = counting.of_nothing_ns()?;
         Ok(Accounted {
             late: (0..self.cpus_count as usize).map(number).sum(),
             program_runs: of.runs,

@@ -212,10 +212,10 @@ impl Rule {
                 Err("give one of `latency`, `deepest_state` and `at_least`".into())
             }
             _ if self.when.disk.is_some() && self.when.traffic.is_some() => {
-                Err("give either `when.disk` or `when.traffic`; two rules have both".into())
+                Err("give either `when.disk` or `when.traffic`; write two rules to have both".into())
             }
             _ if self.quiet.is_some() && !self.when.by_events() => {
-                Err("`quiet` is the time without traffic; the rule has no `when.traffic`".into())
+                Err("`quiet` is the time without traffic or I/O; the rule has no `when.traffic`, and no `when.disk` by bound".into())
             }
             _ => self.when.traffic.as_ref().map_or(Ok(()), Traffic::check),
         }

@@ -84,6 +84,7 @@ pub fn run(
             }
             Event::Devices(_seen) => {
                 service.in_force.devices(&service.holds);
+                service.machine(&mut say)?;
                 bus.publish(service.standing());
             }
             Event::Conditions(_seen) => {
@@ -91,6 +92,8 @@ pub fn run(
                 bus.publish(service.standing());
             }
             Event::Status(asks) => {
+                // No kernel announces another governor.
+                service.machine(&mut say)?;
                 // Who asked may have left.
                 let _ = asks.send(service.status());
             }
@@ -189,7 +192,19 @@ impl Service<'_> {
         };
         self.refused = None;
         self.read = SystemTime::now();
-        self.start(rules, say)
+        // Programs that write files announce one change several times.
+        match rules == self.in_force.rules {
+            true => Ok(()),
+            false => self.start(rules, say),
+        }
+    }
+
+    /// Judges the rules anew on a machine with other CPUs, or another governor.
+    fn machine(&mut self, say: &mut impl FnMut(&str)) -> Result<()> {
+        match self.in_force.is_of_this_machine() {
+            true => Ok(()),
+            false => self.start(self.in_force.rules.clone(), say),
+        }
     }
 
     /// Takes up what was announced; a result that came or went judges the rules anew.
@@ -200,14 +215,23 @@ impl Service<'_> {
         }
     }
 
-    /// Puts rules in force instead of those before.
+    /// Puts rules in force instead of those before, which come back if that fails.
     fn start(&mut self, rules: Rules, say: &mut impl FnMut(&str)) -> Result<()> {
         let before = std::mem::replace(&mut self.in_force, InForce::nothing());
+        let rules_before = before.rules.clone();
         for complaint in before.end() {
             say(&complaint);
         }
         let accounting = self.options.accounting;
-        self.in_force = InForce::start(rules, &self.root, accounting, &self.epoll)?;
+        let start = |rules| InForce::start(rules, &self.root, accounting, &self.epoll);
+        self.in_force = match start(rules) {
+            Ok(in_force) => in_force,
+            Err(error) => {
+                say(&format!("{error}; the rules before stay in force"));
+                self.refused = Some(error.to_string());
+                start(rules_before)?
+            }
+        };
         self.holds.judge(|asked| self.in_force.judge(asked));
         self.in_force.problems().iter().for_each(|one| say(one));
         self.in_force.update(&self.holds);

@@ -1,4 +1,4 @@
-//! What systemd hears of the service (`Type=notify-reload`). Without systemd nobody does.
+//! What systemd hears of the service (`Type=notify`). Without systemd nobody does.
 //!
 //! Source: sd_notify(3). The library passes messages on to the socket that `NOTIFY_SOCKET` names, if any.
 

@@ -21,6 +21,10 @@ impl Counting {
     pub fn start() -> Option<Self> {
         None
     }
+
+    pub fn of_nothing_ns(&self) -> Result<u64> {
+        match *self {}
+    }
 }
 
 impl Packets {
@@ -42,7 +46,7 @@ impl Packets {
         match *self {}
     }
 
-    pub fn accounted(&self, _: &Counting) -> Result<Accounted> {
+    pub fn accounted(&self, _: u64) -> Result<Accounted> {
         match *self {}
     }
 

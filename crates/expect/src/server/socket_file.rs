@@ -197,7 +197,7 @@ impl Drop for SocketFile {
     }
 }
 
-const TAKEN: &str = "another engine serves there; end that one first";
+const TAKEN: &str = "another process serves there; end that one first";
 
 /// An error names the file, or is [`TAKEN`].
 fn take_lock(path: &Path) -> std::result::Result<Flock<File>, String> {

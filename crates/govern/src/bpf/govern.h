@@ -36,7 +36,7 @@ struct seen {
 struct served {
 	/* The programs ask for a hold; the CPU's thread takes the bits. */
 	unsigned int called;
-	/* In force, by the CPU's thread. */
+	/* In force, or not to be, by the CPU's thread: their packets ask for nothing. */
 	unsigned int held;
 	/* Rules of the packet that is being handled here. */
 	unsigned int now;

@@ -17,6 +17,9 @@ use super::exchanged::{Event, Standing, Tell};
 use super::{authority, descriptor};
 use crate::holds::{Asked, Hold};
 
+/// Of a reason that a program gives; what is kept of it is shorter.
+const REASON_BYTES_MAX: usize = 4096;
+
 /// The service's name on the bus, and that of its interface.
 pub const NAME: &str = "org.reveille.Reveille1";
 /// Its object.
@@ -94,6 +97,11 @@ impl Reveille {
         if let Some(option) = options.keys().next() {
             let option: String = option.chars().take(40).collect();
             return Err(Error::InvalidArgs(format!("unknown option {option:?}")));
+        }
+        // It is kept while polkit asks a person.
+        if reason.len() > REASON_BYTES_MAX {
+            let why = format!("reason: longer than {REASON_BYTES_MAX} bytes");
+            return Err(Error::InvalidArgs(why));
         }
         let latency = Duration::from_micros(latency_us.into());
         let latency_us = pm_qos::bound_us(latency)

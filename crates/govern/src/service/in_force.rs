@@ -39,7 +39,8 @@ pub struct InForce {
     // In this order: the threads end, and take their bounds back, before the journal looks.
     force: Option<Force>,
     packets: Option<Packets>,
-    counting: Option<Counting>,
+    /// And what counting itself takes, ns a run.
+    counting: Option<(Counting, u64)>,
     journal: Option<Journal>,
     root: Root,
 }
@@ -99,6 +100,10 @@ impl InForce {
             }
             None => (None, Vec::new()),
         };
+        let counting = match accounting {
+            true => counting(&mut problems),
+            false => None,
+        };
         Ok(Self {
             force: Some(Force::start(bounds, on_cpus, &judged)?),
             of_programs: Some(OfPrograms::read(&rules, root)?),
@@ -111,10 +116,23 @@ impl InForce {
             anticipation: Anticipation::default(),
             not_anticipated: None,
             packets,
-            counting: accounting.then(Counting::start).flatten(),
+            counting,
             journal: Some(journal),
             root: root.clone(),
         })
+    }
+
+    /// Were the rules judged on the machine as it is now: its driver, governor and online CPUs?
+    pub fn is_of_this_machine(&self) -> bool {
+        let of = |idle: &Idle| {
+            let online = idle.cpus.iter().filter(|cpu| cpu.online);
+            let online: Vec<u32> = online.map(|cpu| cpu.number).collect();
+            (idle.driver.clone(), idle.governor.clone(), online)
+        };
+        match (&self.idle, Idle::read(&self.root)) {
+            (Some(judged), Ok(now)) => of(judged) == of(&now),
+            _ => true,
+        }
     }
 
     /// What does not work, a sentence each without its full stop.
@@ -183,10 +201,11 @@ impl InForce {
                 && let Ok(disk) = BlockDevice::named(&self.root, &of.device)
             {
                 wanted.budget = wanted.budget.max(of.budget);
-                wanted.disks.push(disk);
+                if !wanted.disks.contains(&disk) {
+                    wanted.disks.push(disk);
+                }
             }
         }
-        wanted.disks.dedup();
         let set = self.anticipation.set(wanted, self.idle.as_ref());
         self.not_anticipated = set
             .err()
@@ -265,8 +284,8 @@ impl InForce {
 
     /// What the kernel's programs did; `None` without accounting.
     pub fn accounted(&self) -> Option<Accounted> {
-        let counting = self.counting.as_ref()?;
-        self.packets.as_ref()?.accounted(counting).ok()
+        let (_, nothing_ns) = self.counting.as_ref()?;
+        self.packets.as_ref()?.accounted(*nothing_ns).ok()
     }
 
     /// How each rule stands.
@@ -437,4 +456,19 @@ impl InForce {
             }
         })
     }
+}
+
+/// Has the kernel count the programs' time; `None` with a problem where it does not.
+fn counting(problems: &mut Vec<String>) -> Option<(Counting, u64)> {
+    let counting = Counting::start();
+    let counting = counting.and_then(|counting| {
+        let nothing_ns = counting.of_nothing_ns().ok()?;
+        Some((counting, nothing_ns))
+    });
+    if counting.is_none() {
+        problems.push(
+            "the programs' time is not counted: the kernel does not, or not for this user".into(),
+        );
+    }
+    counting
 }
