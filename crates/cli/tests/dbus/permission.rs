@@ -196,5 +196,8 @@ fn the_shipped_files_name_the_same_things() {
     }
     let activation = text("org.reveille.Reveille1.service");
     let has = |line| activation.lines().any(|one| one == line);
-    assert!(has("Name=org.reveille.Reveille1") && has("SystemdService=reveille.service"));
+    assert!(
+        has("Name=org.reveille.Reveille1")
+            && has("SystemdService=dbus-org.reveille.Reveille1.service")
+    );
 }
