@@ -730,3 +730,71 @@ fn applications_are_served_if_the_rules_ask_for_it() {
     service.end();
     assert!(!at.exists());
 }
+
+#[test]
+fn packets_of_a_rule_that_is_not_in_force_wake_nobody() {
+    let test = "packets_of_a_rule_that_is_not_in_force_wake_nobody";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    const PACKETS: u64 = 2000;
+    let traffic = Traffic::new();
+    // For another CPU, and at a time that has gone by.
+    for more in ["cpus = \"0\"\nwhen", "when.battery_below = \"1%\"\nwhen"] {
+        let rules = traffic
+            .rule("readers = false")
+            .replace("when", "quiet = \"10s\"\nwhen")
+            .replacen("\nwhen", &format!("\n{more}"), 1);
+        let Some(service) = Service::start(test, &rules) else {
+            return;
+        };
+        run_on(1);
+        let wakeups = |status: &Value| status["own"]["wakeups"].as_u64().unwrap();
+        let before = wakeups(&service.status());
+        for _ in 0..PACKETS {
+            traffic.send();
+        }
+        let status = service.status();
+        assert_eq!(status["rules"][0]["times"], 0, "{more}");
+        assert_eq!(setting(1), "0");
+        let woken = wakeups(&status) - before;
+        assert!(woken < PACKETS / 20, "{more}: {woken} wake-ups");
+        service.end();
+    }
+}
+
+#[test]
+fn a_hold_of_another_run_and_a_rule_share_a_cpu() {
+    let test = "a_hold_of_another_run_and_a_rule_share_a_cpu";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let traffic = Traffic::new();
+    let rules = traffic.rule("").replace("when", "quiet = \"20ms\"\nwhen");
+    let Some(service) = Service::start(test, &rules) else {
+        return;
+    };
+    run_on(1);
+    let mut hold = reveille();
+    hold.args(["hold", "--latency", "0", "--cpu", "1"]);
+    let mut hold = hold
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until("the hold is in force", || setting(1) == "n/a");
+    for _ in 0..10 {
+        traffic.send();
+        std::thread::sleep(Duration::from_millis(40));
+        assert_eq!(setting(1), "n/a", "the burst's end does not end the hold");
+    }
+    kill(Pid::from_raw(hold.id() as i32), Signal::SIGTERM).unwrap();
+    assert!(hold.wait().unwrap().success());
+    until("nothing is held", || setting(1) == "0");
+    traffic.send();
+    until("the rule holds it alone", || setting(1) == "n/a");
+    until("and releases it", || setting(1) == "0");
+    assert_eq!(service.end(), "");
+}
