@@ -754,6 +754,8 @@ fn packets_of_a_rule_that_is_not_in_force_wake_nobody() {
         let before = wakeups(&service.status());
         for _ in 0..PACKETS {
             traffic.send();
+            // The CPU's thread gives way to this one.
+            std::thread::sleep(Duration::from_micros(50));
         }
         let status = service.status();
         assert_eq!(status["rules"][0]["times"], 0, "{more}");
