@@ -15,6 +15,7 @@ use std::time::{Instant, SystemTime};
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
 use reveille_kernel::{Error, Result, Root};
 use reveille_results::kept;
+use reveille_show::quantity::counted;
 
 use self::in_force::InForce;
 use crate::bus::{self, Bus, Standing};
@@ -235,9 +236,9 @@ impl Service<'_> {
         self.holds.judge(|asked| self.in_force.judge(asked));
         self.in_force.problems().iter().for_each(|one| say(one));
         self.in_force.update(&self.holds);
-        let rules = self.in_force.rules.rules.len();
+        let rules = counted(self.in_force.rules.rules.len() as u64, "rule");
         let file = self.options.file.display();
-        say(&format!("{file}: {rules} rules in force"));
+        say(&format!("{file}: {rules} in force"));
         Ok(())
     }
 

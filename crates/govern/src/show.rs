@@ -217,7 +217,7 @@ pub fn status(status: &Status) -> Sheet<'static> {
     );
     sheet.fact(
         "Rules",
-        format!("{}, read {}", status.file.display(), status.read),
+        format!("{}, read {}", status.file.display(), readable(&status.read)),
     );
     let own = &status.own;
     let used = format!("{:.3} s of CPU time, {} wake-ups", own.cpu_s, own.wakeups);
@@ -252,6 +252,11 @@ pub fn status(status: &Status) -> Sheet<'static> {
             .push(format!("{refused}; the rules before stay in force"));
     }
     sheet
+}
+
+/// An instant for people: `2026-11-24 11:08:02 UTC`.
+fn readable(instant: &str) -> String {
+    instant.replace('T', " ").replace('Z', " UTC")
 }
 
 fn status_answer(status: &Status) -> String {

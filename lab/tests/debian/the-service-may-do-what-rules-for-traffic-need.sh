@@ -14,4 +14,4 @@ wait_for 60 reveille govern status
 equal 'the bound without traffic' "$(bound)" 0
 wait_for 60 is_held
 # The unit's limits hinder nothing.
-equal 'its complaints' "$(journalctl --unit reveille --output cat _COMM=reveille)" ''
+equal 'its complaints' "$(journalctl --output cat _COMM=reveille "_SYSTEMD_INVOCATION_ID=$(property InvocationID)")" ''

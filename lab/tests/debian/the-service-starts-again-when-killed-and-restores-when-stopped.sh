@@ -24,7 +24,7 @@ run 0 systemctl daemon-reload
 # Another start does not change wrong rules.
 echo 'x = [' >>$rules
 run 0 systemctl reset-failed reveille
-run 0 systemctl start reveille
+run 1 systemctl start reveille
 wait_for 60 systemctl is-failed reveille
 equal 'its starts' "$(property NRestarts)" 0
 contains 'its log' 'govern.toml: line ' "$(journalctl --unit reveille --output cat)"
