@@ -35,7 +35,7 @@ fn names_in(folder: &Path) -> Vec<String> {
     names.collect()
 }
 
-const TAKEN: &str = "another engine serves there; end that one first";
+const TAKEN: &str = "another process serves there; end that one first";
 
 #[test]
 fn any_user_may_connect_and_the_engine_leaves_nothing() {
