@@ -1,5 +1,6 @@
 //! `reveille govern`, from rules and packets to the CPUs' settings and back.
 
+mod bounded;
 mod complains;
 mod program;
 
@@ -7,57 +8,19 @@ use std::fs;
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bounded::{alone, can_govern, setting, until};
 use complains::complains;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::reveille;
-use reveille_kernel::{Idle, Root, requests};
+use reveille_kernel::requests;
 use serde_json::Value;
-
-/// One service at a time: all of them set the same CPUs.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Are there two CPUs whose bounds can be set, and BPF? Else a word.
-fn can_govern(test: &str) -> bool {
-    let idle = Idle::read(&Root::default()).unwrap();
-    let why = if !nix::unistd::geteuid().is_root() {
-        "not root"
-    } else if !requests::honoured(&idle) {
-        "no cpuidle driver"
-    } else if idle.cpus.iter().filter(|cpu| cpu.online).count() < 2 {
-        "one CPU"
-    } else if [setting(0), setting(1)] != ["0", "0"] {
-        "another program bounds CPUs 0 or 1"
-    } else {
-        return true;
-    };
-    println!("skipped: {test}: {why}");
-    false
-}
-
-fn setting(cpu: u32) -> String {
-    let text = Root::default().text(&requests::file_of(cpu));
-    text.unwrap_or_default()
-}
 
 fn put(cpu: u32, value: &str) {
     fs::write(requests::file_of(cpu), value).unwrap();
-}
-
-/// Waits until it is so; some seconds at most, for these machines are busy.
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < end, "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
 }
 
 /// A service with rules of its own.

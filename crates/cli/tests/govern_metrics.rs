@@ -1,6 +1,7 @@
 //! Metrics of a running `reveille govern`: against the kernel's own files, by systemd's sockets, and under
 //! attack.
 
+mod bounded;
 mod complains;
 #[path = "../../govern/tests/exposition/mod.rs"]
 mod exposition;
@@ -15,9 +16,9 @@ use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use bounded::{alone, can_govern, setting, until};
 use complains::complains;
 use exposition::{Scrape, read};
 use nix::sys::signal::{Signal, kill};
@@ -26,44 +27,6 @@ use program::reveille;
 use reveille_kernel::{Idle, IdleState, Root, requests};
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
-
-/// One service at a time: all of them set the same CPUs.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn setting(cpu: u32) -> String {
-    Root::default()
-        .text(&requests::file_of(cpu))
-        .unwrap_or_default()
-}
-
-/// Are there two CPUs whose bounds can be set? Else a word.
-fn can_govern(test: &str) -> bool {
-    let idle = Idle::read(&Root::default()).unwrap();
-    let why = if !nix::unistd::geteuid().is_root() {
-        "not root"
-    } else if !requests::honoured(&idle) {
-        "no cpuidle driver"
-    } else if idle.cpus.iter().filter(|cpu| cpu.online).count() < 2 {
-        "one CPU"
-    } else if [setting(0), setting(1)] != ["0", "0"] {
-        "another program bounds CPUs 0 or 1"
-    } else {
-        return true;
-    };
-    println!("skipped: {test}: {why}");
-    false
-}
-
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !is_so() {
-        assert!(Instant::now() < end, "not within 20 s: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
 
 /// A service with rules of its own, and metrics at a Unix socket.
 struct Service {

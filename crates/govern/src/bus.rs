@@ -68,7 +68,7 @@ use self::upower::Qos;
 /// Messages that were read and not yet looked at. The bus keeps the others, and counts them for who sent
 /// them; each may have 32 MiB.
 const QUEUE: usize = 8;
-/// From one `Changed` to the next; what changes between is told by the next.
+/// From one `Changed` to the next; the next one also stands for what changed in between.
 const PAUSE: Duration = Duration::from_millis(100);
 /// A bus that ended is connected to after this, then twice this...
 const RETRY: Duration = Duration::from_millis(250);

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::pm_qos::{file_of, text_of};
 use crate::{Error, Result, Root};
 
-/// No bound, in a word.
+/// No bound, as a number.
 const NONE: u32 = u32::MAX;
 /// What a setting without a bound holds.
 pub(super) const NO_BOUND: &str = "0";
@@ -32,7 +32,7 @@ pub(super) const PREFIX: &str = "live-";
 pub(super) struct Place {
     /// The file's name in the journal's folder.
     pub page: String,
-    /// Which of its words.
+    /// Which CPU's numbers in it.
     pub index: usize,
 }
 
@@ -128,7 +128,7 @@ impl Numbers<'_> {
     }
 }
 
-/// A file of words, mapped.
+/// A file of numbers, mapped.
 #[derive(Debug)]
 struct Page {
     start: NonNull<AtomicU32>,
@@ -246,10 +246,6 @@ impl LiveBound {
             Ok(()) => self.number(BEFORE).store(bound, Ordering::SeqCst),
             Err(_) => self.number(OWNED).store(owned, Ordering::SeqCst),
         }
-        let failed = |source| Error::Io {
-            path: file_of(self.cpu).into(),
-            source,
-        };
         written.map_err(failed)?;
         Ok(Slot::Ours)
     }
@@ -274,7 +270,7 @@ pub(super) fn open(root: &Root, cpus: &[u32]) -> Result<Vec<File>> {
     cpus.iter().map(open).collect()
 }
 
-/// The bounds of these CPUs, by their settings; their words are in `page`, in this order.
+/// The bounds of these CPUs, by their settings; their numbers are in `page`, in this order.
 pub(super) fn bounds(
     root: &Root,
     folder: &Path,
