@@ -28,6 +28,8 @@ const NONE: u32 = u32::MAX;
 const RETRY: Duration = Duration::from_secs(1);
 /// ... and so on, up to this.
 const RETRY_MAX: Duration = Duration::from_secs(60);
+/// A look for quiet is later than it could be by up to this part of the quiet time.
+const LATER: f64 = 1.0 / 8.0;
 /// The threads call nothing deep.
 const STACK_BYTES: usize = 256 << 10;
 
@@ -179,6 +181,7 @@ impl Force {
                 bound,
                 cpu: cpu.clone(),
                 traffic: 0,
+                phase: 0.0,
                 retry: RETRY,
             };
             let thread = std::thread::Builder::new()
@@ -218,6 +221,12 @@ fn give_way() {
     unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
 }
 
+/// The phase of the next look for quiet, from 0 to 1, evenly spread. A quiet time after the last packet is also
+/// when a packet comes, where they come at a fixed distance: without a phase, each look would delay one.
+fn next_phase(phase: f64) -> f64 {
+    (phase + 0.618_033_988_75).fract()
+}
+
 /// The thread of one CPU.
 struct Keeper {
     cpu: Arc<Cpu>,
@@ -227,6 +236,8 @@ struct Keeper {
     quiet: Vec<Duration>,
     /// Rules whose traffic has not ended, a bit each.
     traffic: u32,
+    /// Of the next look for quiet, in [`LATER`].
+    phase: f64,
     retry: Duration,
 }
 
@@ -289,6 +300,7 @@ impl Keeper {
     fn follow_traffic(&mut self) -> Option<Duration> {
         let packets = self.packets.as_ref()?;
         let may = self.cpu.may.load(Ordering::Relaxed);
+        self.phase = next_phase(self.phase);
         self.traffic = (self.traffic | packets.called()) & may;
         let mut next: Option<Duration> = None;
         for (nth, quiet) in self.quiet.iter().enumerate() {
@@ -305,7 +317,10 @@ impl Keeper {
             }
             match rest.is_zero() {
                 true => self.traffic &= !bit,
-                false => next = Some(next.map_or(rest, |next| next.min(rest))),
+                false => {
+                    let look = rest + quiet.mul_f64(LATER * self.phase);
+                    next = Some(next.map_or(look, |next| next.min(look)));
+                }
             }
         }
         next
@@ -349,5 +364,24 @@ impl Keeper {
         };
         state.failed = set.err().map(|error| error.to_string());
         state.in_the_way.is_none() && state.failed.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_for_quiet_do_not_keep_step_with_packets() {
+        let mut phase = 0.0;
+        let mut eighths = [0; 8];
+        for _ in 0..800 {
+            phase = next_phase(phase);
+            eighths[(phase * 8.0) as usize] += 1;
+        }
+        assert!(
+            eighths.iter().all(|of| (98..=102).contains(of)),
+            "{eighths:?}"
+        );
     }
 }
