@@ -6,6 +6,7 @@ mod program;
 
 use std::fs;
 use std::net::UdpSocket;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use program::reveille;
-use reveille_kernel::requests;
+use reveille_kernel::{Idle, Root, requests};
 use serde_json::Value;
 
 fn put(cpu: u32, value: &str) {
@@ -148,6 +149,39 @@ impl Traffic {
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.send_to(b"x", to).unwrap();
         let _ = self.receiver.recv(&mut [0; 8]);
+    }
+}
+
+/// The governors of idle states; the present one is back when this is dropped.
+struct Governors {
+    present: String,
+    others: Vec<String>,
+}
+
+impl Governors {
+    const FILE: &str = "/sys/devices/system/cpu/cpuidle/current_governor";
+
+    fn read() -> Self {
+        let line = |path| fs::read_to_string(path).unwrap_or_default();
+        let present = line(Self::FILE).trim().to_owned();
+        let all = line("/sys/devices/system/cpu/cpuidle/available_governors");
+        let others = all.split_whitespace().filter(|name| *name != present);
+        Self {
+            others: others.map(str::to_owned).collect(),
+            present,
+        }
+    }
+
+    fn choose(name: &str) {
+        fs::write(Self::FILE, name).unwrap();
+    }
+}
+
+impl Drop for Governors {
+    fn drop(&mut self) {
+        if !self.others.is_empty() {
+            let _ = fs::write(Self::FILE, &self.present);
+        }
     }
 }
 
@@ -355,6 +389,47 @@ fn a_file_with_an_error_is_refused_whole_and_a_good_one_taken() {
 }
 
 #[test]
+fn with_another_governor_the_rules_are_judged_anew() {
+    let test = "with_another_governor_the_rules_are_judged_anew";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let governors = Governors::read();
+    if governors.others.is_empty() {
+        return println!("skipped: {test}: no other governor");
+    }
+    // Stops the deepest state: with haltpoll that takes 0, where others keep to what is asked for.
+    let cpu = &Idle::read(&Root::default()).unwrap().cpus[0];
+    let exits = cpu.states.iter().filter_map(|state| state.exit_latency_us);
+    let latency = exits.max().unwrap_or(0).saturating_sub(1);
+    let rules = format!("[[rule]]\nname = \"all\"\nlatency = \"{latency}us\"\n");
+    let Some(service) = Service::start(test, &rules) else {
+        return;
+    };
+    until("it is held", || setting(0) != "0");
+    for governor in governors.others.iter().chain([&governors.present]) {
+        Governors::choose(governor);
+        let rule = service.status()["rules"][0].clone();
+        let mut check = reveille();
+        check
+            .args(["govern", "check", "--json"])
+            .arg(service.file());
+        let check: Value = serde_json::from_slice(&check.output().unwrap().stdout).unwrap();
+        let judged = &check["rules"][0];
+        assert_eq!(rule["groups"], judged["groups"], "{governor}");
+        assert_eq!(rule["notes"], judged["notes"], "{governor}");
+        let bound = judged["groups"][0]["bound_us"].as_u64().unwrap();
+        let bound = requests::text_of(bound as u32);
+        until("the bound follows", || setting(0) == bound);
+    }
+    let log = service.end();
+    let judged = log.matches("rules.toml: 1 rule in force").count();
+    assert_eq!(judged, governors.others.len() + 1, "{log}");
+    assert_eq!([setting(0), setting(1)], ["0", "0"], "{log}");
+}
+
+#[test]
 fn after_kill_9_the_next_command_takes_the_bounds_back() {
     let test = "after_kill_9_the_next_command_takes_the_bounds_back";
     let _alone = alone();
@@ -535,19 +610,27 @@ fn killed_at_any_point_the_machine_is_as_before() {
     };
     let online = Path::new("/sys/devices/system/cpu/cpu1/online");
     let may_go = online.exists();
+    let governors = Governors::read();
     let random = fastrand::Rng::with_seed(13);
     let (mut random, mut held) = (random, 0);
     for round in 0..rounds() {
-        // A burst, with a CPU that goes and returns, or rules that are read again.
+        // A burst, with a CPU that goes and returns, another governor, or rules that are read again.
         let end = Instant::now() + Duration::from_micros(random.u64(0..20_000));
         run_on(random.usize(0..2));
         while Instant::now() < end {
             traffic.send();
             std::thread::sleep(Duration::from_micros(random.u64(0..3000)));
         }
-        match random.u8(0..4) {
+        match random.u8(0..5) {
             0 if may_go => fs::write(online, "0").unwrap(),
             1 => service.signal(Signal::SIGHUP),
+            2 if !governors.others.is_empty() => {
+                let all = governors.others.iter().chain([&governors.present]);
+                Governors::choose(all.clone().nth(random.usize(0..all.count())).unwrap());
+                // Asked, the service looks at the governor; it may be killed meanwhile.
+                let _ = UnixStream::connect(service.folder.path().join("socket"));
+                std::thread::sleep(Duration::from_micros(random.u64(0..30_000)));
+            }
             _ => {}
         }
         if may_go && random.bool() {
@@ -586,6 +669,7 @@ fn killed_at_any_point_the_machine_is_as_before() {
         "{held} of {} were killed while a bound was in force",
         rounds()
     );
+    until("it answers", || service.ask("status").is_some());
     service.end();
 }
 
