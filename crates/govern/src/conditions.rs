@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use reveille_anticipate::BlockDevice;
 use reveille_kernel::{Result, Root, network};
+use reveille_show::quantity::listed;
 
 use self::cgroups::{State, Tree};
 use self::clock::Clock;
@@ -400,7 +401,34 @@ pub fn notes(rule: &Rule, rules: &Rules, root: &Root) -> Vec<String> {
     let missing = missing(rule, rules, tree.as_ref(), root).into_iter();
     let waited = missing.filter(|missing| !missing.starts_with("result "));
     notes.extend(waited.map(|missing| format!("{missing} is missing; the service waits for it")));
+    let interface = when.traffic.as_ref().map(|traffic| &traffic.interface);
+    notes.extend(interface.and_then(|interface| seen_below(root, interface)));
     notes
+}
+
+/// A note for an interface whose packets are seen on another one: a VLAN, a bond, a team, a macvlan.
+fn seen_below(root: &Root, interface: &str) -> Option<String> {
+    /// These hand packets to the kernel once more as their own (`netif_receive_skb`).
+    const SEEN_THEMSELVES: [&str; 5] = ["batadv", "bridge", "dsa", "macsec", "vxlan"];
+    let folder = format!("/sys/class/net/{interface}");
+    let uevent = root.text(&format!("{folder}/uevent")).unwrap_or_default();
+    let kind = uevent
+        .lines()
+        .find_map(|line| line.strip_prefix("DEVTYPE="));
+    if kind.is_some_and(|kind| SEEN_THEMSELVES.contains(&kind)) {
+        return None;
+    }
+    let names = root.names(&folder).unwrap_or_default();
+    let below = names.iter().filter_map(|name| name.strip_prefix("lower_"));
+    let below: Vec<String> = below.map(str::to_owned).collect();
+    let instead = match &below[..] {
+        [] => return None,
+        [one] => format!("name {one} instead"),
+        all => format!("name these instead, in a rule each: {}", listed(all)),
+    };
+    Some(format!(
+        "packets of {interface} are seen on the interface below it; {instead}"
+    ))
 }
 
 #[cfg(test)]

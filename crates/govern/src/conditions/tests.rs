@@ -219,3 +219,37 @@ fn a_changed_time_zone_counts_at_once() {
     assert!(machine.is_announced() && !conditions.catch_up());
     assert_eq!(words(&conditions, 0), ["- not 08:00-18:00"]);
 }
+
+#[test]
+fn a_note_names_the_interface_below_where_packets_are_seen() {
+    let machine = Machine::new();
+    let net = |name: &str, uevent: &str, below: &[&str]| {
+        machine.put(&format!("sys/class/net/{name}/uevent"), uevent);
+        for below in below {
+            machine.put(&format!("sys/class/net/{name}/lower_{below}/mtu"), "1500\n");
+        }
+    };
+    net("eth0", "INTERFACE=eth0\nIFINDEX=2\n", &[]);
+    net("eth0.7", "DEVTYPE=vlan\nINTERFACE=eth0.7\n", &["eth0"]);
+    net("macvlan0", "INTERFACE=macvlan0\n", &["eth0"]);
+    net(
+        "bond0",
+        "DEVTYPE=bond\nINTERFACE=bond0\n",
+        &["eth0", "eth1"],
+    );
+    // The kernel receives its packets once more, as its own.
+    net("br0", "DEVTYPE=bridge\nINTERFACE=br0\n", &["eth0"]);
+    let noted = |interface: &str| {
+        let when = format!("when.traffic.interface = \"{interface}\"");
+        let text = format!("[[rule]]\nname = \"a\"\nlatency = \"5us\"\n{when}");
+        let rules = Rules::parse(&text).unwrap();
+        notes(&rules.rules[0], &rules, &machine.root)
+    };
+    for one in ["eth0.7", "macvlan0"] {
+        let note =
+            format!("packets of {one} are seen on the interface below it; name eth0 instead");
+        assert_eq!(noted(one), [note]);
+    }
+    assert!(noted("bond0")[0].ends_with("in a rule each: eth0 and eth1"));
+    assert!(noted("eth0").is_empty() && noted("br0").is_empty());
+}
