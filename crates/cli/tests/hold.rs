@@ -693,7 +693,7 @@ fn a_cpus_own_bound_is_restored_after_any_end_unless_changed_meanwhile() {
     let (code, said) = end(child, Signal::SIGTERM);
     assert_eq!((code, bound()), (Some(0), "123".to_owned()));
     std::fs::write(BOUND, "0").unwrap();
-    assert!(said.contains("changed to 123 by another program"), "{said}");
+    assert!(said.contains("has another program's value, 123;"), "{said}");
 }
 
 #[test]

@@ -58,9 +58,10 @@ pub struct Change {
 /// The result of removing claims.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Restored {
-    /// Restored to `before`.
+    /// Restored to `before`, without those that had that value already.
     pub undone: Vec<Change>,
-    /// Changed by another program, with the present value.
+    /// With another program's value, the present one. `before` is that too where the value may have been there
+    /// before the first claim, which did not look ([`Journal::live_bounds`]).
     pub foreign: Vec<(Change, String)>,
     /// Not restored (such as an offline CPU's file), with the reason; still in the journal.
     pub failed: Vec<(Change, String)>,
@@ -89,7 +90,7 @@ impl Restored {
                 true => String::new(),
                 false => format!(" (before it was {})", change.before),
             };
-            format!("{path} was changed to {present} by another program; left as it is{before}")
+            format!("{path} has another program's value, {present}; left as it is{before}")
         });
         failed.chain(refused).chain(foreign).collect()
     }
@@ -461,7 +462,7 @@ impl LiveBound {
             match outcome {
                 Outcome::Failed(error) => return Err(error),
                 Outcome::Foreign(present) => slot = Slot::Anothers(present),
-                Outcome::Done(_) | Outcome::Later => {}
+                Outcome::Done(_) | Outcome::Present(_) | Outcome::Later => {}
             }
         }
         file.close()?;
@@ -623,13 +624,19 @@ fn give_up(
         match outcome {
             Outcome::Failed(error) => restored.failed.push((change, error.to_string())),
             Outcome::Foreign(present) if record.claims.is_empty() => {
+                let mut change = change;
+                if claim.is_some_and(|claim| claim.live.is_some()) {
+                    change.before.clone_from(&present);
+                }
                 restored.foreign.push((change, present));
             }
-            Outcome::Done(present) if claim.is_some_and(|claim| claim.overtaken) => {
+            Outcome::Done(present) | Outcome::Present(present)
+                if claim.is_some_and(|claim| claim.overtaken) =>
+            {
                 restored.foreign.push((change, present));
             }
             Outcome::Done(_) if record.claims.is_empty() => restored.undone.push(change),
-            Outcome::Foreign(_) | Outcome::Done(_) | Outcome::Later => {}
+            Outcome::Foreign(_) | Outcome::Done(_) | Outcome::Present(_) | Outcome::Later => {}
         }
     }
     let is_elsewhere = |claim: &Claim| !claim.owner.is_known_here();
@@ -669,6 +676,10 @@ fn only_look(
 ) -> Result<Restored> {
     let mut restored = Restored::default();
     for record in JournalFile::look(folder)? {
+        let present = record.kind().read(&root.path(&record.path));
+        if present.is_ok_and(|present| present == record.original) {
+            continue;
+        }
         if let Some(claim) = record.claims.iter().find(|claim| is_over(claim)) {
             let change = Change {
                 path: root.path(&record.path),

@@ -38,7 +38,7 @@ fn killed(folder: &Path, root: &Root, value: &str) {
     let (run, copy) = (run(folder), folder.join("copy"));
     fs::create_dir(&copy).unwrap();
     let mut journal = Journal::new(root, &run);
-    let bounds = journal.live_bounds(&[0]).unwrap();
+    let bounds = journal.live_bounds(&[0, 1]).unwrap();
     assert_eq!(bounds[0].set(Some(50)).unwrap(), Slot::Ours);
     put(root, 0, value);
     for entry in fs::read_dir(&run).unwrap() {
@@ -91,11 +91,35 @@ fn anothers_value_is_left_alone() {
 }
 
 #[test]
+fn a_value_that_was_there_before_is_called_anothers_and_not_a_change() {
+    let (folder, root) = machine();
+    put(&root, 0, "20");
+    let mut journal = Journal::new(&root, &run(folder.path()));
+    let bounds = journal.live_bounds(&[0, 1]).unwrap();
+    bounds[0].set(Some(50)).unwrap();
+    drop(bounds);
+    let path = root.path(&file_of(0));
+    let expected = format!(
+        "{} has another program's value, 20; left as it is",
+        path.display()
+    );
+    assert_eq!(journal.restore().complaints(), [expected]);
+}
+
+#[test]
 fn after_kill_9_the_next_start_takes_the_bound_back() {
     let (folder, root) = machine();
     killed(folder.path(), &root, "50");
+    let seen = super::only_look(&root, &run(folder.path()), |_| true).unwrap();
+    assert_eq!(
+        seen.failed.len(),
+        1,
+        "a user hears of what is left: {seen:?}"
+    );
     let restored = recover(&root, &run(folder.path())).unwrap();
-    assert_eq!(restored.undone.len(), 1, "{restored:?}");
+    let undone = restored.undone.iter().map(|change| &change.path);
+    let undone: Vec<_> = undone.collect();
+    assert_eq!(undone, [&root.path(&file_of(0))], "CPU 1 had no bound");
     assert_eq!(setting(&root, 0), "0");
     let left = fs::read_dir(run(folder.path())).unwrap().count();
     assert_eq!(left, 0, "nothing is left in the folder");

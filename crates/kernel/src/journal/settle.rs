@@ -6,8 +6,10 @@ use crate::{Error, Result, Root, cpulist};
 
 /// The outcome of writing one setting.
 pub(super) enum Outcome {
-    /// It has this value now.
+    /// It was given this value.
     Done(String),
+    /// It had this value, which is the one to write, or has none any more.
+    Present(String),
     /// Another program has changed it, to this.
     Foreign(String),
     /// The CPU that it needs was taken offline by a claim, and is restored first.
@@ -56,7 +58,7 @@ pub(super) fn write_settings(
             plan => carry_out(root, record, plan),
         };
         let value = match &outcome {
-            Outcome::Done(value) => Some(value.as_str()),
+            Outcome::Done(value) | Outcome::Present(value) => Some(value.as_str()),
             _ => None,
         };
         file.settled(places[nth], value);
@@ -80,7 +82,7 @@ fn plan(root: &Root, record: &Record) -> Plan {
         Ok(present) => present,
         // The interrupt no longer exists.
         Err(_) if record.kind() == Kind::Interrupt && !path.exists() => {
-            return Plan::Nothing(Outcome::Done(String::new()));
+            return Plan::Nothing(Outcome::Present(String::new()));
         }
         Err(error) => return Plan::Nothing(Outcome::Failed(error)),
     };
@@ -92,7 +94,7 @@ fn plan(root: &Root, record: &Record) -> Plan {
             },
             false => Plan::Nothing(Outcome::Foreign(present)),
         },
-        _ => Plan::Nothing(Outcome::Done(present)),
+        _ => Plan::Nothing(Outcome::Present(present)),
     }
 }
 
@@ -114,7 +116,7 @@ fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
         Plan::Nothing(Outcome::Failed(error)) => return Outcome::Failed(error),
         Plan::Nothing(outcome) => {
             record.settled = true;
-            if let Outcome::Done(present) = &outcome {
+            if let Outcome::Present(present) = &outcome {
                 record.ours = vec![present.clone()];
             }
             return outcome;
