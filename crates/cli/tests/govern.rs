@@ -430,6 +430,52 @@ fn with_another_governor_the_rules_are_judged_anew() {
 }
 
 #[test]
+fn what_the_kernel_does_not_watch_is_named_with_the_remedy() {
+    let test = "what_the_kernel_does_not_watch_is_named_with_the_remedy";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    // A user namespace has limits of its own.
+    let none = "echo 0 >/proc/sys/user/max_inotify_watches";
+    let limited = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "sh", "-ec", script]);
+        command
+    };
+    if !limited(none).status().is_ok_and(|ended| ended.success()) {
+        return println!("skipped: {test}: no user namespace");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let rules = "[[rule]]\nname = \"a\"\nlatency = \"0\"\nwhen.cgroup = \"**\"\n";
+    fs::write(folder.path().join("rules.toml"), rules).unwrap();
+    let log = fs::File::create(folder.path().join("log")).unwrap();
+    let mut command = limited(&format!("{none}\nexec \"$@\""));
+    command.arg("sh").arg(reveille().get_program());
+    let child = command
+        .args(["govern", "--config"])
+        .arg(folder.path().join("rules.toml"))
+        .arg("--socket")
+        .arg(folder.path().join("socket"))
+        .stderr(log)
+        .spawn()
+        .unwrap();
+    let service = Service { folder, child };
+    until("it answers", || service.ask("status").is_some());
+    let problems = service.status()["problems"].to_string();
+    let file = service.file();
+    let log = service.end();
+    for what in ["cgroups of rule `a`", file.to_str().unwrap()] {
+        let problem = format!(
+            "changes of {what} are not seen: no inotify watch is left; \
+             raise the sysctl fs.inotify.max_user_watches"
+        );
+        assert!(problems.contains(&problem), "{problems}");
+        assert_eq!(log.matches(&problem).count(), 1, "{log}");
+    }
+}
+
+#[test]
 fn after_kill_9_the_next_command_takes_the_bounds_back() {
     let test = "after_kill_9_the_next_command_takes_the_bounds_back";
     let _alone = alone();

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use reveille_anticipate::BlockDevice;
-use reveille_kernel::{Result, Root, network};
+use reveille_kernel::{Error, Root, network};
 use reveille_show::quantity::listed;
 
 use self::cgroups::{State, Tree};
@@ -24,6 +24,7 @@ use self::clock::Clock;
 use self::files::Files;
 use self::power::Power;
 use crate::rules::{Cgroup, Rule, Rules, Source, When};
+use crate::way;
 
 /// Of the cgroups for which a rule is in force, names that `explain` has.
 const NAMES: usize = 3;
@@ -114,12 +115,13 @@ impl Conditions {
             ..Self::nothing()
         };
         if whens().any(|when| when.when().is_some()) {
-            let clock = Clock::new(clock::zone(root));
+            let clock = Clock::new(clock::zone(root)).map_err(|error| error.to_string());
             conditions.clock = conditions.announced(clock, epoll, |clock| clock.timer.as_fd());
         }
         for rule in &rules.rules {
             let tree = rule.when.cgroup.as_ref().and_then(|cgroup| {
                 let tree = Tree::watch(&cgroups::mount(root)?, cgroup);
+                let tree = tree.map_err(|error| way::unwatched("cgroups", error));
                 conditions.announced(tree, epoll, AsFd::as_fd)
             });
             conditions.trees.push(tree);
@@ -131,7 +133,8 @@ impl Conditions {
         let zone = conditions.clock.is_some().then(|| root.path(clock::ZONE));
         let files: Vec<PathBuf> = results.cloned().chain(zone).collect();
         if !files.is_empty() {
-            conditions.files = conditions.announced(Files::watch(files), epoll, AsFd::as_fd);
+            let files = Files::watch(files).map_err(|error| way::unwatched("files", error));
+            conditions.files = conditions.announced(files, epoll, AsFd::as_fd);
         }
         conditions.set_timer();
         conditions
@@ -140,30 +143,38 @@ impl Conditions {
     /// Adds the descriptor of `made` to `epoll`; `None` with a problem where it cannot be made.
     fn announced<T>(
         &mut self,
-        made: Result<T>,
+        made: std::result::Result<T, String>,
         epoll: &Epoll,
         descriptor: impl FnOnce(&T) -> std::os::fd::BorrowedFd<'_>,
     ) -> Option<T> {
         let added = made.and_then(|made| {
             let event = EpollEvent::new(EpollFlags::EPOLLIN, 0);
             let added = epoll.add(descriptor(&made), event);
-            added.map_err(reveille_kernel::Error::system("waiting for a change"))?;
+            let added = added.map_err(Error::system("waiting for a change"));
+            added.map_err(|error| error.to_string())?;
             Ok(made)
         });
-        added
-            .map_err(|error| self.problems.push(error.to_string()))
-            .ok()
+        added.map_err(|problem| self.problems.push(problem)).ok()
     }
 
     /// What does not work, a sentence each without its full stop.
     pub fn problems(&self) -> Vec<String> {
         let rules = self.trees.iter().zip(&self.rules.rules);
+        let unwatched = self
+            .files
+            .iter()
+            .filter_map(|files| files.unwatched.clone());
+        let unwatched = unwatched.chain(rules.clone().filter_map(|(tree, rule)| {
+            let of = format!("cgroups of rule `{}`", rule.name);
+            Some(way::unwatched(of, tree.as_ref()?.unwatched?))
+        }));
         let left_out = rules.filter(|(tree, _)| tree.as_ref().is_some_and(|tree| tree.left_out));
         let left_out = left_out.map(|(_, rule)| {
             let name = &rule.name;
             format!("rule `{name}`: too many cgroups; those deepest in the tree are not watched")
         });
-        self.problems.iter().cloned().chain(left_out).collect()
+        let problems = self.problems.iter().cloned();
+        problems.chain(unwatched).chain(left_out).collect()
     }
 
     /// Takes up what was announced; true if a result by which rules are judged appeared, changed or vanished.

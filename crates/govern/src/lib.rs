@@ -29,5 +29,6 @@ pub mod show;
 pub mod socket;
 pub mod status;
 pub mod systemd;
+mod way;
 
 pub use rules::Rules;

@@ -64,13 +64,13 @@ pub fn run(
         refused: None,
         holds: Holds::default(),
         bus_problem: None,
+        unwatched: watch::file(&options.file, sender.clone()),
     };
     let socket = Socket::listen(&options.socket, sender.clone())?;
-    watch::file(&options.file, sender.clone());
     watch::conditions(epoll, sender.clone());
     watch::devices(sender.clone());
     let bus = Bus::start(move |event| sender.send(Event::Bus(event)).is_ok())?;
-    service.in_force.problems().iter().for_each(|one| say(one));
+    service.problems().iter().for_each(|one| say(one));
     service.in_force.update(&service.holds);
     bus.publish(service.standing());
     systemd::ready();
@@ -124,6 +124,8 @@ struct Service<'a> {
     refused: Option<String>,
     holds: Holds,
     bus_problem: Option<String>,
+    /// Why a change of the file is not seen.
+    unwatched: Option<String>,
 }
 
 impl Service<'_> {
@@ -175,7 +177,8 @@ impl Service<'_> {
 
     fn problems(&self) -> Vec<String> {
         let problems = self.in_force.problems().into_iter();
-        problems.chain(self.bus_problem.clone()).collect()
+        let own = self.bus_problem.iter().chain(&self.unwatched);
+        problems.chain(own.cloned()).collect()
     }
 
     /// Reads the rules again; a file with an error changes nothing.

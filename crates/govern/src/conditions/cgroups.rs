@@ -16,10 +16,11 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
-use reveille_kernel::{Error, Result, Root, cpulist, pm_qos};
+use reveille_kernel::{Root, cpulist, pm_qos};
 use reveille_show::parse;
 
 use crate::rules::{ATTRIBUTE, Cgroup, Glob, Places};
+use crate::way;
 
 /// Of one rule, folders that are watched. Their owner may make any number: each takes some 2 KiB of the
 /// kernel's memory.
@@ -51,6 +52,8 @@ pub struct Tree {
     watched: HashMap<WatchDescriptor, (Watched, PathBuf)>,
     /// There are more than [`MOST`] folders; some are not watched.
     pub left_out: bool,
+    /// Why some are not watched, if the kernel gives no more watches.
+    pub unwatched: Option<Errno>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,16 +109,17 @@ impl Tree {
     ///
     /// # Errors
     /// Where the kernel gives no inotify instance.
-    pub fn watch(mount: &Path, cgroup: &Cgroup) -> Result<Self> {
+    pub fn watch(mount: &Path, cgroup: &Cgroup) -> nix::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK);
         let mut tree = Self {
             mount: mount.to_owned(),
             glob: cgroup.path.clone(),
             by_attribute: cgroup.xattr,
-            inotify: inotify.map_err(Error::system("watching cgroups by inotify"))?,
+            inotify: inotify?,
             folders: BTreeMap::new(),
             watched: HashMap::new(),
             left_out: false,
+            unwatched: None,
         };
         tree.enter(Path::new(""));
         Ok(tree)
@@ -261,8 +265,14 @@ impl Tree {
             "" => self.mount.join(path),
             file => self.mount.join(path).join(file),
         };
-        let Ok(watch) = self.inotify.add_watch(&watched, changes) else {
-            return;
+        let watch = match self.inotify.add_watch(&watched, changes) {
+            Ok(watch) => watch,
+            Err(error) => {
+                self.unwatched = self
+                    .unwatched
+                    .or(Some(error).filter(|&one| way::is_exhausted(one)));
+                return;
+            }
         };
         self.watched.insert(watch, (what, path.to_owned()));
         let folder = self

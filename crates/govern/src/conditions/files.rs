@@ -1,19 +1,22 @@
-//! Files that may appear, change and vanish: each is watched by inotify in the nearest folder that exists.
+//! Files that may appear, change and vanish, each watched by inotify on the way to it.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use reveille_kernel::{Error, Result};
+use nix::sys::inotify::{InitFlags, Inotify};
 
-/// Who moves the folders about while they are watched has so many tries.
-const TRIES: usize = 64;
+use crate::way;
+
+/// Of one turn, reads of some hundred events each.
+const READS: usize = 64;
 
 /// Files, and how they were last seen.
 pub struct Files {
     inotify: Inotify,
     files: Vec<(PathBuf, Option<Seen>)>,
+    /// Of which changes are not announced, in words.
+    pub unwatched: Option<String>,
 }
 
 /// Device, inode, size and time of change (s, ns): another one for another content.
@@ -24,28 +27,32 @@ impl Files {
     ///
     /// # Errors
     /// Where the kernel gives no inotify instance.
-    pub fn watch(files: impl IntoIterator<Item = PathBuf>) -> Result<Self> {
-        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK);
-        let inotify = inotify.map_err(Error::system("watching files by inotify"))?;
+    pub fn watch(files: impl IntoIterator<Item = PathBuf>) -> nix::Result<Self> {
+        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)?;
+        let mut unwatched = None;
         let watched = |path: PathBuf| {
-            watch_nearest(&inotify, &path);
+            note(&mut unwatched, &inotify, &path);
             let seen = seen(&path);
             (path, seen)
         };
         let files = files.into_iter().map(watched).collect();
-        Ok(Self { inotify, files })
+        Ok(Self {
+            inotify,
+            files,
+            unwatched,
+        })
     }
 
     /// Those that appeared, changed or vanished since they were last seen.
     pub fn changed(&mut self) -> Vec<PathBuf> {
-        for _ in 0..TRIES {
+        for _ in 0..READS {
             if self.inotify.read_events().is_err() {
                 break;
             }
         }
         let mut changed = Vec::new();
         for (path, before) in &mut self.files {
-            watch_nearest(&self.inotify, path);
+            note(&mut self.unwatched, &self.inotify, path);
             let now = seen(path);
             if now != *before {
                 *before = now;
@@ -67,22 +74,10 @@ fn seen(path: &Path) -> Option<Seen> {
     Some((of.dev(), of.ino(), of.size(), of.mtime(), of.mtime_nsec()))
 }
 
-/// Watches the nearest folder above. The next one on the way may appear before that: then it is watched.
-fn watch_nearest(inotify: &Inotify, path: &Path) {
-    let changes = AddWatchFlags::IN_CREATE
-        | AddWatchFlags::IN_CLOSE_WRITE
-        | AddWatchFlags::IN_MOVED_TO
-        | AddWatchFlags::IN_MOVED_FROM
-        | AddWatchFlags::IN_DELETE
-        | AddWatchFlags::IN_ONLYDIR;
-    let folders: Vec<&Path> = path.ancestors().skip(1).collect();
-    let mut watched = folders.len();
-    for _ in 0..TRIES {
-        let mut above = folders[..watched].iter();
-        match above.position(|folder| inotify.add_watch(*folder, changes).is_ok()) {
-            Some(nth) => watched = nth,
-            None => return,
-        }
+/// Watches the way to a file, and notes the first that is not watched.
+fn note(unwatched: &mut Option<String>, inotify: &Inotify, path: &Path) {
+    if let (_, Err(error)) = way::watch(inotify, path) {
+        unwatched.get_or_insert_with(|| way::unwatched(path.display(), error));
     }
 }
 
@@ -113,6 +108,30 @@ mod tests {
         assert_eq!(files.changed(), std::slice::from_ref(&path));
         fs::remove_dir_all(folder.path().join("a")).unwrap();
         assert_eq!(files.changed(), [path]);
+    }
+
+    #[test]
+    fn a_file_behind_links_is_seen_when_one_of_them_changes() {
+        use std::os::unix::fs::symlink;
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for version in ["v1", "v2"] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("file"), version).unwrap();
+        }
+        symlink("v1", at("data")).unwrap();
+        symlink("data/file", at("file")).unwrap();
+        let mut files = Files::watch([at("file")]).unwrap();
+        fs::write(at("v1/file"), "more").unwrap();
+        assert!(is_announced(&files));
+        assert_eq!(files.changed(), [at("file")]);
+        symlink("v2", at("next")).unwrap();
+        fs::rename(at("next"), at("data")).unwrap();
+        assert!(is_announced(&files));
+        assert_eq!(files.changed(), [at("file")]);
+        fs::write(at("v2/file"), "even more").unwrap();
+        assert!(is_announced(&files));
+        assert_eq!(files.changed(), [at("file")]);
     }
 
     fn is_announced(files: &Files) -> bool {

@@ -1,17 +1,17 @@
 //! Threads that wait for what the service reacts to. They end with the process.
 
-use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollTimeout};
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent};
 use reveille_kernel::Uevents;
 
 use crate::event::{Event, Seen};
+use crate::way;
 
 /// The service rests so many times as long as it reacted: other users' programs, which may change cgroups
 /// all the time, take at most some 5 % of a CPU.
@@ -20,34 +20,37 @@ const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// So that nobody waits for long; only a reaction of 260 ms and more takes a larger share.
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
-/// Sends [`Event::Reload`] when the file is written, replaced or removed. Where the kernel does not
-/// announce that, SIGHUP is left.
-pub fn file(path: &Path, events: Sender<Event>) {
-    let name = path.file_name().map(OsStr::to_owned);
-    // Editors replace a file: its folder is watched.
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+/// Sends [`Event::Reload`] when the file is written, replaced or removed, or a link on the way to it changes.
+/// Where the kernel does not announce that, SIGHUP is left, and the answer is why, in words.
+pub fn file(path: &Path, events: Sender<Event>) -> Option<String> {
+    let path = path.to_owned();
+    let unwatched = |error| Some(way::unwatched(path.display(), error));
+    let inotify = match Inotify::init(InitFlags::IN_CLOEXEC) {
+        Ok(inotify) => inotify,
+        Err(error) => return unwatched(error),
     };
-    let Ok(inotify) = Inotify::init(InitFlags::IN_CLOEXEC) else {
-        return;
-    };
-    let changes = AddWatchFlags::IN_CLOSE_WRITE
-        | AddWatchFlags::IN_MOVED_TO
-        | AddWatchFlags::IN_MOVED_FROM
-        | AddWatchFlags::IN_DELETE
-        | AddWatchFlags::IN_ONLYDIR;
-    if inotify.add_watch(folder, changes).is_err() {
-        return;
-    }
+    let (mut steps, watched) = way::watch(&inotify, &path);
+    let problem = watched.err().and_then(unwatched);
     std::thread::spawn(move || {
         while let Ok(seen) = inotify.read_events() {
-            let is_it = seen.iter().any(|one| one.name == name);
+            let before = std::mem::replace(&mut steps, way::watch(&inotify, &path).0);
+            let is_it = steps != before || seen.iter().any(|one| is_of(one, &before));
             if is_it && events.send(Event::Reload).is_err() {
                 return;
             }
         }
     });
+    problem
+}
+
+/// Is the event one of the file's, at the end of these steps?
+fn is_of(event: &InotifyEvent, steps: &[PathBuf]) -> bool {
+    let is = |flag| event.mask.contains(flag);
+    // A file that was made is yet to be written.
+    let is_made = is(AddWatchFlags::IN_CREATE) && !is(AddWatchFlags::IN_ISDIR);
+    let mut names = steps.iter().flat_map(|step| step.iter());
+    let is_named = |name| names.any(|one| one == name);
+    is(AddWatchFlags::IN_Q_OVERFLOW) || !is_made && event.name.as_deref().is_some_and(is_named)
 }
 
 /// Sends [`Event::Devices`] when a device comes or goes, or its power supply changes.
@@ -92,6 +95,10 @@ fn announce(events: &Sender<Event>, event: impl FnOnce(Seen) -> Event) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+    use std::sync::mpsc::Receiver;
+
     use nix::sys::epoll::{EpollCreateFlags, EpollFlags};
     use nix::sys::eventfd::EventFd;
 
@@ -122,5 +129,51 @@ mod tests {
         assert!((2..=25).contains(&quick), "{quick}");
         let slow = events_of_a_flood(Duration::from_millis(10));
         assert!((1..=3).contains(&slow), "{slow}");
+    }
+
+    /// Is the file to be read again? Then until no more is announced.
+    fn is_changed(received: &Receiver<Event>) -> bool {
+        let next = |wait| matches!(received.recv_timeout(wait), Ok(Event::Reload));
+        let is_changed = next(Duration::from_secs(1));
+        while is_changed && next(Duration::from_millis(100)) {}
+        is_changed
+    }
+
+    #[test]
+    fn rules_behind_links_are_read_again_when_a_link_or_the_file_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for version in ["v1", "v2"] {
+            fs::create_dir(at(version)).unwrap();
+            fs::write(at(version).join("rules"), "").unwrap();
+        }
+        let target = elsewhere.path().join("rules of mine");
+        fs::write(&target, "").unwrap();
+        // As tools do that switch all files of a folder at once.
+        symlink("v1", at("..data")).unwrap();
+        symlink("..data/rules", at("rules")).unwrap();
+        let switch = |to: &Path, link: &str| {
+            symlink(to, at("next")).unwrap();
+            fs::rename(at("next"), at(link)).unwrap();
+        };
+        let (sender, received) = channel();
+        assert_eq!(file(&at("rules"), sender), None);
+        fs::write(at("v1/rules"), "").unwrap();
+        assert!(is_changed(&received), "the file is written");
+        switch(Path::new("v2"), "..data");
+        assert!(is_changed(&received), "a link above is switched");
+        fs::write(at("v2/rules"), "").unwrap();
+        assert!(is_changed(&received), "the new file is written");
+        switch(&target, "rules");
+        assert!(is_changed(&received), "the link is switched");
+        fs::write(&target, "").unwrap();
+        assert!(is_changed(&received), "the file elsewhere is written");
+        fs::remove_file(at("rules")).unwrap();
+        assert!(is_changed(&received), "the link is removed");
+        symlink(&target, at("rules")).unwrap();
+        assert!(is_changed(&received), "it is made again");
+        fs::write(at("another"), "").unwrap();
+        assert!(!is_changed(&received), "another file is written");
     }
 }
