@@ -109,10 +109,14 @@ impl Bus {
         })
     }
 
-    /// Answers with this from now on, and tells who listens.
+    /// Answers with this from now on, and tells who listens if it is new.
     pub fn publish(&self, standing: Standing) {
         if let Some(sender) = &self.standing {
-            sender.send_replace(standing);
+            sender.send_if_modified(|before| {
+                let is_new = !standing.is_as(before);
+                *before = standing;
+                is_new
+            });
         }
     }
 }

@@ -95,6 +95,7 @@ pub fn run(
             Event::Status(asks) => {
                 // No kernel announces another governor.
                 service.machine(&mut say)?;
+                bus.publish(service.standing());
                 // Who asked may have left.
                 let _ = asks.send(service.status());
             }

@@ -121,6 +121,10 @@ fn changes_are_told_and_rules_are_named() {
     let rules = "[[rule]]\nname = \"night\"\nlatency = \"0\"\ncpus = \"0\"\n";
     assert!(client.changed_by(|| service.reload(rules), longest));
     until("the rule is named", || client.rules().unwrap() == ["night"]);
+    // After the signals of what has changed: a device of which no rule knows.
+    std::thread::sleep(Duration::from_millis(500));
+    let device = || std::fs::write("/sys/class/net/lo/uevent", "change").unwrap();
+    assert!(!client.changed_by(device, Duration::from_secs(1)));
     // By the rule, and a hold stays in force over a reload.
     until("it is held", || client.effective(0) == Ok(0));
     let _held = other.hold("0", 0).unwrap();

@@ -61,3 +61,19 @@ pub struct Standing {
     /// Those whose bounds can be set, ascending.
     pub cpus: Vec<Arc<Cpu>>,
 }
+
+impl Standing {
+    /// Is there nothing new for who listens? CPUs are others as soon as rules were read or judged anew.
+    pub fn is_as(&self, other: &Self) -> bool {
+        let numbers = |standing: &Self| -> Vec<u64> {
+            let holds = standing.holds.iter();
+            holds.map(|(number, _)| *number).collect()
+        };
+        let mut cpus = self.cpus.iter().zip(&other.cpus);
+        (self.upower_qos, &self.rules, &self.problems)
+            == (other.upower_qos, &other.rules, &other.problems)
+            && numbers(self) == numbers(other)
+            && self.cpus.len() == other.cpus.len()
+            && cpus.all(|(one, other)| Arc::ptr_eq(one, other))
+    }
+}
