@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use reveille_kernel::bpf::{self as kernel, Bell, KernelBtf, RunTime, Shared, word, words};
-use reveille_kernel::{Result, network};
+use reveille_kernel::{Result, Root, network};
 
 pub use reveille_kernel::bpf::Counting;
 
@@ -50,14 +50,14 @@ macro_rules! seen {
 }
 impl Packets {
     /// Watches the packets of these rules, each by its place in the list, once [`Packets::watch`] names
-    /// their interfaces; and gives a bell for each possible CPU. With `accounting`, idle entries are
+    /// their interfaces; and gives a bell for each number of a possible CPU. With `accounting`, idle entries are
     /// watched, too, to count bounds that come too late.
     ///
     /// # Errors
     /// [`Error::Cannot`] where the kernel lacks what is needed or this user the right.
     pub fn start(rules: &[Rule], accounting: bool) -> Result<(Self, Vec<OnCpu>)> {
         let btf = KernelBtf::read()?;
-        let cpus = libbpf_rs::num_possible_cpus()? as u32;
+        let cpus = kernel::cpu_numbers(&Root::default())?;
         let traffic = rules.iter().filter_map(|rule| rule.when.traffic.as_ref());
         let has_traffic = traffic.clone().next().is_some();
         let readers = traffic.clone().any(|traffic| traffic.readers);

@@ -28,13 +28,29 @@ use nix::libc;
 use nix::sys::resource::{Resource, getrlimit};
 use nix::unistd::geteuid;
 
-use crate::{Error, Result};
+use crate::{Error, Result, Root, cpulist};
 
 pub use crate::{word, words};
 pub use bell::{Bell, Mapping};
 pub use pid_namespace::pid_namespace;
 pub use run_time::{Counting, RunTime, run_time, run_time_of_all};
 pub use shared::{Place, Plain, Shared, Word, record};
+
+/// How many elements a map has that is indexed by the CPU's number: one more than the highest of a possible CPU.
+/// There may be fewer CPUs, since their numbers may have gaps.
+///
+/// # Errors
+/// Where the kernel does not list them.
+pub fn cpu_numbers(root: &Root) -> Result<u32> {
+    let path = "/sys/devices/system/cpu/possible";
+    let text = root.text(path).unwrap_or_default();
+    let highest = cpulist::parse(&text).and_then(|cpus| cpus.last().copied());
+    highest.map(|cpu| cpu + 1).ok_or_else(|| Error::Content {
+        path: root.path(path),
+        expected: "a list of CPUs",
+        found: text,
+    })
+}
 
 /// Runs a BPF program that creates timers, and repeats it for ten seconds at most while the kernel has no
 /// memory for them; its errno, or 0.
@@ -204,6 +220,17 @@ mod tests {
     fn a_name_cannot_control_the_terminal() {
         let comm = *b"a\x1b[2Jb\0left over";
         assert_eq!(thread_name(&comm.map(|byte| byte as c_char)), "a [2Jb");
+    }
+
+    #[test]
+    fn a_map_by_cpu_reaches_the_highest_number_over_gaps() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let path = root.path("/sys/devices/system/cpu/possible");
+        assert!(cpu_numbers(&root).is_err());
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, "0-1,4-5\n").unwrap();
+        assert_eq!(cpu_numbers(&root).unwrap(), 6);
     }
 
     #[test]
