@@ -39,10 +39,7 @@ impl Service {
             child: Self::spawn(folder.path()),
             folder,
         };
-        until("it answers", || {
-            assert_eq!(service.child.try_wait().unwrap(), None, "{}", service.log());
-            service.ask("status").is_some()
-        });
+        service.wait();
         let problems = service.status()["problems"].clone();
         let problems = problems.as_array().unwrap().iter();
         let mut problems = problems.map(|problem| problem.as_str().unwrap());
@@ -66,6 +63,14 @@ impl Service {
             .stdout(Stdio::null())
             .spawn()
             .unwrap()
+    }
+
+    /// Until it answers.
+    fn wait(&mut self) {
+        until("it answers", || {
+            assert_eq!(self.child.try_wait().unwrap(), None, "{}", self.log());
+            self.ask("status").is_some()
+        });
     }
 
     fn file(&self) -> PathBuf {
@@ -460,12 +465,16 @@ fn what_the_kernel_does_not_watch_is_named_with_the_remedy() {
         .stderr(log)
         .spawn()
         .unwrap();
-    let service = Service { folder, child };
-    until("it answers", || service.ask("status").is_some());
+    let mut service = Service { folder, child };
+    service.wait();
     let problems = service.status()["problems"].to_string();
     let file = service.file();
     let log = service.end();
-    for what in ["cgroups of rule `a`", file.to_str().unwrap()] {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let cgroups = mounts
+        .contains(" - cgroup2 ")
+        .then_some("cgroups of rule `a`");
+    for what in cgroups.into_iter().chain(file.to_str()) {
         let problem = format!(
             "changes of {what} are not seen: no inotify watch is left; \
              raise the sysctl fs.inotify.max_user_watches"
@@ -708,14 +717,14 @@ fn killed_at_any_point_the_machine_is_as_before() {
         service.child = Service::spawn(service.folder.path());
         // Sometimes it is killed while it starts.
         if random.u8(0..4) > 0 {
-            until("it answers", || service.ask("status").is_some());
+            service.wait();
         }
     }
     println!(
         "{held} of {} were killed while a bound was in force",
         rounds()
     );
-    until("it answers", || service.ask("status").is_some());
+    service.wait();
     service.end();
 }
 
