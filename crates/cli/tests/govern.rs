@@ -355,6 +355,85 @@ fn anothers_value_stays_and_is_named() {
 }
 
 #[test]
+fn a_bound_that_another_program_takes_away_comes_back() {
+    let test = "a bound that another program takes away";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let rules = "[[rule]]\nname = \"always\"\nlatency = \"0\"\n";
+    let Some(service) = Service::start(test, rules) else {
+        return;
+    };
+    let is_held = || setting(1) == "n/a";
+    until("the bound is in force", is_held);
+    put(1, "0");
+    until("it is back after it was taken away", is_held);
+    put(1, "33");
+    until("another's value is named", || {
+        service.status()["cpus"][1]["in_the_way"] == "33"
+    });
+    assert_eq!(setting(1), "33");
+    put(1, "0");
+    until("it is back after another's value", is_held);
+    service.end();
+    assert_eq!(setting(1), "0");
+}
+
+#[test]
+fn each_bounds_thread_stays_on_its_cpu() {
+    let test = "each bound's thread stays on its CPU";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    // By chance a thread starts on its CPU.
+    for _ in 0..5 {
+        let Some(service) = Service::start(test, &Traffic::new().rule("")) else {
+            return;
+        };
+        let tasks = fs::read_dir(format!("/proc/{}/task", service.child.id())).unwrap();
+        for task in tasks.map(|task| task.unwrap().path()) {
+            let name = fs::read_to_string(task.join("comm")).unwrap();
+            let Some(cpu) = name.trim().strip_prefix("bound-") else {
+                continue;
+            };
+            let status = fs::read_to_string(task.join("status")).unwrap();
+            let allowed = status
+                .lines()
+                .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+            assert_eq!(allowed.unwrap().trim(), cpu);
+        }
+        service.end();
+    }
+}
+
+#[test]
+fn rules_that_would_wait_for_ever_are_refused_and_the_service_ends_when_told() {
+    let test = "rules that would wait for ever";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let Some(service) = Service::start(test, "") else {
+        return;
+    };
+    let fifo = service.folder.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let mut check = reveille();
+    check.args(["govern", "check"]).arg(&fifo);
+    complains(&mut check, 1, "is not a file");
+    fs::rename(&fifo, service.file()).unwrap();
+    until("the FIFO is refused", || {
+        let refused = service.status()["refused"].clone();
+        refused
+            .as_str()
+            .is_some_and(|why| why.ends_with("is not a file"))
+    });
+    service.end();
+}
+
+#[test]
 fn a_file_with_an_error_is_refused_whole_and_a_good_one_taken() {
     let test = "a_file_with_an_error_is_refused_whole_and_a_good_one_taken";
     let _alone = alone();

@@ -90,7 +90,9 @@ impl Bus {
         have_descriptors();
         let (sender, standing) = watch::channel(Standing::default());
         let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
+            // Not signals: they panic where descriptors run out.
+            .enable_io()
+            .enable_time()
             // Connecting takes a thread, which is not woken once more to end.
             .thread_keep_alive(Duration::ZERO)
             .build()

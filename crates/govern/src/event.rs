@@ -14,6 +14,8 @@ pub enum Event {
     Reload,
     /// A device came, went or changed.
     Devices(Seen),
+    /// Another program wrote a CPU's bound.
+    Settings(Seen),
     /// Something changed on which conditions depend.
     Conditions(Seen),
     /// Somebody asks for the status.

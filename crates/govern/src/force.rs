@@ -5,14 +5,14 @@
 //! idle state anew: without that, it would stay in a shallow one until something wakes it.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sched::{CpuSet, sched_getcpu, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
@@ -52,6 +52,11 @@ pub struct Cpu {
     /// Of each rule, µs, or [`NONE`].
     bounds_us: Vec<AtomicU32>,
     over: AtomicBool,
+    /// The setting may be another than the thread's.
+    look: AtomicBool,
+    /// How often the thread was woken, and the number that it has served.
+    wakes: AtomicU64,
+    served: AtomicU64,
     kick: EventFd,
     state: Mutex<State>,
 }
@@ -135,8 +140,20 @@ impl Cpu {
         }
     }
 
+    /// Has the thread compare the setting with its own value, and set it again.
+    pub fn look(&self) {
+        self.look.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    /// Whether the thread has served all that was asked until now.
+    pub fn is_done(&self) -> bool {
+        self.served.load(Ordering::Acquire) >= self.wakes.load(Ordering::Acquire)
+    }
+
     /// Has the thread look at how things are.
     pub fn wake(&self) {
+        self.wakes.fetch_add(1, Ordering::Release);
         // A counter that is full wakes, too.
         let _ = self.kick.write(1);
     }
@@ -169,6 +186,9 @@ impl Force {
                 hold_us: AtomicU32::new(NONE),
                 bounds_us: bounds_us.map(AtomicU32::new).collect(),
                 over: AtomicBool::new(false),
+                look: AtomicBool::new(false),
+                wakes: AtomicU64::new(0),
+                served: AtomicU64::new(0),
                 kick,
                 state: Mutex::new(State {
                     uses: vec![Use::default(); rules.len()],
@@ -249,6 +269,7 @@ impl Keeper {
         let mut wait = None;
         loop {
             self.wait(wait);
+            let wakes = self.cpu.wakes.load(Ordering::Acquire);
             if self.cpu.over.load(Ordering::Acquire) {
                 self.traffic = 0;
                 self.hold(0, None);
@@ -265,6 +286,7 @@ impl Keeper {
                 true => RETRY,
                 false => (self.retry * 2).min(RETRY_MAX),
             };
+            self.cpu.served.store(wakes, Ordering::Release);
             wait = quiet_in.into_iter().chain(retry_in).min();
         }
     }
@@ -279,12 +301,12 @@ impl Keeper {
         let _ = self.cpu.kick.read();
     }
 
-    /// Binds this thread to its CPU. The kernel moves it elsewhere when the CPU goes offline.
+    /// Binds this thread to its CPU. When the CPU goes offline, the kernel lets it run everywhere.
     fn is_here(&self) {
-        let number = self.cpu.number as usize;
         let mut only = CpuSet::new();
-        if sched_getcpu() != Ok(number) && only.set(number).is_ok() {
-            let _ = sched_setaffinity(Pid::from_raw(0), &only);
+        let itself = Pid::from_raw(0);
+        if only.set(self.cpu.number as usize).is_ok() && sched_getaffinity(itself) != Ok(only) {
+            let _ = sched_setaffinity(itself, &only);
         }
     }
 
@@ -349,7 +371,9 @@ impl Keeper {
             }
         }
         state.rules = rules;
-        let is_in_force = state.in_the_way.is_none() && state.failed.is_none();
+        let is_in_force = state.in_the_way.is_none()
+            && state.failed.is_none()
+            && !self.cpu.look.swap(false, Ordering::Acquire);
         if state.bound_us == wanted && is_in_force {
             return true;
         }

@@ -13,9 +13,11 @@ mod value;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::libc;
 use reveille_kernel::{Error, Result};
 use reveille_results::statistics::Percentile;
 use serde::Deserialize;
@@ -238,7 +240,12 @@ impl Rules {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(failed)?;
+        // A FIFO without a writer, and files of /proc such as kmsg, would wait for ever.
+        let file = File::options()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open(path)
+            .map_err(failed)?;
         let unreadable = |why: String| Error::Unreadable {
             path: path.to_owned(),
             why,

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Instant, SystemTime};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags};
-use reveille_kernel::{Error, Result, Root};
+use reveille_kernel::{Error, Result, Root, requests};
 use reveille_results::kept;
 use reveille_show::quantity::counted;
 
@@ -69,6 +69,9 @@ pub fn run(
     let socket = Socket::listen(&options.socket, sender.clone())?;
     watch::conditions(epoll, sender.clone());
     watch::devices(sender.clone());
+    let cpus = service.in_force.cpus().iter();
+    let settings = cpus.map(|cpu| service.root.path(&requests::file_of(cpu.number)));
+    watch::settings(settings, sender.clone());
     let bus = Bus::start(move |event| sender.send(Event::Bus(event)).is_ok())?;
     service.problems().iter().for_each(|one| say(one));
     service.in_force.update(&service.holds);
@@ -88,6 +91,7 @@ pub fn run(
                 service.machine(&mut say)?;
                 bus.publish(service.standing());
             }
+            Event::Settings(_seen) => service.in_force.look_at_settings(),
             Event::Conditions(_seen) => {
                 service.conditions(&mut say)?;
                 bus.publish(service.standing());
@@ -97,6 +101,8 @@ pub fn run(
                 service.machine(&mut say)?;
                 bus.publish(service.standing());
                 // Who asked may have left.
+                service.in_force.look_at_settings();
+                service.in_force.wait_for_threads();
                 let _ = asks.send(service.status());
             }
             Event::Bus(event) => {

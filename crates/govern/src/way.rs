@@ -54,6 +54,8 @@ fn nearest(inotify: &Inotify, path: &Path) -> nix::Result<()> {
         | AddWatchFlags::IN_MOVED_TO
         | AddWatchFlags::IN_MOVED_FROM
         | AddWatchFlags::IN_DELETE
+        | AddWatchFlags::IN_MOVE_SELF
+        | AddWatchFlags::IN_DELETE_SELF
         | AddWatchFlags::IN_ONLYDIR;
     let folders: Vec<&Path> = path.ancestors().skip(1).collect();
     let mut watched = folders.len();

@@ -329,7 +329,12 @@ impl Journal {
         remove_ended(&mut file.records);
         let page = format!("{}{}-{}", live::PREFIX, owner.unique(), self.number);
         let page_file = file.new_page(&page)?;
-        let bounds = live::bounds(&self.root, &self.folder, cpus, settings, &page_file)?;
+        let bounds = live::bounds(&self.root, &self.folder, cpus, settings, &page_file);
+        if bounds.is_err() {
+            // Nobody has a claim in it.
+            let _ = file.remove_pages();
+        }
+        let bounds = bounds?;
         let known = places(&file.records);
         for (index, &cpu) in cpus.iter().enumerate() {
             let mut claim = self.claim(&owner, live::NO_BOUND);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use nix::sys::epoll::Epoll;
@@ -21,6 +22,9 @@ use crate::status::{Accounted, CpuStatus, HoldStatus, RuleStatus, Why};
 
 /// Of attributes' latencies, judgements that are kept: cgroups may ask for any.
 const LATENCIES_MAX: usize = 64;
+
+/// A status does not wait longer for threads that have yet to run.
+const THREADS_WITHIN: Duration = Duration::from_millis(200);
 
 /// Rules, and what carries them out.
 pub struct InForce {
@@ -377,6 +381,25 @@ impl InForce {
             }
         };
         self.cpus().iter().map(status).collect()
+    }
+
+    /// Has the CPUs whose setting is another than theirs look at it.
+    pub fn look_at_settings(&self) {
+        for cpu in self.cpus() {
+            let ours = cpu.bound_us().map_or("0".to_owned(), requests::text_of);
+            let present = self.root.text(&requests::file_of(cpu.number));
+            if present.is_some_and(|present| present != ours) {
+                cpu.look();
+            }
+        }
+    }
+
+    /// Waits until the threads did what they were asked for, not for long.
+    pub fn wait_for_threads(&self) {
+        let end = Instant::now() + THREADS_WITHIN;
+        while self.cpus().iter().any(|cpu| !cpu.is_done()) && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Another program's value in the setting, as it is now.

@@ -50,7 +50,25 @@ fn is_of(event: &InotifyEvent, steps: &[PathBuf]) -> bool {
     let is_made = is(AddWatchFlags::IN_CREATE) && !is(AddWatchFlags::IN_ISDIR);
     let mut names = steps.iter().flat_map(|step| step.iter());
     let is_named = |name| names.any(|one| one == name);
-    is(AddWatchFlags::IN_Q_OVERFLOW) || !is_made && event.name.as_deref().is_some_and(is_named)
+    let is_of_all = is(AddWatchFlags::IN_Q_OVERFLOW)
+        || is(AddWatchFlags::IN_MOVE_SELF)
+        || is(AddWatchFlags::IN_DELETE_SELF);
+    is_of_all || !is_made && event.name.as_deref().is_some_and(is_named)
+}
+
+/// Sends [`Event::Settings`] when another program has written one of these settings and closed it. One that keeps
+/// it open is not noticed; nor is one in another network namespace, which has a sysfs of its own.
+pub fn settings(paths: impl Iterator<Item = PathBuf>, events: Sender<Event>) {
+    let Ok(inotify) = Inotify::init(InitFlags::IN_CLOEXEC) else {
+        return;
+    };
+    for path in paths {
+        // A status looks at all of them.
+        let _ = inotify.add_watch(&path, AddWatchFlags::IN_CLOSE_WRITE);
+    }
+    std::thread::spawn(move || {
+        while inotify.read_events().is_ok() && announce(&events, Event::Settings) {}
+    });
 }
 
 /// Sends [`Event::Devices`] when a device comes or goes, or its power supply changes.

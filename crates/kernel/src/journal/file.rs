@@ -227,7 +227,7 @@ impl JournalFile {
     }
 
     /// Removes the files of live claims that no longer exist.
-    fn remove_pages(&self) -> Result<()> {
+    pub fn remove_pages(&self) -> Result<()> {
         let Some((folder, _)) = &self.place else {
             return Ok(());
         };

@@ -151,7 +151,9 @@ impl Page {
             .flat_map(|number| number.to_ne_bytes())
             .collect();
         file.write_all_at(&none.repeat(cpus), 0)
-            .map_err(Error::system("writing the bounds' file"))?;
+            .map_err(Error::system(
+                "writing the bounds' file in the journal's folder",
+            ))?;
         let flags = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping of a file of that length, which only this process and, after its end,
         // the journal's readers use.
