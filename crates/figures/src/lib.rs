@@ -4,8 +4,10 @@
 //! - [`interval`]: exact intervals of shares and quantiles;
 //! - [`two_samples`]: whether one sample is slower, and by how much;
 //! - [`rounds`]: figures and differences of settings tried in rounds;
-//! - [`tail`]: extrapolation beyond the data.
+//! - [`tail`]: extrapolation beyond the data;
+//! - [`clock_line`]: instants of another clock, with bounds.
 
+pub mod clock_line;
 pub mod interval;
 pub mod quantile;
 pub mod random;
