@@ -98,7 +98,7 @@ impl KernelBtf {
     /// [`Error::Cannot`] where the kernel carries no BTF or it cannot be read.
     pub fn read() -> Result<Self> {
         // The errors report what fails, in short.
-        if std::env::var_os("BPFLOG").is_none() { libbpf_rs::set_print(None); }
+        libbpf_rs::set_print(None);
         Btf::from_vmlinux().map(Self).map_err(|error| {
             Error::Cannot(format!(
                 "the kernel's BTF cannot be read ({error}): watching by BPF needs \

@@ -202,7 +202,8 @@ mod tests {
 
     #[test]
     fn column_names_are_those_of_the_schema() {
-        let sources = [Source::Timer, Source::Remote, Source::Hpet, Source::Nic].map(Source::as_str);
+        let sources =
+            [Source::Timer, Source::Remote, Source::Hpet, Source::Nic].map(Source::as_str);
         assert_eq!(sources, ["timer", "remote", "hpet", "nic"]);
         let woken = [WokenBy::Interrupt, WokenBy::Flag].map(WokenBy::as_str);
         assert_eq!(woken, ["interrupt", "flag"]);

@@ -303,7 +303,8 @@ fn any_datapoint() -> impl Strategy<Value = Datapoint> {
                 Datapoint {
                     time_ns,
                     cpu,
-                    source: [Source::Timer, Source::Remote, Source::Hpet, Source::Nic][usize::from(which)],
+                    source: [Source::Timer, Source::Remote, Source::Hpet, Source::Nic]
+                        [usize::from(which)],
                     woken_by: [WokenBy::Flag, WokenBy::Interrupt][usize::from(which % 2)],
                     requested_state_index: index,
                     requested_state: state,

@@ -57,7 +57,7 @@ unsigned long long distances[DISTANCES];
 unsigned int waker;
 unsigned long long waker_armed_at;
 unsigned int stop;
-/* When the device was told to interrupt next. */
+/* When the device's next interrupt was armed. */
 unsigned long long device_armed_at;
 
 /* Read by the program. */

@@ -172,8 +172,8 @@ impl Run<'_> {
         match floor {
             Some(floor) => self.outcome.characterisation.floors.push(floor),
             None if !self.over() => self.note(format!(
-                "no floor for the source {:?}: too few wake-ups without sleep",
-                probes.source.source()
+                "no floor for the source {}: too few wake-ups without sleep",
+                probes.source.source().as_str()
             )),
             None => {}
         }
@@ -466,7 +466,14 @@ fn why_nothing_comes(
     let launched = now.launched - before.launched;
     let not_idle = now.dropped.not_idle - before.dropped.not_idle;
     let why = if now.strayed > before.strayed {
-        "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)"
+        match source {
+            Source::Timer => {
+                "its interrupt came on another CPU: the kernel moved the timer (kernel.timer_migration, hotplug)"
+            }
+            _ => {
+                "its interrupt came on another CPU: another program moved it (irqbalance), or a hotplug"
+            }
+        }
     } else if launched == 0 {
         "the BPF programs saw none of its launches"
     } else if 2 * not_idle > launched {
@@ -475,8 +482,9 @@ fn why_nothing_comes(
         "all of its launches were dropped or are in progress"
     };
     format!(
-        "no datapoint for {} s from the source {source:?} ({phase}): {why}",
-        silent.as_secs()
+        "no datapoint for {} s from the source {} ({phase}): {why}",
+        silent.as_secs(),
+        source.as_str()
     )
 }
 
@@ -494,6 +502,9 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
         ("NMI", n.nmi - b.nmi),
         ("SMI", n.smi - b.smi),
         ("ring buffer full", n.ring_full - b.ring_full),
-        ("its timer ran on another CPU", now.strayed - before.strayed),
+        (
+            "its interrupt came on another CPU",
+            now.strayed - before.strayed,
+        ),
     ]
 }

@@ -4,7 +4,6 @@
 //! CPU sets the next period after each. The launch time is the comparator's, which BPF reads in the handler.
 
 use std::fs::File;
-use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -12,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use nix::libc::{self, c_int, c_ulong, c_ushort};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::{ioctl_none, ioctl_read, ioctl_write_int_bad, request_code_write};
-use reveille_kernel::bpf::word;
+use reveille_kernel::bpf::{Shared, word};
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Idle, Journal, Root, now_ns};
 use reveille_results::Source;
@@ -27,6 +27,13 @@ use crate::placement::Elsewhere;
 use crate::{Error, Result};
 
 const DEVICE: &str = "/dev/hpet";
+/// Interrupts a second while it waits for them to come to the measured CPU: some controllers move a line only at
+/// its next interrupt.
+const MOVING_HZ: c_int = 100;
+const MOVES_WITHIN: Duration = Duration::from_secs(3);
+/// After this silence, and four periods, the chain of interrupts is begun anew: if the CPU stands still between the
+/// driver's reading of the counter and its arming for longer than a period (a hypervisor), the counter has passed.
+const SILENCE: Duration = Duration::from_millis(200);
 /// How often the thread looks whether it should end while no interrupt comes.
 const LOOK_MS: u16 = 20;
 
@@ -48,7 +55,6 @@ ioctl_write_int_bad!(
 );
 
 pub struct Hpet {
-    cpu: u32,
     /// Closing it ends its interrupts.
     device: OwnedFd,
     timer: c_ushort,
@@ -65,6 +71,22 @@ struct Line {
     is_shared: bool,
 }
 
+impl Line {
+    /// Whether it comes to that CPU only.
+    fn comes_to(&self, cpu: u32) -> Result<()> {
+        let effective = format!("proc/irq/{}/effective_affinity_list", self.number);
+        match Root::default().text(&effective) {
+            Some(cpus) if cpus.trim() != cpu.to_string() => Err(Error::Cannot(format!(
+                "source hpet: interrupt {} goes to CPU {}, not to CPU {cpu}: the interrupt controller \
+                 or another program (irqbalance) decides so",
+                self.number,
+                cpus.trim()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Hpet {
     /// Takes a free timer of the HPET, and has its interrupt come to that CPU.
     ///
@@ -75,17 +97,22 @@ impl Hpet {
         let mut has = Info::default();
         // SAFETY: the driver fills in `has`, which has its layout.
         unsafe { info(device.as_raw_fd(), &raw mut has) }.map_err(ioctl("HPET_INFO"))?;
-        // The interrupt is listed while it is on. One a second does not come before it is off again.
-        ask(&device, 1)?;
+        ask(&device, MOVING_HZ)?;
         on(&device)?;
-        let line = line(has.timer);
-        // SAFETY: the descriptor is open; the call takes no data.
-        unsafe { interrupts_off(device.as_raw_fd()) }.map_err(ioctl("HPET_IE_OFF"))?;
-        let line = line?;
+        let line = line(has.timer)?;
         let affinity = format!("/proc/irq/{}/smp_affinity_list", line.number);
         journal.set(&affinity, &cpu.to_string())?;
+        let end = Instant::now() + MOVES_WITHIN;
+        while let Err(error) = line.comes_to(cpu) {
+            if Instant::now() > end {
+                return Err(error);
+            }
+            std::thread::sleep(SILENCE);
+            off(&device)?;
+            on(&device)?;
+        }
+        off(&device)?;
         Ok(Self {
-            cpu,
             device,
             timer: has.timer,
             line,
@@ -102,9 +129,7 @@ impl Hpet {
         let ended = thread
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        // SAFETY: the descriptor is open; the call takes no data.
-        let off = unsafe { interrupts_off(self.device.as_raw_fd()) };
-        ended.and(off.map(drop).map_err(ioctl("HPET_IE_OFF")))
+        off(&self.device).and(ended)
     }
 }
 
@@ -133,26 +158,16 @@ impl EventSource for Hpet {
         let pacer = Pacer {
             device: (self.device.try_clone()).map_err(Error::system("duplicating /dev/hpet"))?,
             frequencies: distances.iter().map(|ns| frequency(*ns)).collect(),
+            shared: kernel.shared().clone(),
             elsewhere: self.elsewhere.clone(),
             stop: stop.clone(),
         };
         ask(&self.device, pacer.frequencies[0])?;
-        word!(kernel.shared().at(0), types::bss, device_armed_at).store(now_ns(), Relaxed);
-        on(&self.device)?;
+        pacer.begin()?;
         let thread = std::thread::Builder::new().name("hpet".into());
         let thread = thread.spawn(move || pacer.run());
         self.thread = Some((stop, thread.map_err(Error::system("starting a thread"))?));
-        let effective = format!("proc/irq/{}/effective_affinity_list", self.line.number);
-        match Root::default().text(&effective) {
-            Some(cpus) if cpus.trim() != self.cpu.to_string() => Err(Error::Cannot(format!(
-                "source hpet: interrupt {} goes to CPU {}, not to CPU {}: the interrupt controller or \
-                 another program (irqbalance) decides so",
-                self.line.number,
-                cpus.trim(),
-                self.cpu
-            ))),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
@@ -172,27 +187,42 @@ impl Drop for Hpet {
 struct Pacer {
     device: OwnedFd,
     frequencies: Vec<c_int>,
+    shared: Arc<Shared<types::bss>>,
     elsewhere: Elsewhere,
     stop: Arc<AtomicBool>,
 }
 
 impl Pacer {
+    /// Switches the interrupts on: the first comes a period from now.
+    fn begin(&self) -> Result<()> {
+        word!(self.shared.at(0), types::bss, device_armed_at).store(now_ns(), Relaxed);
+        on(&self.device)
+    }
+
     fn run(self) -> Result<()> {
         self.elsewhere.go()?;
-        let mut device = File::from(self.device);
         let mut came = [0u8; size_of::<c_ulong>()];
         let mut next = self.frequencies.iter().cycle().skip(1);
+        let (mut last, mut period) = (Instant::now(), Duration::ZERO);
         while !self.stop.load(Relaxed) {
-            let mut waited = [PollFd::new(device.as_fd(), PollFlags::POLLIN)];
+            let mut waited = [PollFd::new(self.device.as_fd(), PollFlags::POLLIN)];
             // A signal ends it early, which costs a turn.
             let _ = poll(&mut waited, PollTimeout::from(LOOK_MS));
-            match device.read(&mut came) {
-                Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => continue,
+            match nix::unistd::read(&self.device, &mut came) {
+                Ok(_) => last = Instant::now(),
+                Err(nix::Error::EAGAIN | nix::Error::EINTR) => {
+                    if last.elapsed() > SILENCE + 4 * period {
+                        off(&self.device)?;
+                        self.begin()?;
+                        last = Instant::now();
+                    }
+                    continue;
+                }
                 Err(error) => return Err(Error::system("reading /dev/hpet")(error)),
             }
             if let Some(&frequency) = next.next() {
-                ask(&device, frequency)?;
+                ask(&self.device, frequency)?;
+                period = Duration::from_secs(1) / frequency.unsigned_abs();
             }
         }
         Ok(())
@@ -244,10 +274,17 @@ fn on(device: &OwnedFd) -> Result<()> {
     let on = unsafe { interrupts_on(device.as_raw_fd()) };
     on.map(drop).map_err(|error| match error {
         nix::Error::EIO => Error::Cannot(
-            "source hpet: no interrupt line is free for a timer of the HPET; use another source".into(),
+            "source hpet: no interrupt line is free for a timer of the HPET; use another source"
+                .into(),
         ),
         error => ioctl("HPET_IE_ON")(error),
     })
+}
+
+fn off(device: &OwnedFd) -> Result<()> {
+    // SAFETY: the descriptor is open; the call takes no data.
+    let off = unsafe { interrupts_off(device.as_raw_fd()) };
+    off.map(drop).map_err(ioctl("HPET_IE_OFF"))
 }
 
 /// The line on which the timer's handler is.
@@ -255,7 +292,10 @@ fn line(timer: c_ushort) -> Result<Line> {
     let handler = format!("hpet{timer}");
     let listed = Interrupts::read(&Root::default()).unwrap_or_default();
     for line in listed.lines {
-        let mut words = line.description.split([' ', ',']).filter(|word| !word.is_empty());
+        let mut words = line
+            .description
+            .split([' ', ','])
+            .filter(|word| !word.is_empty());
         if let (true, Ok(number)) = (words.any(|word| word == handler), line.name.parse()) {
             return Ok(Line {
                 number,
