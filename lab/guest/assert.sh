@@ -76,7 +76,8 @@ settings() {
     /sys/class/rtc/rtc*/wakealarm /sys/class/rtc/rtc*/device/power/wakeup \
     /proc/sys/kernel/timer_migration 2>/dev/null || true
   # Devices get other interrupt numbers when they resume.
-  [ -e /lab/devices ] || grep . /proc/irq/*/smp_affinity
+  # The kernel lists the HPET's interrupt from its first use on; its tests look at it.
+  [ -e /lab/devices ] || grep . /proc/irq/*/smp_affinity | grep -v /irq/16/
   for instance in /sys/kernel/tracing/instances/*/; do
     [ ! -d "$instance" ] || echo "$instance"
   done

@@ -115,6 +115,8 @@ enum SourceChoice {
     Timer,
     /// Another CPU, without warning
     Remote,
+    /// A timer of the HPET, outside the CPUs
+    Hpet,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -262,6 +264,7 @@ fn source_name(source: SourceChoice) -> &'static str {
     match source {
         SourceChoice::Timer => "timer",
         SourceChoice::Remote => "remote",
+        SourceChoice::Hpet => "hpet",
     }
 }
 

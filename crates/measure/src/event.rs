@@ -18,6 +18,7 @@ pub struct Residency {
 #[derive(Debug)]
 pub struct Conversion {
     pub cpu: u32,
+    pub source: Source,
     /// CLOCK_MONOTONIC at the start of the run, ns.
     pub started_ns: u64,
     /// Subtracted from every latency, ns.
@@ -70,10 +71,7 @@ impl Conversion {
         Datapoint {
             time_ns: event.launch as i64 - self.started_ns as i64,
             cpu: self.cpu,
-            source: match types::source(event.source.into()) {
-                types::source::SOURCE_REMOTE => Source::Remote,
-                _ => Source::Timer,
-            },
+            source: self.source,
             woken_by: match (event.by_flag, event.vector) {
                 (1, _) | (_, vector::VECTOR_NONE) => WokenBy::Flag,
                 _ => WokenBy::Interrupt,
@@ -81,6 +79,7 @@ impl Conversion {
             requested_state_index: Some(event.state),
             requested_state: self.state_name(event.state),
             launch_distance_ns: event.launch as i64 - event.armed_at as i64,
+            launch_error_ns: (event.launch_error != 0).then_some(event.launch_error as i64),
             silent_time_ns: (event.tbi != 0).then(|| event.launch as i64 - event.tbi as i64),
             wake_latency_ns,
             interrupt_latency_ns: interrupt,

@@ -12,12 +12,7 @@ pub fn of(state: &str, source: Source, mut latencies: Vec<i64>) -> Option<Floor>
     let summary = statistics::summarise(&mut latencies)?;
     Some(Floor {
         state: state.into(),
-        source: match source {
-            Source::Timer => "timer",
-            Source::Remote => "remote",
-            Source::Nic => "nic",
-        }
-        .into(),
+        source: source.as_str().into(),
         count: summary.count,
         median_ns: summary.median_ns,
         p90_ns: summary.p90_ns,

@@ -11,10 +11,11 @@ use std::time::Duration;
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
 use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
 use reveille_kernel::bpf::{self, KernelBtf, Shared, word, words};
+use reveille_results::Source;
 use reveille_results::description::Cost;
 
 use crate::distance::DRAWN;
-use crate::{Error, Result, cost};
+use crate::{Error, Result, cost, source};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -23,13 +24,18 @@ mod skeleton {
 pub use skeleton::types;
 use skeleton::{WakeSkel, WakeSkelBuilder};
 
+/// The interrupt handler of the kernel's HPET driver.
+const HPET_HANDLER: &str = "hpet_interrupt";
+
 pub const MAX_COUNTERS: usize = 16;
 
 /// The programs' parameters, set before loading.
 #[derive(Debug)]
 pub struct Setup<'a> {
     pub cpu: u32,
-    pub source: types::source,
+    pub source: Source,
+    /// The number of the device source's interrupt.
+    pub device_interrupt: Option<u32>,
     /// Events of the measured CPU, read at TBI and after TAI in this order.
     pub counters: &'a [OwnedFd],
     /// Which of them counts SMIs.
@@ -71,9 +77,15 @@ impl Kernel {
         let btf = KernelBtf::read().map_err(or_by_thread)?;
         btf.require("power", "cpu_idle", "CONFIG_CPU_IDLE")
             .map_err(or_by_thread)?;
+        if setup.source == Source::Hpet && !btf.function(HPET_HANDLER) {
+            return Err(Error::Cannot(format!(
+                "source hpet: this kernel's BTF does not describe {HPET_HANDLER}, whose calls show the launches \
+                 (CONFIG_HPET)"
+            )));
+        }
         // fentry may be refused even if the function exists (a guest whose host forbids patching
         // code).
-        let remote = setup.source == types::source::SOURCE_REMOTE;
+        let remote = setup.source == Source::Remote;
         if remote
             && btf.function("smp_call_function_single")
             && let Ok(kernel) = Self::load_with(setup, &btf, true)
@@ -85,7 +97,7 @@ impl Kernel {
 
     fn load_with(setup: &Setup<'_>, btf: &KernelBtf, fentry: bool) -> Result<Self> {
         let mut open = WakeSkelBuilder::default().open(bpf::storage())?;
-        let remote = setup.source == types::source::SOURCE_REMOTE;
+        let remote = setup.source == Source::Remote;
         let expiry_is_interrupt = !btf.tracepoint("local_timer_entry");
 
         let rodata = open
@@ -94,7 +106,8 @@ impl Kernel {
             .as_deref_mut()
             .expect("the object has settings");
         rodata.cpu = setup.cpu;
-        rodata.source = setup.source;
+        rodata.source = source::kernel_side(setup.source);
+        rodata.device_irq = setup.device_interrupt.map_or(-1, |number| number as i32);
         rodata.counters = setup.counters.len() as u32;
         rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
         rodata.expiry_is_interrupt = expiry_is_interrupt;
@@ -103,6 +116,7 @@ impl Kernel {
         bpf::choose(&mut open, btf, |kind, target| match (kind, target) {
             ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,
             ("tp_btf", "sched_wake_idle_without_ipi" | "ipi_send_cpu") => remote,
+            ("fentry", HPET_HANDLER) => setup.source == Source::Hpet,
             ("fentry", _) => fentry,
             _ => true,
         });

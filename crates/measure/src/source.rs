@@ -1,15 +1,17 @@
 //! Event sources that wake the measured CPU.
 
 mod event_source;
+mod hpet;
 mod remote;
 mod timer;
 
-use reveille_kernel::Idle;
+use reveille_kernel::{Idle, Journal};
 use reveille_results::Source;
 
 use crate::kernel::types;
 use crate::{Error, Result};
 pub use event_source::EventSource;
+pub use hpet::Hpet;
 pub use remote::Remote;
 pub use timer::Timer;
 
@@ -17,12 +19,18 @@ pub use timer::Timer;
 ///
 /// # Errors
 /// [`Error::Usage`] for an unknown name; [`Error::Cannot`] if this machine lacks the source.
-pub(crate) fn by_name(name: &str, cpu: u32, idle: &Idle) -> Result<Box<dyn EventSource>> {
+pub(crate) fn by_name(
+    name: &str,
+    cpu: u32,
+    idle: &Idle,
+    journal: &mut Journal,
+) -> Result<Box<dyn EventSource>> {
     match name {
         "timer" => Ok(Box::new(Timer { cpu })),
         "remote" => Ok(Box::new(Remote::new(cpu, idle)?)),
+        "hpet" => Ok(Box::new(Hpet::new(cpu, idle, journal)?)),
         _ => Err(Error::Usage(format!(
-            "unknown source {name:?}: choose timer or remote"
+            "unknown source {name:?}: choose timer, remote or hpet"
         ))),
     }
 }
@@ -31,6 +39,7 @@ pub(crate) fn by_name(name: &str, cpu: u32, idle: &Idle) -> Result<Box<dyn Event
 pub(crate) fn kernel_side(source: Source) -> types::source {
     match source {
         Source::Remote => types::source::SOURCE_REMOTE,
+        Source::Hpet => types::source::SOURCE_DEVICE,
         Source::Timer | Source::Nic => types::source::SOURCE_TIMER,
     }
 }

@@ -28,6 +28,8 @@ pub enum Source {
     Timer,
     /// Another CPU, without warning.
     Remote,
+    /// A timer of the HPET, outside the CPUs.
+    Hpet,
     /// A network card, at an instant of its own clock.
     Nic,
 }
@@ -38,6 +40,7 @@ impl Source {
         match self {
             Self::Timer => "timer",
             Self::Remote => "remote",
+            Self::Hpet => "hpet",
             Self::Nic => "nic",
         }
     }
@@ -103,6 +106,9 @@ pub struct Datapoint {
     pub requested_state: Option<String>,
     /// From arming to the launch time, ns.
     pub launch_distance_ns: i64,
+    /// The launch time is known to this, ns: half of the interval that surely has it. `None` if the launch time is
+    /// of the CPU's own clock.
+    pub launch_error_ns: Option<i64>,
     /// LT - TBI, ns; `None` with the user probe and for a CPU that was awake.
     pub silent_time_ns: Option<i64>,
     /// First of (TAI, TIntr) - LT - overhead, ns.
@@ -134,6 +140,7 @@ pub const COLUMNS: &[(&str, Kind, bool)] = &[
     ("requested_state_index", Kind::Integer, true),
     ("requested_state", Kind::Name, true),
     ("launch_distance_ns", Kind::Integer, true),
+    ("launch_error_ns", Kind::Integer, true),
     ("silent_time_ns", Kind::Integer, true),
     ("wake_latency_ns", Kind::Integer, false),
     ("interrupt_latency_ns", Kind::Integer, true),
@@ -195,8 +202,9 @@ mod tests {
 
     #[test]
     fn column_names_are_those_of_the_schema() {
-        let sources = [Source::Timer, Source::Remote, Source::Nic].map(Source::as_str);
-        assert_eq!(sources, ["timer", "remote", "nic"]);
+        let sources =
+            [Source::Timer, Source::Remote, Source::Hpet, Source::Nic].map(Source::as_str);
+        assert_eq!(sources, ["timer", "remote", "hpet", "nic"]);
         let woken = [WokenBy::Interrupt, WokenBy::Flag].map(WokenBy::as_str);
         assert_eq!(woken, ["interrupt", "flag"]);
         let first = [First::AfterIdle, First::Interrupt, First::Thread].map(First::as_str);

@@ -22,6 +22,7 @@ fn result(rows: i64) -> (tempfile::TempDir, PathBuf) {
             requested_state_index: (time_ns % 3 > 0).then_some(1),
             requested_state: (time_ns % 3 > 0).then(|| "C1, \"quoted\"".to_owned()),
             launch_distance_ns: 5,
+            launch_error_ns: None,
             silent_time_ns: None,
             wake_latency_ns: -time_ns,
             interrupt_latency_ns: Some(1),

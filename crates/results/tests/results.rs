@@ -19,6 +19,7 @@ fn datapoint(time_ns: i64) -> Datapoint {
         requested_state_index: Some(2),
         requested_state: Some("C6".into()),
         launch_distance_ns: 1_000_000,
+        launch_error_ns: None,
         silent_time_ns: Some(990_000),
         wake_latency_ns: 40_000 + time_ns % 1000,
         interrupt_latency_ns: None,
@@ -302,11 +303,13 @@ fn any_datapoint() -> impl Strategy<Value = Datapoint> {
                 Datapoint {
                     time_ns,
                     cpu,
-                    source: [Source::Timer, Source::Remote, Source::Nic][usize::from(which)],
+                    source: [Source::Timer, Source::Remote, Source::Hpet, Source::Nic]
+                        [usize::from(which)],
                     woken_by: [WokenBy::Flag, WokenBy::Interrupt][usize::from(which % 2)],
                     requested_state_index: index,
                     requested_state: state,
                     launch_distance_ns: i64::from(distance),
+                    launch_error_ns: (which > 1).then_some(i64::from(distance) / 1000),
                     silent_time_ns: silent,
                     wake_latency_ns: latency,
                     interrupt_latency_ns: interrupt.map(i64::from),

@@ -55,6 +55,7 @@ fn datapoint(index: i32, state: &str, latency_us: i64, number: i64) -> Datapoint
         requested_state_index: Some(index),
         requested_state: Some(state.to_owned()),
         launch_distance_ns: 500_000,
+        launch_error_ns: None,
         silent_time_ns: Some(490_000),
         wake_latency_ns: latency_us * 1000,
         interrupt_latency_ns: Some(latency_us * 1000 + 500),

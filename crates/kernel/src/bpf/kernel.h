@@ -41,6 +41,25 @@ struct timerqueue_node {
 	ktime_t expires;
 };
 
+/* Registers of the HPET: the kernel maps them. */
+struct hpet {
+	__u64 hpet_cap;
+	union {
+		__u32 _hpet_mc32;
+	} _u0;
+};
+
+struct hpet_timer {
+	union {
+		__u32 _hpet_hc32;
+	} _u1;
+};
+
+struct hpet_dev {
+	struct hpet *hd_hpet;
+	struct hpet_timer *hd_timer;
+};
+
 struct hrtimer_cpu_base {
 	unsigned int cpu;
 	unsigned int hres_active : 1;

@@ -15,7 +15,8 @@ pub(super) enum Kind {
     Online,
     /// A CPU's latency bound: the tightest counts, that of others included.
     Bound,
-    /// The CPUs of an interrupt. The kernel changes them when a CPU goes offline; a claim restores them.
+    /// The CPUs of an interrupt. The kernel changes them when a CPU goes offline: a claim to the original ones
+    /// leaves the present ones, and restores them in the end.
     Interrupt,
     /// /proc/sys/kernel/printk: four numbers (proc(5)).
     Levels,
@@ -96,7 +97,7 @@ impl Kind {
     pub fn wanted(self, original: &str, claims: &[&str]) -> Option<String> {
         let last = claims.last().copied();
         match self {
-            Self::Interrupt => last.is_none().then(|| original.to_owned()),
+            Self::Interrupt if last == Some(original) => None,
             Self::Bound => {
                 let all = std::iter::once(original).chain(claims.iter().copied());
                 let tightest = all.min_by_key(|text| tightness(text).unwrap_or(u64::MAX));
@@ -229,7 +230,8 @@ mod tests {
         assert_eq!(wanted(Kind::Bound, "20", &["n/a"]), some("n/a"));
         assert_eq!(wanted(Kind::Bound, "0", &[]), some("0"));
         assert_eq!(wanted(Kind::Online, "1", &["0", "1"]), some("1"));
-        assert_eq!(wanted(Kind::Interrupt, "0-1", &["0"]), None);
+        assert_eq!(wanted(Kind::Interrupt, "0-1", &["0-1"]), None);
+        assert_eq!(wanted(Kind::Interrupt, "0-1", &["0"]), some("0"));
         assert_eq!(wanted(Kind::Interrupt, "0-1", &[]), some("0-1"));
     }
 

@@ -19,6 +19,8 @@
 enum source {
 	SOURCE_TIMER,
 	SOURCE_REMOTE,
+	/* A device's interrupt, whose launch time is known when it is served. */
+	SOURCE_DEVICE,
 };
 
 /* The interrupt whose entry was seen. */
@@ -34,6 +36,8 @@ enum vector {
 	/* An inter-processor interrupt, on architectures with one tracepoint for all. */
 	VECTOR_IPI,
 	VECTOR_DEVICE,
+	/* The interrupt of the source's device. */
+	VECTOR_SOURCE,
 	VECTOR_OTHER,
 };
 
@@ -78,6 +82,8 @@ struct event {
 	/* The instant for which the wake-up was armed, and when it was armed. */
 	unsigned long long launch;
 	unsigned long long armed_at;
+	/* The true launch time is within this of `launch`, ns. */
+	unsigned long long launch_error;
 	struct counted counters[MAX_COUNTERS];
 };
 
@@ -85,6 +91,7 @@ struct event {
 struct launch {
 	unsigned long long time;
 	unsigned long long armed_at;
+	unsigned long long error;
 	unsigned int pending;
 	unsigned int by_flag;
 };
@@ -95,9 +102,9 @@ struct launch {
  */
 struct hot {
 	struct launch armed;
-	/* The timer's launch that expired, until it is settled. */
+	/* The timer's or device's launch that fired, until it is settled. */
 	struct launch fired;
-	/* When its callback ended, and how many softirqs had begun by then. */
+	/* When its callback or handler ended, and how many softirqs had begun by then. */
 	unsigned long long fired_until;
 	unsigned int fired_softirqs;
 	unsigned int idle;

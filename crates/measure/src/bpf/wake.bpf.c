@@ -46,6 +46,8 @@ const volatile unsigned int smi_counter = MAX_COUNTERS;
 const volatile bool expiry_is_interrupt;
 /* Bit N: state N polls, so an interrupt does not end it. */
 const volatile unsigned int polling_states;
+/* The device source's interrupt. */
+const volatile int device_irq = -1;
 
 /* Set by the program while running. */
 struct hot hot __attribute__((aligned(64)));
@@ -55,6 +57,8 @@ unsigned long long distances[DISTANCES];
 unsigned int waker;
 unsigned long long waker_armed_at;
 unsigned int stop;
+/* When the device's next interrupt was armed. */
+unsigned long long device_armed_at;
 
 /* Read by the program. */
 unsigned long long launched;
@@ -125,6 +129,12 @@ static __always_inline unsigned long long first_seen(void)
 	return hot.now.tintr;
 }
 
+/* Its launch time is in `fired`: `armed` is of sources that know it beforehand. */
+static __always_inline bool launch_is_known_late(void)
+{
+	return source == SOURCE_DEVICE;
+}
+
 static __always_inline bool is_message(enum vector vector)
 {
 	return vector == VECTOR_CALL_FUNCTION_SINGLE || vector == VECTOR_CALL_FUNCTION ||
@@ -163,6 +173,11 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 			return &dropped.no_interrupt;
 		if (hot.now.vector != VECTOR_LOCAL_TIMER && hot.now.vector != VECTOR_TIMER_EXPIRY)
 			return &dropped.other_interrupt;
+	} else if (source == SOURCE_DEVICE) {
+		if (!hot.now.tintr)
+			return &dropped.no_interrupt;
+		if (hot.now.vector != VECTOR_SOURCE)
+			return &dropped.other_interrupt;
 	} else if (!launch->by_flag) {
 		if (!hot.now.tintr)
 			return &dropped.no_interrupt;
@@ -184,6 +199,7 @@ static __always_inline void settle(const struct launch *launch)
 	if (!drop) {
 		hot.now.launch = launch->time;
 		hot.now.armed_at = launch->armed_at;
+		hot.now.launch_error = launch->error;
 		hot.now.by_flag = launch->by_flag;
 		hot.now.source = source;
 		/* No wake-up of the reader: it polls. */
@@ -296,7 +312,8 @@ static __always_inline int interrupt(enum vector vector)
 	if (bpf_get_smp_processor_id() != cpu)
 		return 0;
 	time = bpf_ktime_get_ns();
-	launched_before = hot.armed.pending && time >= hot.armed.time;
+	launched_before = launch_is_known_late() ? vector == VECTOR_SOURCE
+						 : hot.armed.pending && time >= hot.armed.time;
 	if (hot.awake_counts && !hot.idle) {
 		/* The floor on an awake CPU: the interrupt alone makes the datapoint. */
 		if (!launched_before)
@@ -306,7 +323,8 @@ static __always_inline int interrupt(enum vector vector)
 		hot.now.tintr = time;
 		hot.now.vector = vector;
 		hot.now.interrupts = 1;
-		settle_armed();
+		if (!launch_is_known_late())
+			settle_armed();
 		return 0;
 	}
 	/* Only idle periods whose entry was seen count: until they end, and then for the one
@@ -328,7 +346,9 @@ static __always_inline int interrupt(enum vector vector)
 			hot.now.tbi = 0;
 		}
 	}
-	hot.now.interrupts++;
+	/* Other handlers on the source's line follow; the first entry is the interrupt's. */
+	if (vector != VECTOR_SOURCE || hot.now.vector != VECTOR_SOURCE)
+		hot.now.interrupts++;
 	if (hot.idle && !launched_before)
 		return 0;
 	if (!hot.now.tintr) {
@@ -362,7 +382,11 @@ INTERRUPT(deferred_error_apic_entry, VECTOR_OTHER)
 /* ipi: arm64 and others. */
 INTERRUPT(ipi_entry, VECTOR_IPI)
 /* irq: every architecture. */
-INTERRUPT(irq_handler_entry, VECTOR_DEVICE)
+SEC("tp_btf/irq_handler_entry")
+int BPF_PROG(on_irq_handler_entry, int irq)
+{
+	return interrupt(irq == device_irq ? VECTOR_SOURCE : VECTOR_DEVICE);
+}
 
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(on_hrtimer_expire_entry)
@@ -571,6 +595,86 @@ int BPF_PROG(on_flag_written, int target)
 {
 	if (target == cpu && is_waker())
 		hot.armed.by_flag = 1;
+	return 0;
+}
+
+/*
+ * HPET source: the kernel's handler arms the next interrupt each time, one period ahead. The launch time is the
+ * comparator's, which fired: read here, with the main counter between two timestamps.
+ */
+
+/* Of the brackets of the main counter, the narrowest counts. The first finds the caches cold, and an emulator may be
+ * away for long: reading ends with one that is hardly wider than the narrowest ever. */
+#define HPET_READS 25
+
+static unsigned long long hpet_narrowest = NEVER;
+
+/* Between its timestamps a read is as short as the kernel allows. */
+static __always_inline __u32 hpet_counter(const struct hpet *hpet)
+{
+	if (bpf_rdonly_cast) {
+		hpet = bpf_rdonly_cast(hpet, bpf_core_type_id_kernel(struct hpet));
+		return *(volatile __u32 *)&hpet->_u0._hpet_mc32;
+	}
+	return BPF_CORE_READ(hpet, _u0._hpet_mc32);
+}
+
+static __always_inline void note_hpet_launch(const struct hpet_dev *device)
+{
+	const struct hpet *hpet = BPF_CORE_READ(device, hd_hpet);
+	__u32 comparator = BPF_CORE_READ(device, hd_timer, _u1._hpet_hc32);
+	__u64 period_fs = BPF_CORE_READ(hpet, hpet_cap) >> 32;
+	unsigned long long width = NEVER, middle = 0, since_fs;
+	__s32 ticks = 0;
+
+	for (int i = 0; i < HPET_READS; i++) {
+		unsigned long long before = bpf_ktime_get_ns();
+		__u32 counter = hpet_counter(hpet);
+		unsigned long long after = bpf_ktime_get_ns();
+
+		if (after - before >= width)
+			continue;
+		width = after - before;
+		middle = before + width / 2;
+		ticks = counter - comparator;
+		if (width < hpet_narrowest)
+			hpet_narrowest = width;
+		if (i && width <= hpet_narrowest + hpet_narrowest / 16)
+			break;
+	}
+	/* The line is shared, and another device's interrupt came. */
+	if (ticks < 0 || !period_fs)
+		return;
+	/* The counter stands at a tick from its edge until the next one. */
+	since_fs = ticks * period_fs + period_fs / 2;
+	hot.fired.time = middle - since_fs / 1000000;
+	/* Half a tick, half the bracket, and 500 ppm between the two clocks since the launch. */
+	hot.fired.error = period_fs / 2000000 + width / 2 + since_fs / 2000000000 + 2;
+	hot.fired.armed_at = device_armed_at;
+	hot.fired.by_flag = 0;
+	launched++;
+	hot.fired_softirqs = hot.now.softirqs;
+	device_armed_at = hot.fired_until = bpf_ktime_get_ns();
+	barrier();
+	hot.fired.pending = 1;
+	if (hot.awake_counts && !hot.idle && hot.now.state == AWAKE)
+		settle_fired();
+}
+
+SEC("fentry/hpet_interrupt")
+int BPF_PROG(on_hpet_interrupt, int irq, struct hpet_dev *device)
+{
+	if (irq != device_irq)
+		return 0;
+	if (bpf_get_smp_processor_id() != cpu) {
+		launched++;
+		strayed++;
+		return 0;
+	}
+	/* The CPU has not been idle since the launch before. */
+	if (hot.fired.pending)
+		settle_fired();
+	note_hpet_launch(device);
 	return 0;
 }
 

@@ -29,7 +29,8 @@ use crate::{Result, floor, probe_cost};
 pub fn try_bpf(cpu: u32) -> Result<()> {
     let setup = Setup {
         cpu,
-        source: types::source::SOURCE_TIMER,
+        source: Source::Timer,
+        device_interrupt: None,
         counters: &[],
         smi_counter: None,
         polling_states: 0,
@@ -41,11 +42,16 @@ impl Run<'_> {
     pub(super) fn by_bpf(&mut self) -> Result<()> {
         let mut counters = Counters::open(self.root, self.options.cpu);
         for (number, name) in self.options.sources.iter().enumerate() {
-            let mut source = source::by_name(name, self.options.cpu, &self.outcome.idle)?;
+            let mut source = source::by_name(
+                name,
+                self.options.cpu,
+                &self.outcome.idle,
+                &mut self.journal,
+            )?;
             if let Some(why) = source.reservation() {
                 self.note(why);
             }
-            let mut kernel = self.load(source.source(), &counters)?;
+            let mut kernel = self.load(&*source, &counters)?;
             let mut costs = self.costs(&kernel)?;
             if costs.per_counter(counters.events.len()) > EXPENSIVE_COUNTER_NS {
                 self.note(format!(
@@ -54,7 +60,7 @@ impl Run<'_> {
                     costs.per_counter(counters.events.len())
                 ));
                 counters = Counters::default();
-                kernel = self.load(source.source(), &counters)?;
+                kernel = self.load(&*source, &counters)?;
                 costs = self.costs(&kernel)?;
             }
             if number == 0 {
@@ -64,6 +70,7 @@ impl Run<'_> {
             }
             let conversion = Conversion {
                 cpu: self.options.cpu,
+                source: source.source(),
                 started_ns: self.outcome.started_ns,
                 overhead_ns: self.outcome.characterisation.overhead_ns,
                 states: Conversion::state_names(&self.states),
@@ -85,11 +92,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn load(&mut self, source: Source, counters: &Counters) -> Result<Kernel> {
+    fn load(&mut self, source: &dyn EventSource, counters: &Counters) -> Result<Kernel> {
         self.report("loading the probes", 0.0);
         Kernel::load(&Setup {
             cpu: self.options.cpu,
-            source: source::kernel_side(source),
+            source: source.source(),
+            device_interrupt: source.device_interrupt(),
             counters: &counters.events,
             smi_counter: counters.smi,
             polling_states: polling_states(&self.states),
@@ -164,8 +172,8 @@ impl Run<'_> {
         match floor {
             Some(floor) => self.outcome.characterisation.floors.push(floor),
             None if !self.over() => self.note(format!(
-                "no floor for the source {:?}: too few wake-ups without sleep",
-                probes.source.source()
+                "no floor for the source {}: too few wake-ups without sleep",
+                probes.source.source().as_str()
             )),
             None => {}
         }
@@ -458,7 +466,14 @@ fn why_nothing_comes(
     let launched = now.launched - before.launched;
     let not_idle = now.dropped.not_idle - before.dropped.not_idle;
     let why = if now.strayed > before.strayed {
-        "its timer ran on another CPU: the kernel moved it (kernel.timer_migration, hotplug)"
+        match source {
+            Source::Timer => {
+                "its interrupt came on another CPU: the kernel moved the timer (kernel.timer_migration, hotplug)"
+            }
+            _ => {
+                "its interrupt came on another CPU: another program moved it (irqbalance), or a hotplug"
+            }
+        }
     } else if launched == 0 {
         "the BPF programs saw none of its launches"
     } else if 2 * not_idle > launched {
@@ -467,8 +482,9 @@ fn why_nothing_comes(
         "all of its launches were dropped or are in progress"
     };
     format!(
-        "no datapoint for {} s from the source {source:?} ({phase}): {why}",
-        silent.as_secs()
+        "no datapoint for {} s from the source {} ({phase}): {why}",
+        silent.as_secs(),
+        source.as_str()
     )
 }
 
@@ -486,6 +502,9 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
         ("NMI", n.nmi - b.nmi),
         ("SMI", n.smi - b.smi),
         ("ring buffer full", n.ring_full - b.ring_full),
-        ("its timer ran on another CPU", now.strayed - before.strayed),
+        (
+            "its interrupt came on another CPU",
+            now.strayed - before.strayed,
+        ),
     ]
 }

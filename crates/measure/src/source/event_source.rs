@@ -18,6 +18,11 @@ pub trait EventSource {
         None
     }
 
+    /// The device's interrupt that it launches, if it does.
+    fn device_interrupt(&self) -> Option<u32> {
+        None
+    }
+
     /// Why it stopped by itself, if it did.
     fn gone(&self) -> Option<String> {
         None

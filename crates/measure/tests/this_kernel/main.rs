@@ -115,7 +115,7 @@ fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
         let counts = outcome.counts;
         let accounted = counts.kept + counts.dropped.values().sum::<u64>();
         assert_eq!(accounted, counts.launched, "{counts:?}");
-        match counts.dropped.get("its timer ran on another CPU") {
+        match counts.dropped.get("its interrupt came on another CPU") {
             None => println!("no timer was armed when the CPU went offline, run {run}"),
             strayed => return assert_eq!(strayed, Some(&1), "{counts:?}"),
         }
