@@ -130,6 +130,7 @@ mod tests {
     fn conversion() -> Conversion {
         Conversion {
             cpu: 1,
+            source: Source::Timer,
             started_ns: 1_000,
             overhead_ns: 30,
             states: vec![(0, "POLL".into()), (2, "C6".into())],
@@ -176,6 +177,12 @@ mod tests {
         let datapoint = conversion().datapoint(&event());
         assert_eq!(datapoint.silent_time_ns, Some(20_000));
         assert_eq!(datapoint.launch_distance_ns, 30_000);
+        assert_eq!(datapoint.launch_error_ns, None);
+        let external = types::event {
+            launch_error: 130,
+            ..event()
+        };
+        assert_eq!(conversion().datapoint(&external).launch_error_ns, Some(130));
         assert_eq!(datapoint.time_ns, 49_000);
         assert_eq!(datapoint.requested_state.as_deref(), Some("C6"));
     }
@@ -196,7 +203,6 @@ mod tests {
     #[test]
     fn a_wake_up_by_polling_has_no_interrupt_latency() {
         let flag = types::event {
-            source: types::source::SOURCE_REMOTE.0 as u8,
             tintr: 0,
             vector: vector::VECTOR_NONE,
             by_flag: 1,

@@ -76,7 +76,6 @@ struct event {
 	unsigned short nmis;
 	/* Another CPU wrote the monitored flag instead of sending an interrupt. */
 	unsigned char by_flag;
-	unsigned char source;
 	/* The number of the idle entry, from 1; 0: none was seen (floor). */
 	unsigned long long entry;
 	/* The instant for which the wake-up was armed, and when it was armed. */

@@ -201,7 +201,6 @@ static __always_inline void settle(const struct launch *launch)
 		hot.now.armed_at = launch->armed_at;
 		hot.now.launch_error = launch->error;
 		hot.now.by_flag = launch->by_flag;
-		hot.now.source = source;
 		/* No wake-up of the reader: it polls. */
 		drop = bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP)
 			   ? &dropped.ring_full
