@@ -15,7 +15,7 @@ use reveille_results::Source;
 use reveille_results::description::Cost;
 
 use crate::distance::DRAWN;
-use crate::{Error, Result, cost, source};
+use crate::{Error, Result, cost};
 
 mod skeleton {
     #![allow(clippy::all, non_camel_case_types, dead_code, unused_imports)]
@@ -106,7 +106,7 @@ impl Kernel {
             .as_deref_mut()
             .expect("the object has settings");
         rodata.cpu = setup.cpu;
-        rodata.source = source::kernel_side(setup.source);
+        rodata.source = number_of(setup.source);
         rodata.device_irq = setup.device_interrupt.map_or(-1, |number| number as i32);
         rodata.counters = setup.counters.len() as u32;
         rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
@@ -389,6 +389,15 @@ impl Counts {
     pub fn on_its_way(&self) -> u64 {
         // With weakly ordered stores, one may be settled before it counts as launched.
         self.launched.saturating_sub(self.settled())
+    }
+}
+
+/// The programs' number for a source.
+fn number_of(source: Source) -> types::source {
+    match source {
+        Source::Remote => types::source::SOURCE_REMOTE,
+        Source::Hpet => types::source::SOURCE_DEVICE,
+        Source::Timer | Source::Nic => types::source::SOURCE_TIMER,
     }
 }
 

@@ -6,9 +6,7 @@ mod remote;
 mod timer;
 
 use reveille_kernel::{Idle, Journal};
-use reveille_results::Source;
 
-use crate::kernel::types;
 use crate::{Error, Result};
 pub use event_source::EventSource;
 pub use hpet::Hpet;
@@ -32,14 +30,5 @@ pub(crate) fn by_name(
         _ => Err(Error::Usage(format!(
             "unknown source {name:?}: choose timer, remote or hpet"
         ))),
-    }
-}
-
-/// The BPF program's number for a source.
-pub(crate) fn kernel_side(source: Source) -> types::source {
-    match source {
-        Source::Remote => types::source::SOURCE_REMOTE,
-        Source::Hpet => types::source::SOURCE_DEVICE,
-        Source::Timer | Source::Nic => types::source::SOURCE_TIMER,
     }
 }
