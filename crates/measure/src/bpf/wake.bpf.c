@@ -598,12 +598,13 @@ int BPF_PROG(on_flag_written, int target)
 }
 
 /*
- * HPET source: the kernel's handler arms the next interrupt each time, one period ahead. The launch time is the
- * comparator's, which fired: read here, with the main counter between two timestamps.
+ * HPET source: the kernel's handler arms the next interrupt each time, one period ahead. The launch
+ * time is the comparator's, which fired: read here, with the main counter between two timestamps.
  */
 
-/* Of the brackets of the main counter, the narrowest counts. The first finds the caches cold, and an emulator may be
- * away for long: reading ends with one that is hardly wider than the narrowest ever. */
+/* Of the brackets of the main counter, the narrowest counts. The first finds the caches cold, and
+ * an emulator may be away for long: reading ends with one that is hardly wider than the narrowest
+ * ever. */
 #define HPET_READS 25
 
 static unsigned long long hpet_narrowest = NEVER;
