@@ -3,11 +3,12 @@
 # Finds what rustup installed even if the shell's PATH does not have it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help measure build install uninstall package test lab bench fuzz soak mutants docs
+.PHONY: help measure build static install uninstall package test lab bench fuzz soak mutants docs
 
 help:
 	@echo 'make measure   measure this machine for 20 seconds (ARGS="--cpu 1": more for reveille measure)'
 	@echo 'make build     build all that make install installs'
+	@echo 'make static    build the program without shared libraries, for --host and older user lands, and print its path'
 	@echo 'make install   build and install the program, man pages, completions and the C library (PREFIX=/usr/local DESTDIR= LIBDIR=)'
 	@echo 'make uninstall remove what make install installed below PREFIX, and nothing else'
 	@echo 'make package   build the Debian package and print its path (DEBFULLNAME= DEBEMAIL=: its maintainer)'
@@ -27,6 +28,10 @@ measure:
 build:
 	@make/packages build
 	@make/build
+
+static:
+	@make/packages static
+	@make/static
 
 install:
 	@make/install
