@@ -5,17 +5,114 @@
 
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::{Deserialize, Serialize};
 
 use crate::terminal::{self, shown};
+
+/// How far a run is, for another program: a line of standard error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// What is being done.
+    pub step: String,
+    /// The share of the whole, 0 to 1.
+    pub done: f64,
+    /// The time until the end, if it is known.
+    pub left_s: Option<f64>,
+    /// What else there is to show.
+    pub detail: String,
+}
+
+/// Before the JSON of a [`Step`]: no line of text begins with this character.
+const MARK: u8 = 0x1e;
+
+/// The least time between two of these lines.
+const BETWEEN_STEPS: Duration = Duration::from_secs(1);
+
+impl Step {
+    /// The variable of the environment with which a run writes these lines.
+    pub const VARIABLE: &str = "REVEILLE_PROGRESS";
+
+    /// What the line of standard error says, if it is such a line.
+    pub fn of_line(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line.strip_prefix(&[MARK])?).ok()
+    }
+
+    fn line(&self) -> Vec<u8> {
+        let mut line = vec![MARK];
+        line.extend(serde_json::to_vec(self).unwrap_or_default());
+        line.push(b'\n');
+        line
+    }
+}
+
+/// Progress of several runs, a line for each; removed from the terminal when dropped.
+pub struct Bars {
+    all: MultiProgress,
+    bars: Vec<ProgressBar>,
+}
+
+impl Bars {
+    /// For runs of these names. Draws nothing yet.
+    pub fn of(names: &[&str]) -> Self {
+        Self::on(names, ProgressDrawTarget::stderr_with_hz(HZ))
+    }
+
+    fn on(names: &[&str], target: ProgressDrawTarget) -> Self {
+        let all = MultiProgress::with_draw_target(target);
+        let width = names.iter().map(|name| name.chars().count()).max();
+        let width = width.unwrap_or(0).min(NAME);
+        let style =
+            format!("{{prefix:{width}.{width}}} [{{bar:20}}] {{percent:>3}}%  {{wide_msg}}");
+        let style = ProgressStyle::with_template(&style).expect("the template is valid");
+        let bars = names.iter().map(|name| {
+            let bar = all.add(ProgressBar::new(STEPS));
+            bar.set_style(style.clone().progress_chars("=> "));
+            bar.set_prefix(shown(name).into_owned());
+            bar
+        });
+        Self {
+            bars: bars.collect(),
+            all,
+        }
+    }
+
+    /// How far the run in this place is.
+    pub fn show(&self, place: usize, now: &Step) {
+        let left = now
+            .left_s
+            .and_then(|left| Duration::try_from_secs_f64(left).ok());
+        let left = left.map(|left| format!("{} left", time(left)));
+        let parts = [Some(now.step.clone()), left, Some(now.detail.clone())];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        let bar = &self.bars[place];
+        bar.set_message(shown(&parts.join("  ")).into_owned());
+        bar.set_position((now.done.clamp(0.0, 1.0) * STEPS as f64) as u64);
+    }
+
+    /// The run in this place has ended: its line is removed.
+    pub fn end(&self, place: usize) {
+        self.bars[place].finish_and_clear();
+    }
+
+    /// A line above the others, on standard error; terminal or not.
+    pub fn say(&self, line: &str) {
+        self.all.suspend(|| terminal::say(line));
+    }
+}
+
+/// The most characters of a run's name in its line.
+const NAME: usize = 30;
 
 /// Progress of one run; removed from the terminal when dropped.
 pub struct Bar {
     bar: ProgressBar,
+    /// Lines for another program, with the time of the last one.
+    lines: Option<Cell<Option<Instant>>>,
     since: Instant,
     is_announced: Cell<bool>,
 }
@@ -47,6 +144,7 @@ impl Bar {
         bar.set_style(style.expect("the template is valid").progress_chars("=> "));
         Self {
             bar,
+            lines: std::env::var_os(Step::VARIABLE).map(|_| Cell::default()),
             since: Instant::now(),
             is_announced: Cell::new(false),
         }
@@ -55,6 +153,22 @@ impl Bar {
     /// `step` is what is being done, `done` the share of the whole (0 to 1), `left` the time until the
     /// end, where it is known, and `detail` what else there is to show.
     pub fn show(&self, step: &str, done: f64, left: Option<Duration>, detail: &str) {
+        if let Some(last) = &self.lines {
+            if last
+                .get()
+                .is_none_or(|last| last.elapsed() >= BETWEEN_STEPS)
+            {
+                last.set(Some(Instant::now()));
+                let now = Step {
+                    step: step.to_owned(),
+                    done,
+                    left_s: left.map(|left| left.as_secs_f64()),
+                    detail: detail.to_owned(),
+                };
+                let _ = io::stderr().write_all(&now.line());
+            }
+            return;
+        }
         let left = left.map(|left| format!("{} left", time(left)));
         let parts = left.into_iter().chain([shown(detail).into_owned()]);
         let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
@@ -235,6 +349,43 @@ mod tests {
             last.contains("<cleared>") && !last.contains("CPU 3"),
             "{last}"
         );
+    }
+
+    #[test]
+    fn several_runs_have_a_line_each() {
+        let terminal = Narrow::default();
+        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
+        let bars = Bars::on(&["a", "root@other"], target);
+        let now = Step {
+            step: "timer".into(),
+            done: 0.5,
+            left_s: Some(61.5),
+            detail: "POLL\x1b 1".into(),
+        };
+        bars.show(1, &now);
+        let drawn = terminal.0.lock().unwrap().clone();
+        assert!(drawn.contains("root@other ["), "{drawn}");
+        assert!(
+            drawn.contains(" 50%") && !drawn.contains("\x1b 1"),
+            "{drawn}"
+        );
+        bars.end(1);
+    }
+
+    #[test]
+    fn a_step_is_read_from_its_line_and_from_no_other() {
+        let now = Step {
+            step: "a\nb".into(),
+            done: 0.25,
+            left_s: None,
+            detail: String::new(),
+        };
+        assert_eq!(Step::of_line(&now.line()), Some(now.clone()));
+        assert_eq!(now.line().iter().filter(|byte| **byte == b'\n').count(), 1);
+        let line = now.line();
+        for other in [&line[1..], &line[..9], b"", b"reveille: x\n"] {
+            assert_eq!(Step::of_line(other), None);
+        }
     }
 
     #[test]
