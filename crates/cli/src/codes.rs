@@ -66,6 +66,7 @@ const CODES: &[(&str, Codes)] = &[
         ],
     ),
     ("trial", ALL),
+    ("far", &[DONE, FAILED]),
     ("anticipate", &[DONE, FAILED, USAGE, CANNOT]),
     ("anticipate bench", ALL),
     ("govern", &[DONE, CONTENT, USAGE, CANNOT]),

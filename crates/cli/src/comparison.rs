@@ -31,6 +31,11 @@ pub struct Kept {
 }
 
 impl Kept {
+    /// `--out`.
+    pub fn out(&self) -> Option<&std::path::Path> {
+        self.out.as_deref()
+    }
+
     /// The folder of `--out`, before the run.
     pub fn folder(&self, file: &str) -> anyhow::Result<Option<Folder>> {
         flags::output_folder(self.out.as_deref(), &[file])

@@ -3,12 +3,18 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use reveille_kernel::features::{self, Feature, Group, Plan, Presence, Weight, names};
+use reveille_kernel::features::{self, Feature, Group, Plan, Presence, Probe, Weight, names};
 use reveille_kernel::{Idle, Root};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use reveille_show::columns;
+use reveille_show::sheet::{Column, Section, Sheet, Table};
 use reveille_show::terminal::{self, ABSENT, FAINT, GOOD, NOTABLE, PLAIN, STRONG, Style};
+use reveille_show::text::{self, Detail};
 use reveille_show::wrap::{self, COLUMNS};
+
+use crate::elsewhere::{self, AS_GIVEN, Elsewhere, Kept};
+use crate::exit;
 
 /// Show what this kernel, CPU and user lack for measuring, with effect and remedy.
 ///
@@ -20,6 +26,7 @@ Examples:
   reveille doctor
   sudo reveille doctor
   reveille doctor --all
+  reveille doctor --host root@sut --host root@other   other machines, by ssh: what each lacks
   reveille doctor --json | jq '.features[] | select(.present != \"yes\") | {name, costs, brings}'
 
 Marks:
@@ -37,9 +44,14 @@ pub struct Args {
     /// Print JSON
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.elsewhere.is_given() {
+        return there(&args);
+    }
     let root = Root::default();
     let mut features = features::survey(&root);
     let probes = probes(&features);
@@ -77,6 +89,99 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How it is printed is for this side.
+const IN_A_TABLE: Kept = Kept {
+    values: &[],
+    flags: &["--json", "--all", "--missing"],
+};
+
+/// What the table of several machines takes of a feature there.
+#[derive(Deserialize)]
+struct FeatureThere {
+    name: String,
+    #[serde(flatten)]
+    presence: Presence,
+    costs: String,
+}
+
+/// As [`Json`], with what the table takes.
+#[derive(Deserialize)]
+struct There {
+    features: Vec<FeatureThere>,
+    measure_will_use: Option<PlanThere>,
+}
+
+#[derive(Deserialize)]
+struct PlanThere {
+    probe: Probe,
+}
+
+struct Lack {
+    host: String,
+    feature: FeatureThere,
+}
+
+const LACKS: &[Column<Lack>] = &columns!(|one|
+    words "host", "host", one.host.as_str(), "The machine, as it was named";
+    words "name", "feature", one.feature.name.as_str(), "The feature";
+    words "present", "there", mark(&one.feature.presence).0, "Is it available?";
+    words "costs", "effect", one.feature.costs.as_str(), "The effect of its absence";
+);
+
+/// On other machines.
+fn there(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.elsewhere.is_one() {
+        let ran = args
+            .elsewhere
+            .run(&AS_GIVEN, |_| Vec::new(), Vec::new(), false)?;
+        elsewhere::print(&ran, args.json)?;
+        return Ok(elsewhere::end(&ran));
+    }
+    let ran = args.elsewhere.run(
+        &IN_A_TABLE,
+        |_| vec!["--json".to_owned()],
+        Vec::new(),
+        false,
+    )?;
+    if args.json {
+        elsewhere::print_json(&ran)?;
+        return Ok(elsewhere::end(&ran));
+    }
+    let mut hosts = Vec::new();
+    for one in &ran {
+        if let Some(there) = one.parsed::<There>()? {
+            hosts.push((one.host.as_str(), there));
+        }
+    }
+    let out = &mut terminal::stdout();
+    let written = text::write(&lacking(hosts), Detail::All, out).and_then(|()| out.flush());
+    exit::reader_may_leave(written)?;
+    Ok(elsewhere::end(&ran))
+}
+
+/// What each of several machines lacks, in one table.
+fn lacking(hosts: Vec<(&str, There)>) -> Sheet<'static> {
+    let mut sheet = Sheet::default();
+    let mut lacks = Vec::new();
+    for (host, there) in hosts {
+        let probe = match &there.measure_will_use {
+            Some(PlanThere { probe: Probe::Bpf }) => "reveille measure uses BPF",
+            Some(PlanThere { probe: Probe::User }) => "reveille measure uses a waiting thread",
+            None => "reveille measure cannot run",
+        };
+        sheet.fact("Machine", format!("{host}: {probe}"));
+        let missing = there.features.into_iter();
+        let missing = missing.filter(|feature| !feature.presence.is_yes());
+        lacks.extend(missing.map(|feature| Lack {
+            host: host.to_owned(),
+            feature,
+        }));
+    }
+    let table = Table::of("What each machine lacks", LACKS, &lacks).whole();
+    sheet.section(Section::new("lacks", "Missing").table(table));
+    sheet
 }
 
 /// The programs that measure: only loading shows whether the verifier accepts them.

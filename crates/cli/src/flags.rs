@@ -57,7 +57,11 @@ pub const RESULTS: &str = "reveille-results";
 
 /// Where a result is kept without `--out`.
 pub fn default_folder(machine: &Identity, started: SystemTime) -> PathBuf {
-    let host = machine.hostname.as_deref().unwrap_or("machine");
+    folder_of(machine.hostname.as_deref().unwrap_or("machine"), started)
+}
+
+/// Where a result of that host is kept without `--out`.
+pub fn folder_of(host: &str, started: SystemTime) -> PathBuf {
     let time = humantime::format_rfc3339_seconds(started).to_string();
     // 2026-11-21T03-35-30: a name for every file system.
     let time = time.trim_end_matches('Z').replace(':', "-");
@@ -65,7 +69,7 @@ pub fn default_folder(machine: &Identity, started: SystemTime) -> PathBuf {
 }
 
 /// A host's name may hold any character, and becomes a part of one folder's name.
-fn one_name(host: &str) -> String {
+pub fn one_name(host: &str) -> String {
     let is_plain = |character: char| character.is_alphanumeric() || "-_.".contains(character);
     host.trim_start_matches('.')
         .replace(|character| !is_plain(character), "_")

@@ -12,6 +12,7 @@ mod comparison;
 mod completion;
 mod cost;
 mod doctor;
+mod elsewhere;
 mod exit;
 mod export;
 mod flags;
@@ -92,6 +93,7 @@ enum Command {
     Resume(resume::Args),
     Restore(restore::Args),
     Manual(manual::Args),
+    Far(elsewhere::FarArgs),
 }
 
 /// A damaged file gets its one line, without the panic that it caused in the parquet crate.
@@ -123,7 +125,7 @@ fn main() -> ExitCode {
         return start::run().unwrap_or_else(|error| exit::report(&error));
     };
     // Every command first undoes what a killed run left.
-    if !matches!(command, Command::Restore(_)) {
+    if !matches!(command, Command::Restore(_) | Command::Far(_)) {
         restore::quietly();
     }
     let ended = match command {
@@ -146,6 +148,7 @@ fn main() -> ExitCode {
         Command::Resume(args) => resume::run(args),
         Command::Restore(args) => restore::run(args),
         Command::Manual(args) => manual::run(args, all),
+        Command::Far(args) => elsewhere::far(&args),
     };
     ended.unwrap_or_else(|error| exit::report(&error))
 }

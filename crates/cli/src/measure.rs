@@ -10,10 +10,11 @@ use reveille_kernel::{Identity, Idle, IdleState, Root, journal};
 use reveille_measure::{Distances, Options, Protocol, Recorder};
 use reveille_results::description::{Ended, Probe};
 use reveille_results::output::Folder;
-use reveille_results::{ResultFolder, show};
+use reveille_results::{Description, ResultFolder, show};
 use reveille_show::parse;
 
 use crate::completion;
+use crate::elsewhere::{self, Elsewhere, Kept, OUT, Ran};
 use crate::exit::{self, Failure};
 use crate::flags::{default_folder, naming};
 use crate::output_format::{Printed, To};
@@ -35,6 +36,7 @@ Examples:
   sudo reveille measure --source timer,remote --cpu 3
   sudo reveille measure --protocol sweep --state C6   the thesis's protocol, some 5 minutes
   reveille measure --probe user                       without root
+  reveille measure --host root@sut --state C6         on another machine, by ssh
 
 Durations and distances: 100us, 1.5ms, 30s, 5min. Ctrl-C ends the run and keeps the results so far.")]
 pub struct Args {
@@ -90,6 +92,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]
     seed: u64,
     #[command(flatten)]
+    elsewhere: Elsewhere,
+    #[command(flatten)]
     printed: Printed,
     /// Make no report.html beside the result
     #[arg(long)]
@@ -137,6 +141,9 @@ fn parse_distances(text: &str) -> Result<Distances, String> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.elsewhere.is_given() {
+        return there(&args);
+    }
     let root = Root::default();
     let idle = Idle::read(&root)?;
     let options = options(&args, &root, &idle)?;
@@ -180,6 +187,86 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
         Ended::Disturbed(_) => ExitCode::FAILURE,
     })
+}
+
+/// How it is printed and kept is for this side.
+const KEPT: Kept = Kept {
+    values: &["--out"],
+    flags: &["--json", "--markdown", "--all", "--full", "--no-report"],
+};
+
+/// On other machines.
+fn there(args: &Args) -> anyhow::Result<ExitCode> {
+    let folders = args.elsewhere.folders(args.out.as_deref())?;
+    if !args.no_report {
+        for folder in &folders {
+            folder.folder().refuse_taken(crate::report::PAGE)?;
+        }
+    }
+    let names: Vec<String> = folders.iter().map(name_of).collect();
+    let besides = |place: usize| {
+        let words = ["--json", "--no-report", "--out", OUT].map(str::to_owned);
+        let name = args.name.is_none();
+        let name = name.then(|| format!("--name={}", names[place]));
+        words.into_iter().chain(name).collect()
+    };
+    let ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
+    let mut results = Vec::new();
+    for one in &ran {
+        if let Some(description) = one.parsed::<Description>()? {
+            results.push((one, description));
+        }
+    }
+    let reports: Vec<_> = ran.iter().map(|one| report(args, one)).collect();
+    if args.printed.json {
+        elsewhere::print_json(&ran)?;
+        return Ok(elsewhere::end(&ran));
+    }
+    let mut sheet = match results.as_slice() {
+        [] => return Ok(elsewhere::end(&ran)),
+        [(_, description)] if args.elsewhere.is_one() => show::summary(description),
+        results => {
+            let of = results.iter().map(|(ran, of)| (ran.host.as_str(), of));
+            show::summary_of_hosts(&of.collect::<Vec<_>>())
+        }
+    };
+    for (one, _) in &results {
+        let path = one
+            .received
+            .as_ref()
+            .map(|received| received.result().path());
+        let path = path.map_or(String::new(), |path| path.display().to_string());
+        sheet.fact("Result", path);
+    }
+    for report in reports.into_iter().flatten() {
+        sheet.fact("Report", report.display().to_string());
+    }
+    exit::reader_may_leave(args.printed.print(&(), &sheet, To::Output))?;
+    Ok(elsewhere::end(&ran))
+}
+
+/// The page of what came of a machine.
+fn report(args: &Args, ran: &Ran) -> Option<PathBuf> {
+    let received = ran.received.as_ref()?;
+    if args.no_report || !received.has_any() {
+        return None;
+    }
+    let report = crate::report::beside(received.result());
+    let complain = |error| {
+        exit::say(format_args!(
+            "{}: no report: {}",
+            ran.host,
+            exit::one_line(&error)
+        ))
+    };
+    report.map_err(complain).ok()
+}
+
+/// The result's name in reports, unless one is given.
+fn name_of(folder: &ResultFolder) -> String {
+    let path = folder.path();
+    let name = path.file_name().unwrap_or(path.as_os_str());
+    name.to_string_lossy().into_owned()
 }
 
 /// Its folder is made before anything is measured.

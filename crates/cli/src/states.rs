@@ -7,6 +7,7 @@ use reveille_kernel::Idle;
 use reveille_watch::states::{States, show};
 
 use crate::completion;
+use crate::elsewhere::{self, AS_GIVEN, Elsewhere, Kept};
 use crate::flags;
 use crate::output_format::{Printed, To};
 use crate::value::{self, CpuList};
@@ -21,6 +22,7 @@ Examples:
   reveille states
   reveille states --cpu 0-3
   reveille states --json | jq '.groups[].states[] | {name, exit_latency_us}'
+  reveille states --host root@sut --host root@other   of other machines, in one table
   reveille states --root /tmp/recorded-machine
 
 Columns:
@@ -38,13 +40,18 @@ pub struct Args {
     #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
     cpu: Option<CpuList>,
     /// Read a recorded machine: a folder that holds sys/ and proc/
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "host")]
     root: Option<PathBuf>,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
     #[command(flatten)]
     printed: Printed,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.elsewhere.is_given() {
+        return there(&args);
+    }
     let root = flags::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
     let cpus = flags::cpus(&idle, args.cpu.as_ref())?;
@@ -53,3 +60,39 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .print(&states, &show::sheet(&states), To::Output)?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// Of other machines.
+fn there(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.elsewhere.is_one() {
+        let ran = args
+            .elsewhere
+            .run(&AS_GIVEN, |_| Vec::new(), Vec::new(), false)?;
+        elsewhere::print(&ran, args.printed.data().is_some())?;
+        return Ok(elsewhere::end(&ran));
+    }
+    let ran = args.elsewhere.run(
+        &IN_A_TABLE,
+        |_| vec!["--json".to_owned()],
+        Vec::new(),
+        false,
+    )?;
+    if args.printed.json {
+        elsewhere::print_json(&ran)?;
+        return Ok(elsewhere::end(&ran));
+    }
+    let mut hosts = Vec::new();
+    for one in &ran {
+        if let Some(states) = one.parsed()? {
+            hosts.push((one.host.clone(), states));
+        }
+    }
+    args.printed
+        .print(&(), &show::of_hosts(&hosts), To::Output)?;
+    Ok(elsewhere::end(&ran))
+}
+
+/// How it is printed is for this side.
+const IN_A_TABLE: Kept = Kept {
+    values: &[],
+    flags: &["--json", "--markdown", "--all", "--full"],
+};

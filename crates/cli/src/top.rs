@@ -9,6 +9,8 @@ use reveille_watch::live::Watch;
 use reveille_show::terminal;
 use reveille_top::{About, Form, Refresh};
 
+use crate::elsewhere::{self, AS_GIVEN, Elsewhere};
+use crate::exit::Failure;
 use crate::signals::ending;
 use crate::value;
 
@@ -25,6 +27,7 @@ Examples:
   sudo reveille top --interval 5s
   sudo reveille top --count 1 | less                  tables, if the output is not a terminal
   sudo reveille top --json --count 60 > minute.jsonl  an object per line
+  reveille top --host root@sut --json                 another machine, by ssh
   sudo reveille top --csv --interval 10s > day.csv
 
 Ends with q, Ctrl-C, SIGTERM or the terminal; the exit code is then 0. NO_COLOR disables colour;
@@ -45,9 +48,14 @@ pub struct Args {
     /// Print a line for each figure of each state, CPU and waker at each refresh
     #[arg(long, conflicts_with_all = ["text", "json"])]
     csv: bool,
+    #[command(flatten)]
+    elsewhere: Elsewhere,
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.elsewhere.is_given() {
+        return there(&args);
+    }
     let root = Root::default();
     let identity = Identity::read(&root);
     let mut watch = Watch::start(&root)?;
@@ -69,6 +77,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(form) => reveille_top::stream(about, &refresh, form, terminal::data(), read)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// On other machines: objects as they come, with the key `host` if there are several.
+fn there(args: &Args) -> anyhow::Result<ExitCode> {
+    if !args.json {
+        return Err(Failure::usage("--host needs --json with top"));
+    }
+    let ran = args
+        .elsewhere
+        .run(&AS_GIVEN, |_| Vec::new(), Vec::new(), true)?;
+    Ok(elsewhere::end(&ran))
 }
 
 /// `None`: the view in a terminal, and no stream.

@@ -20,6 +20,7 @@ use reveille_trial::workload::{
 use crate::command::As;
 use crate::comparison::{self, Kept};
 use crate::completion;
+use crate::elsewhere::{self, Elsewhere, OUT};
 use crate::exit::Failure;
 use crate::output_format::To;
 use crate::value;
@@ -42,6 +43,7 @@ Examples:
   sudo reveille trial -- make -j4                        its run time
   sudo reveille trial --figure 'time=([0-9.]+)' --unit ms -- ping -c 20 -i 0.2 192.168.1.1
   sudo reveille trial --setting 'limit --disable C6' --settings no-sleep -- ./job
+  reveille trial --host root@sut --echo self             on another machine, by ssh
   reveille trial --dry-run --echo self                   the settings that it would compare
   reveille report router-trial                           the page, with latency against power
 
@@ -61,7 +63,7 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT", conflicts_with_all = ["command", "user", "serve"])]
     echo: Option<String>,
     /// No trial: reply to --echo, by UDP and TCP [default: port 7177, every address]
-    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, value_parser = parse_address, conflicts_with_all = ["command", "user"])]
+    #[arg(long, value_name = "ADDR[:PORT]", num_args = 0..=1, value_parser = parse_address, conflicts_with_all = ["command", "user", "host"])]
     serve: Option<Option<SocketAddr>>,
     /// Use TCP for --echo
     #[arg(long, requires = "echo")]
@@ -116,9 +118,11 @@ pub struct Args {
     seed: u64,
 
     #[command(flatten)]
+    elsewhere: Elsewhere,
+    #[command(flatten)]
     kept: Kept,
     /// Print the settings that would be compared, and change nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "host")]
     dry_run: bool,
     /// With --dry-run: a recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR", requires = "dry_run")]
@@ -128,6 +132,9 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(address) = args.serve {
         return serve(address);
+    }
+    if args.elsewhere.is_given() {
+        return there(&args);
     }
     let machine = Machine::read(flags::root(args.root.as_deref())?)?;
     let wanted = Wanted {
@@ -174,6 +181,48 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let forget = |trial: &mut Trial| trial.rounds.clear();
     let out = (FILE, out.as_ref());
     args.kept.print(trial, &ended, out, forget, show::sheet)
+}
+
+/// How it is printed and kept is for this side.
+const KEPT: elsewhere::Kept = elsewhere::Kept {
+    values: &["--out"],
+    flags: &["--json", "--markdown", "--all", "--full"],
+};
+
+/// On other machines.
+fn there(args: &Args) -> anyhow::Result<ExitCode> {
+    let folders = match args.kept.out() {
+        Some(out) => args.elsewhere.folders(Some(out))?,
+        None => Vec::new(),
+    };
+    for folder in &folders {
+        folder.folder().refuse_taken(FILE)?;
+    }
+    let is_kept = !folders.is_empty();
+    let besides = |_| {
+        let kept = is_kept.then_some(["--out", OUT]);
+        let words = ["--json"].into_iter().chain(kept.into_iter().flatten());
+        words.map(str::to_owned).collect()
+    };
+    let ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
+    if args.kept.printed.json {
+        elsewhere::print_json(&ran)?;
+        return Ok(elsewhere::end(&ran));
+    }
+    for one in ran.iter().filter(|one| !one.output().is_empty()) {
+        let wrong = |why| anyhow::anyhow!("{}: {why}", one.host);
+        let trial = reveille_trial::result::parse(one.output()).map_err(wrong)?;
+        let mut sheet = show::sheet(&trial);
+        if !args.elsewhere.is_one() {
+            sheet.title = format!("{}: {}", one.host, sheet.title);
+            elsewhere::heading(&one.host, args.kept.printed.markdown)?;
+        }
+        let kept = one.received.as_ref().filter(|received| received.has_any());
+        let kept = kept.map(|received| received.result().path().join(FILE));
+        let printed = &args.kept.printed;
+        printed.print_kept(&trial, sheet, Ok(kept), To::Output)?;
+    }
+    Ok(elsewhere::end(&ran))
 }
 
 fn workload(args: &Args) -> anyhow::Result<Box<dyn Workload>> {

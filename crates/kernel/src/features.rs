@@ -26,7 +26,7 @@ mod survey;
 mod tracepoints;
 mod user;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::capabilities::Credentials;
 use crate::{Btf, Identity, Idle, Result, Root};
@@ -72,7 +72,7 @@ impl Group {
 }
 
 /// Whether a feature is available.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "present", content = "detail", rename_all = "snake_case")]
 pub enum Presence {
     /// With details.

@@ -1,7 +1,7 @@
 //! Groups of CPUs with the same states, limits, kind of core and bound, so that offline CPUs, bounds and
 //! disabled states stand out.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::{CoreKind, Cpu, Idle, IdleState};
 
@@ -90,7 +90,7 @@ fn add(sum: &mut IdleState, state: &IdleState) {
 }
 
 /// What a share of time is a share of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShareOf {
     /// The group's CPUs times the time since boot (suspend included).

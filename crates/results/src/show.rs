@@ -24,5 +24,5 @@ pub use input::{Error, Input, Result};
 pub use notices::{by_probe, subject};
 pub use page::sheet;
 pub use statistics::reference;
-pub use summary::{nothing, summary, summary_of};
+pub use summary::{nothing, summary, summary_of, summary_of_hosts};
 pub use view::Views;

@@ -6,7 +6,7 @@ pub mod show;
 use reveille_kernel::boot::{self, WithoutDriver};
 use reveille_kernel::groups::{self, Group, ShareOf};
 use reveille_kernel::{Cpu, Identity, Idle, IdleState, Root, cpulist, pm_qos};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A machine's idle states.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,8 +43,21 @@ pub struct States {
     pub of_cpus: usize,
 }
 
+/// Of the JSON of [`States`], what a table of several machines has.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct StatesThere {
+    /// As [`States::machine`].
+    pub machine: Identity,
+    /// As [`States::driver`].
+    pub driver: Option<String>,
+    /// As [`States::governor`].
+    pub governor: Option<String>,
+    /// As [`States::groups`].
+    pub groups: Vec<GroupStates>,
+}
+
 /// CPUs that are alike.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupStates {
     /// Their numbers, ascending.
     pub cpus: Vec<u32>,
@@ -65,7 +78,7 @@ pub struct GroupStates {
 }
 
 /// An idle state of a group, and its share of the time.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StateUse {
     /// Counts and times are sums over the CPUs.
     #[serde(flatten)]

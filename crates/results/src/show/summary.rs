@@ -47,6 +47,46 @@ pub fn summary(description: &Description) -> Sheet<'_> {
     sheet
 }
 
+/// The results of several machines, by their names, in one table.
+pub fn summary_of_hosts<'a>(results: &[(&str, &'a Description)]) -> Sheet<'a> {
+    let mut sheet = Sheet {
+        title: format!(
+            "Wake latency on {}",
+            counted(results.len() as u64, "machine")
+        ),
+        ..Sheet::default()
+    };
+    let mut rows = Vec::new();
+    for (host, description) in results {
+        let subject = subject(description);
+        let named = format!("{}: ", description.name);
+        let subject = subject.strip_prefix(&named).unwrap_or(&subject);
+        sheet.fact("Measured", format!("{host}: {subject}"));
+        if let Some(early) = description.ended.early() {
+            let ended = format!("{host}: {early}; results so far are kept");
+            match description.ended {
+                Ended::Disturbed(_) => sheet.failures.push(("ended", ended)),
+                _ => sheet.fact("Ended", ended),
+            }
+        }
+        let notes = description
+            .notes
+            .iter()
+            .map(|note| format!("{host}: {note}"));
+        sheet.notes.extend(notes);
+        rows.extend(description.statistics.iter().map(|of| Row {
+            result: (*host).to_owned(),
+            of: of.clone(),
+        }));
+    }
+    let mut table = latency(&rows);
+    if let Some(first) = table.headings.first_mut() {
+        first.name = "host".into();
+    }
+    sheet.section(Section::new("statistics", "Statistics").table(table));
+    sheet
+}
+
 /// As [`summary`], of the datapoints that are shown.
 pub fn summary_of(input: &Input) -> Sheet<'_> {
     let mut sheet = summary(input.description());

@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 
 use reveille_kernel::groups::ShareOf;
-use reveille_kernel::{Cpu, IdleState, cpulist, limits};
+use reveille_kernel::{Cpu, IdleState, cpulist, driver_and_governor, limits};
 use reveille_show::columns;
 use reveille_show::quantity::{counted, listed, share};
 use reveille_show::sheet::{
     Column, EXIT, EXIT_LATENCY, Heading, Judgement, Section, Sheet, Table, Value,
 };
 
-use super::{GroupStates, StateUse, States};
+use super::{GroupStates, StateUse, States, StatesThere};
 
 const COLUMNS: &[Column<StateUse>] = &columns!(|one|
     words "index", "#", one.state.index.to_string(), "N of cpuidle's `stateN`";
@@ -94,6 +94,39 @@ pub fn sheet(states: &States) -> Sheet<'_> {
     sheet.notes.extend(shares);
     sheet
 }
+
+/// The states of several machines, by their names, in one table.
+pub fn of_hosts(hosts: &[(String, StatesThere)]) -> Sheet<'static> {
+    let mut sheet = Sheet {
+        title: "Idle states".to_owned(),
+        ..Sheet::default()
+    };
+    let mut of: Vec<(String, String)> = Vec::new();
+    let mut rows = Vec::new();
+    for (host, states) in hosts {
+        let idle = driver_and_governor(states.driver.as_deref(), states.governor.as_deref());
+        let kernel = states.machine.kernel_words();
+        sheet.fact("Machine", format!("{host}: {idle}; {kernel}"));
+        for group in &states.groups {
+            let key = (host.clone(), group.cpu_list.clone());
+            of.extend(group.states.iter().map(|_| key.clone()));
+            rows.extend(&group.states);
+        }
+    }
+    let states = Table::of("", COLUMNS, rows);
+    let mut table = Table::of("Idle states by machine", KEYS, &of).whole();
+    for (place, heading) in states.headings.into_iter().enumerate() {
+        table = table.column(heading, states.rows.iter().map(|row| row[place].clone()));
+    }
+    sheet.section(Section::new("states", "States").table(table));
+    sheet
+}
+
+/// What a row is of, where there are several machines.
+const KEYS: &[Column<(String, String)>] = &columns!(|of|
+    words "host", "host", of.0.as_str(), "The machine, as it was named";
+    words "cpu_list", "CPUs", of.1.as_str(), "The CPUs of the group";
+);
 
 /// What is the same for all CPUs.
 fn facts(states: &States, sheet: &mut Sheet<'_>) {
