@@ -79,6 +79,10 @@ pub struct Args {
     /// Each distance of a sweep is this many times the one before [default: 1.1]
     #[arg(long, value_name = "FACTOR", value_parser = value::real)]
     sweep_factor: Option<f64>,
+    /// Read so many bytes on the measured CPU before each of its idle periods, interrupts off, so that wake-ups meet
+    /// cold caches: take more than the caches have (lscpu)
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    cold_caches: Option<u64>,
     /// Take the other CPUs offline while measuring, all but the one that reads the events
     #[arg(long)]
     offline_others: bool,
@@ -326,6 +330,7 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
             .unwrap_or_else(|| protocol.default_distances()),
         protocol,
         deepest,
+        cold_bytes: args.cold_caches.unwrap_or(0),
         offline_others: args.offline_others,
         seed: args.seed,
         journal_folder: journal::FOLDER.into(),

@@ -343,6 +343,7 @@ fn make_result(path: &Path) {
             requested_state: Some("C1".into()),
             launch_distance_ns: 100_000,
             launch_error_ns: None,
+            launch_clock: None,
             silent_time_ns: Some(50_000),
             wake_latency_ns: 2000 + launch,
             interrupt_latency_ns: None,

@@ -245,6 +245,7 @@ fn result(states: &[(&str, usize, i64)]) -> (tempfile::TempDir, PathBuf) {
                 requested_state: Some((*name).into()),
                 launch_distance_ns: 1_000_000,
                 launch_error_ns: None,
+                launch_clock: None,
                 silent_time_ns: None,
                 wake_latency_ns: latency_us * 1000,
                 interrupt_latency_ns: None,

@@ -428,6 +428,7 @@ fn datapoint(number: i64) -> Datapoint {
         requested_state: Some("C1".to_owned()),
         launch_distance_ns: 500_000,
         launch_error_ns: None,
+        launch_clock: None,
         silent_time_ns: Some(490_000),
         wake_latency_ns: 5_000,
         interrupt_latency_ns: Some(5_500),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Root, cpuinfo, cpulist};
+use crate::{PreWake, Root, cpuinfo, cpulist, prewake};
 
 /// The machine that a result was measured on.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -27,6 +27,10 @@ pub struct Identity {
     pub cpus_present: Option<u32>,
     /// The kernel's timekeeping: `tsc`, `kvm-clock`, `hpet`, ...
     pub clock_source: Option<String>,
+    /// Whether the processor wakes ahead of its own timer; `None` where it has no pre-wake, in a guest, and in
+    /// results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub c_state_pre_wake: Option<PreWake>,
 }
 
 impl Identity {
@@ -73,6 +77,7 @@ impl Identity {
             cpus_online: count("online"),
             cpus_present: count("present"),
             clock_source,
+            c_state_pre_wake: prewake::read(root),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use facts::{Facts, MACHINES};
 use reveille_kernel::boot::{self, WithoutDriver};
-use reveille_kernel::{CoreKind, Cpu, Identity, Idle, IdleState, Root};
+use reveille_kernel::{CoreKind, Cpu, Identity, Idle, IdleState, PreWake, Root};
 
 /// The folder of recorded machines, beside the repository.
 fn recordings() -> PathBuf {
@@ -49,6 +49,33 @@ fn lay_out(name: &str, folder: &Path) -> Option<()> {
             println!("skipped: {} {name}: {other:?}", program.display());
             None
         }
+    }
+}
+
+#[test]
+fn only_intels_servers_have_pre_wake() {
+    let servers = [
+        "ivbep1",
+        "hswep0",
+        "bdwep0",
+        "bdwex0-nocpuidle",
+        "sklep0",
+        "icx2s3",
+    ];
+    for facts in MACHINES {
+        let Some(root) = machine(facts.name) else {
+            return;
+        };
+        let pre_wake = Identity::read(&root).c_state_pre_wake;
+        let is_server = servers.contains(&facts.name);
+        // A recording holds no register.
+        let is_unknown = matches!(pre_wake, Some(PreWake::Unknown(_)));
+        assert_eq!(
+            (pre_wake.is_some(), is_unknown),
+            (is_server, is_server),
+            "{}",
+            facts.name
+        );
     }
 }
 

@@ -80,6 +80,7 @@ impl Conversion {
             requested_state: self.state_name(event.state),
             launch_distance_ns: event.launch as i64 - event.armed_at as i64,
             launch_error_ns: (event.launch_error != 0).then_some(event.launch_error as i64),
+            launch_clock: (event.launch_error != 0).then_some(event.launch_clock as i64),
             silent_time_ns: (event.tbi != 0).then(|| event.launch as i64 - event.tbi as i64),
             wake_latency_ns,
             interrupt_latency_ns: interrupt,

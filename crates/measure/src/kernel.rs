@@ -24,6 +24,9 @@ mod skeleton {
 pub use skeleton::types;
 use skeleton::{WakeSkel, WakeSkelBuilder};
 
+/// The size of the blocks in which cold caches are made.
+const COLD_BLOCK: u64 = size_of::<types::cold_block>() as u64;
+
 /// The interrupt handler of the kernel's HPET driver.
 const HPET_HANDLER: &str = "hpet_interrupt";
 
@@ -42,6 +45,8 @@ pub struct Setup<'a> {
     pub smi_counter: Option<usize>,
     /// Bit N: state N polls.
     pub polling_states: u32,
+    /// How many bytes are read before each idle period, so that the wake-up meets cold caches.
+    pub cold_bytes: u64,
 }
 
 /// Where the remote source's launch time is taken, as far as the kernel allows.
@@ -83,6 +88,11 @@ impl Kernel {
                  (CONFIG_HPET)"
             )));
         }
+        if setup.cold_bytes > 0 && !btf.function("bpf_loop") {
+            return Err(Error::Cannot(
+                "cold caches: this kernel has no bpf_loop (Linux 5.17)".into(),
+            ));
+        }
         // fentry may be refused even if the function exists (a guest whose host forbids patching
         // code).
         let remote = setup.source == Source::Remote;
@@ -112,6 +122,11 @@ impl Kernel {
         rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
         rodata.expiry_is_interrupt = expiry_is_interrupt;
         rodata.polling_states = setup.polling_states;
+        let cold_blocks = setup.cold_bytes.div_ceil(COLD_BLOCK) as u32;
+        rodata.cold_blocks = cold_blocks;
+        if cold_blocks > 0 {
+            open.maps.cold.set_max_entries(cold_blocks)?;
+        }
 
         bpf::choose(&mut open, btf, |kind, target| match (kind, target) {
             ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,

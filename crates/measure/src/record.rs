@@ -170,6 +170,7 @@ impl Options {
                 }
             },
             deepest_states: self.deepest.clone(),
+            cold_bytes: self.cold_bytes,
             offline_others: self.offline_others,
             arming: String::new(),
             seed: self.seed,

@@ -103,6 +103,9 @@ pub struct Options {
     pub protocol: Protocol,
     /// Deepest idle state allowed, by name, in turn; empty: as the machine is set.
     pub deepest: Vec<String>,
+    /// How many bytes are read on the measured CPU before each of its idle periods, so that the wake-up meets cold
+    /// caches; 0: none. At most [`Options::MOST_COLD_BYTES`], and only by BPF.
+    pub cold_bytes: u64,
     /// Take all other CPUs offline meanwhile, except the reader's.
     pub offline_others: bool,
     /// Seed of the random distances.
@@ -114,6 +117,8 @@ pub struct Options {
 impl Options {
     /// The time of measuring, unless a number of datapoints or a sweep ends the run.
     pub const DEFAULT_DURATION: Duration = Duration::from_secs(30);
+    /// Larger than any cache; interrupts are off while it is read, for tens of milliseconds.
+    pub const MOST_COLD_BYTES: u64 = 1 << 30;
 }
 
 /// The progress of a run.
@@ -724,6 +729,14 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     if options.datapoints == Some(0) || options.duration == Some(Duration::ZERO) {
         return Err(Error::Usage(
             "0 datapoints or 0 seconds: nothing to measure".into(),
+        ));
+    }
+    if options.cold_bytes > Options::MOST_COLD_BYTES {
+        return Err(Error::Usage("cold caches: at most 1 GiB".into()));
+    }
+    if options.cold_bytes > 0 && options.probe == Some(Probe::User) {
+        return Err(Error::Usage(
+            "cold caches need the BPF probe; leave out --probe user".into(),
         ));
     }
     Ok(cpu.states.clone())

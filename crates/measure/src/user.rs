@@ -247,6 +247,7 @@ pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
             requested_state,
             launch_distance_ns: distance as i64,
             launch_error_ns: None,
+            launch_clock: None,
             silent_time_ns: None,
             wake_latency_ns: (woken - launch) as i64 - plan.overhead_ns,
             interrupt_latency_ns: None,

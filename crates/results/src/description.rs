@@ -71,6 +71,8 @@ pub struct Settings {
     pub protocol: String,
     /// Deepest states allowed in turn; empty where the machine's own setting was kept.
     pub deepest_states: Vec<String>,
+    /// Bytes that were read before each idle period, so that wake-ups met cold caches; 0: none.
+    pub cold_bytes: u64,
     /// The other CPUs, all but the one that read the events, were offline.
     pub offline_others: bool,
     /// How the wake-up was armed where kernels differ ("absolute, pinned", "relative", ...).

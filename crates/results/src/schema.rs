@@ -109,6 +109,9 @@ pub struct Datapoint {
     /// The launch time is known to this, ns: half of the interval that surely has it. `None` if the launch time is
     /// of the CPU's own clock.
     pub launch_error_ns: Option<i64>,
+    /// The launch time by the source's own clock, in its steps and with its width: the HPET's comparator has 32 bits.
+    /// `None` if the launch time is of the CPU's own clock.
+    pub launch_clock: Option<i64>,
     /// LT - TBI, ns; `None` with the user probe and for a CPU that was awake.
     pub silent_time_ns: Option<i64>,
     /// First of (TAI, TIntr) - LT - overhead, ns.
@@ -141,6 +144,7 @@ pub const COLUMNS: &[(&str, Kind, bool)] = &[
     ("requested_state", Kind::Name, true),
     ("launch_distance_ns", Kind::Integer, true),
     ("launch_error_ns", Kind::Integer, true),
+    ("launch_clock", Kind::Integer, true),
     ("silent_time_ns", Kind::Integer, true),
     ("wake_latency_ns", Kind::Integer, false),
     ("interrupt_latency_ns", Kind::Integer, true),

@@ -136,6 +136,7 @@ fn write_line(line: &mut String, datapoint: &Datapoint) {
     );
     csv_text::field(line, datapoint.launch_distance_ns);
     csv_text::optional(line, datapoint.launch_error_ns);
+    csv_text::optional(line, datapoint.launch_clock);
     csv_text::optional(line, datapoint.silent_time_ns);
     csv_text::field(line, datapoint.wake_latency_ns);
     csv_text::optional(line, datapoint.interrupt_latency_ns);

@@ -23,6 +23,7 @@ fn result(rows: i64) -> (tempfile::TempDir, PathBuf) {
             requested_state: (time_ns % 3 > 0).then(|| "C1, \"quoted\"".to_owned()),
             launch_distance_ns: 5,
             launch_error_ns: None,
+            launch_clock: None,
             silent_time_ns: None,
             wake_latency_ns: -time_ns,
             interrupt_latency_ns: Some(1),

@@ -60,6 +60,7 @@ fn result(folder: &Path) {
             requested_state: Some("C1".into()),
             launch_distance_ns: 1_000_000,
             launch_error_ns: None,
+            launch_clock: None,
             silent_time_ns: None,
             wake_latency_ns: 1000 + time_ns * 7 % 100,
             interrupt_latency_ns: None,

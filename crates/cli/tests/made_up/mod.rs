@@ -56,6 +56,7 @@ fn datapoint(index: i32, state: &str, latency_us: i64, number: i64) -> Datapoint
         requested_state: Some(state.to_owned()),
         launch_distance_ns: 500_000,
         launch_error_ns: None,
+        launch_clock: None,
         silent_time_ns: Some(490_000),
         wake_latency_ns: latency_us * 1000,
         interrupt_latency_ns: Some(latency_us * 1000 + 500),

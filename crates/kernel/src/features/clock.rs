@@ -1,7 +1,7 @@
 //! The clock that everything is timed by, and the timers that wake CPUs.
 
 use super::{Facts, Feature, Group, Presence, recorded};
-use crate::{Root, cpuinfo};
+use crate::{PreWake, Root, cpuinfo};
 
 const CLOCK: &str = "sys/devices/system/clocksource/clocksource0";
 
@@ -33,9 +33,28 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         "timers leave idle CPUs", timer_migration(root) =>
             "other programs' timers wake idle CPUs that they could spare",
             "sysctl kernel.timer_migration=1";
+        "HPET", hpet(root) =>
+            "no source `hpet`: nothing outside of the CPUs wakes one at a known instant",
+            "a machine that has one, and firmware and kernel that leave it on";
     };
+    let pre_wake = facts.identity.c_state_pre_wake.as_ref().map(|pre_wake| {
+        let presence = match pre_wake {
+            PreWake::Off => Presence::Yes("bit 30 of MSR 0x1FC is set".to_owned()),
+            PreWake::On => Presence::No("bit 30 of MSR 0x1FC is clear".to_owned()),
+            PreWake::Unknown(why) => Presence::Unknown(why.clone()),
+        };
+        table! { Clock;
+            "C-state pre-wake off", presence =>
+                "the CPU begins to wake ahead of its own timer: the source `timer` may report less than other \
+                 interrupts meet",
+                "measuring with --source timer,remote or timer,hpet, too", Distorts;
+        }
+    });
     let flags = flags.into_iter().filter(|_| x86.is_some());
-    flags.chain(others).collect()
+    flags
+        .chain(others)
+        .chain(pre_wake.into_iter().flatten())
+        .collect()
 }
 
 fn clock_source(root: &Root, is_x86: bool) -> Presence {
@@ -53,6 +72,17 @@ fn clock_source(root: &Root, is_x86: bool) -> Presence {
     match by_tsc || !is_x86 {
         true => Presence::Yes(words),
         false => Presence::No(words),
+    }
+}
+
+/// Opening it would take one of its timers.
+fn hpet(root: &Root) -> Presence {
+    match root.path("dev/hpet").exists() {
+        true => {
+            Presence::Yes("/dev/hpet; only opening it shows whether a timer is free".to_owned())
+        }
+        false if root.is_live() => Presence::No("no /dev/hpet".to_owned()),
+        false => recorded(),
     }
 }
 

@@ -13,6 +13,11 @@
 /* Launch distances, drawn by the program and used cyclically; a power of two. */
 #define DISTANCES 8192
 
+/* What is read before each idle period for cold caches, by block: a map's value has a limit (4 MiB before 6.9). */
+#define COLD_BLOCK_SIZE (64 << 10)
+/* Apart by the smallest line of a cache that Linux runs on today; larger ones are read several times. */
+#define COLD_LINE_SIZE 64
+
 /* Repetitions of each step whose cost is measured. */
 #define COST_ROUNDS 1000
 
@@ -83,6 +88,8 @@ struct event {
 	unsigned long long armed_at;
 	/* The true launch time is within this of `launch`, ns. */
 	unsigned long long launch_error;
+	/* The launch by the device's own clock, in its steps. */
+	unsigned long long launch_clock;
 	struct counted counters[MAX_COUNTERS];
 };
 
@@ -91,6 +98,7 @@ struct launch {
 	unsigned long long time;
 	unsigned long long armed_at;
 	unsigned long long error;
+	unsigned long long clock;
 	unsigned int pending;
 	unsigned int by_flag;
 };

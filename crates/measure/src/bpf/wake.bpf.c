@@ -46,6 +46,8 @@ const volatile unsigned int smi_counter = MAX_COUNTERS;
 const volatile bool expiry_is_interrupt;
 /* Bit N: state N polls, so an interrupt does not end it. */
 const volatile unsigned int polling_states;
+/* Blocks of `cold`; 0: caches are left as they are. */
+const volatile unsigned int cold_blocks;
 /* The device source's interrupt. */
 const volatile int device_irq = -1;
 
@@ -92,6 +94,17 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } counter_events SEC(".maps");
+
+struct cold_block {
+	unsigned char bytes[COLD_BLOCK_SIZE];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1); /* `cold_blocks`, set before loading */
+	__type(key, __u32);
+	__type(value, struct cold_block);
+} cold SEC(".maps");
 
 struct alarm {
 	struct bpf_timer timer;
@@ -200,6 +213,7 @@ static __always_inline void settle(const struct launch *launch)
 		hot.now.launch = launch->time;
 		hot.now.armed_at = launch->armed_at;
 		hot.now.launch_error = launch->error;
+		hot.now.launch_clock = launch->clock;
 		hot.now.by_flag = launch->by_flag;
 		/* No wake-up of the reader: it polls. */
 		drop = bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP)
@@ -267,6 +281,17 @@ static __always_inline void begin_window(int state, unsigned long long entry)
 	hot.timer_due = timer_due();
 }
 
+static long read_cold_block(__u32 index, void *unused)
+{
+	const struct cold_block *block = bpf_map_lookup_elem(&cold, &index);
+
+	if (!block)
+		return 1;
+	for (unsigned int at = 0; at < COLD_BLOCK_SIZE; at += COLD_LINE_SIZE)
+		(void)*(const volatile unsigned char *)&block->bytes[at];
+	return 0;
+}
+
 SEC("tp_btf/cpu_idle")
 int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 {
@@ -281,6 +306,8 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int cpu_id)
 		return 0;
 	}
 	settle_what_fired();
+	if (cold_blocks)
+		bpf_loop(cold_blocks, read_cold_block, NULL, 0);
 	begin_window(state, ++idle_entries);
 	READ_COUNTERS(before)
 	hot.idle = 1;
@@ -650,6 +677,7 @@ static __always_inline void note_hpet_launch(const struct hpet_dev *device)
 	hot.fired.time = middle - since_fs / 1000000;
 	/* Half a tick, half the bracket, and 500 ppm between the two clocks since the launch. */
 	hot.fired.error = period_fs / 2000000 + width / 2 + since_fs / 2000000000 + 2;
+	hot.fired.clock = comparator;
 	hot.fired.armed_at = device_armed_at;
 	hot.fired.by_flag = 0;
 	launched++;

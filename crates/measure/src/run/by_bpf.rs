@@ -34,6 +34,7 @@ pub fn try_bpf(cpu: u32) -> Result<()> {
         counters: &[],
         smi_counter: None,
         polling_states: 0,
+        cold_bytes: 0,
     };
     Kernel::load(&setup).map(drop)
 }
@@ -101,6 +102,7 @@ impl Run<'_> {
             counters: &counters.events,
             smi_counter: counters.smi,
             polling_states: polling_states(&self.states),
+            cold_bytes: self.options.cold_bytes,
         })
     }
 

@@ -33,6 +33,9 @@ impl Run<'_> {
         if self.options.probe.is_none()
             && let Err(why) = try_bpf(self.options.cpu)
         {
+            if self.options.cold_bytes > 0 {
+                return Err(why);
+            }
             self.note(format!("BPF is unavailable; using the user probe: {why}"));
             self.outcome.probe = Probe::User;
         }

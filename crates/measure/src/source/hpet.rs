@@ -100,8 +100,12 @@ impl Hpet {
         ask(&device, MOVING_HZ)?;
         on(&device)?;
         let line = line(has.timer)?;
+        // Off, the line takes the affinity at once. On, it is moved at its next interrupt, and a line that is
+        // closed before that keeps the move for its next user (kernel/irq/migration.c).
+        off(&device)?;
         let affinity = format!("/proc/irq/{}/smp_affinity_list", line.number);
         journal.set(&affinity, &cpu.to_string())?;
+        on(&device)?;
         let end = Instant::now() + MOVES_WITHIN;
         while let Err(error) = line.comes_to(cpu) {
             if Instant::now() > end {

@@ -19,7 +19,7 @@ use gathered::{gather, options};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use reveille_kernel::{Idle, Root};
-use reveille_measure::Protocol;
+use reveille_measure::{Distances, Protocol};
 use reveille_results::description::{Ended, Probe};
 use reveille_results::{First, Source, WokenBy};
 
@@ -232,6 +232,31 @@ fn the_floor_is_below_the_latency_of_a_sleeping_cpu() {
         }
     }
     panic!("the floor is {least_floor} ns, the median of a sleeping CPU {least_median} ns");
+}
+
+#[test]
+fn caches_are_made_cold_before_each_idle_period() {
+    let _alone = need_bpf!();
+    let mut options = options(100);
+    // Of one reading of 16 MiB the launches are beyond.
+    options.distances = Distances::new(20_000_000, 40_000_000).unwrap();
+    let mut probes_ns = Vec::new();
+    for cold_bytes in [0, 16 << 20] {
+        options.cold_bytes = cold_bytes;
+        let Some((datapoints, outcome)) = gather("cold caches", &options, 50) else {
+            return;
+        };
+        assert_eq!(datapoints.len(), 100);
+        probes_ns.push(outcome.characterisation.probe_cost_per_idle_ns);
+    }
+    // By the kernel's own account of what its programs take. No cache gives a line in less than 0.1 ns.
+    let [Some(warm), Some(cold)] = probes_ns[..] else {
+        return println!(
+            "skipped: cold caches: the kernel does not count the time of BPF programs"
+        );
+    };
+    let lines = f64::from((16 << 20) / 64);
+    assert!(cold > warm + 0.1 * lines, "{warm} ns and {cold} ns");
 }
 
 #[test]

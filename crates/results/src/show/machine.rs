@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use reveille_kernel::IdleState;
+use reveille_kernel::{IdleState, PreWake};
 use reveille_show::columns;
 use reveille_show::quantity::{count, duration, nanoseconds, share};
 use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Table, Unit};
@@ -106,6 +106,13 @@ fn machines(views: &Views<'_>) -> Table {
         of.machine.command_line.clone()
     });
     add("clock source", &|of| of.machine.clock_source.clone());
+    add("C-state pre-wake", &|of| {
+        Some(match of.machine.c_state_pre_wake.as_ref()? {
+            PreWake::On => "on".to_owned(),
+            PreWake::Off => "off".to_owned(),
+            PreWake::Unknown(why) => format!("unknown: {why}"),
+        })
+    });
     add("idle driver", &|of| of.driver.clone());
     add("idle governor", &|of| of.governor.clone());
     add("measured by", &|of| Some(of.tool.clone()));
@@ -125,6 +132,15 @@ fn machines(views: &Views<'_>) -> Table {
         (high > 0).then(|| format!("{text}, {}", of.settings.protocol))
     });
     add("arming", &|of| Some(of.settings.arming.clone()));
+    add("caches", &|of| {
+        let cold = of.settings.cold_bytes;
+        (cold > 0).then(|| {
+            format!(
+                "cold: {} KiB read before each idle period",
+                count(cold / 1024)
+            )
+        })
+    });
     add("other CPUs offline", &|of| {
         of.settings.offline_others.then(|| "yes".to_owned())
     });

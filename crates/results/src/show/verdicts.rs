@@ -2,12 +2,14 @@
 
 use std::cmp::Ordering;
 
+use reveille_kernel::PreWake;
 use reveille_kernel::limits::POLL;
 use reveille_show::quantity::{after, count, counted, duration, nanoseconds, some};
 
 use super::groups::named;
 use crate::Description;
 use crate::description::Probe;
+use crate::schema::Source;
 use crate::statistics::StateStatistics;
 use crate::verdict::Verdict;
 
@@ -77,7 +79,24 @@ pub fn answer(description: &Description) -> String {
     )];
     let kinds = others.chunk_by(|a, b| a.verdict.rank() == b.verdict.rank());
     sentences.extend(kinds.map(|of_a_kind| in_short(of_a_kind, statistics, &first.verdict)));
+    sentences.extend(pre_wake(description));
     sentences.join(" ")
+}
+
+/// What the verdict does not hold for, where the CPU's own timer woke it and may find it half awake.
+fn pre_wake(description: &Description) -> Option<String> {
+    let is_timers = |one: &StateStatistics| one.source == Source::Timer.as_str() && !polls(one);
+    if !description.statistics.iter().any(is_timers) {
+        return None;
+    }
+    let pre_wake = match description.machine.c_state_pre_wake.as_ref()? {
+        PreWake::Off => return None,
+        PreWake::On => "wakes ahead of its own timer (C-state pre-wake is on)",
+        PreWake::Unknown(_) => "may wake ahead of its own timer (C-state pre-wake is unknown)",
+    };
+    Some(format!(
+        "This processor {pre_wake}: other interrupts may wait longer; `--source timer,remote` compares."
+    ))
 }
 
 /// `24.5 µs at the median, 90 at p99`. Without p99, which few wakes do not carry, the number of the wakes.
@@ -349,6 +368,26 @@ mod tests {
             "C2 wakes in 30 µs at the median, 30 at p99; the driver says 40, and none of 3,000 wakes \
              takes longer. The driver gives no figure for C1 (9 µs, p99 9)."
         );
+    }
+
+    #[test]
+    fn a_verdict_by_the_cpus_own_timer_names_pre_wake() {
+        let mut described = described(&[("C6", Some(100), [(3000, 9_000), (0, 0)])]);
+        let plain = answer(&described);
+        let mut with = |pre_wake: Option<PreWake>, source: &str| {
+            described.machine.c_state_pre_wake = pre_wake;
+            described.statistics[0].source = source.into();
+            answer(&described)
+        };
+        assert_eq!(with(Some(PreWake::Off), "timer"), plain);
+        assert_eq!(with(Some(PreWake::On), "remote"), plain);
+        let on = with(Some(PreWake::On), "timer");
+        assert!(
+            on.starts_with(&plain) && on.contains("wakes ahead of its own timer"),
+            "{on}"
+        );
+        let unknown = with(Some(PreWake::Unknown("?".into())), "timer");
+        assert!(unknown.contains("may wake ahead"), "{unknown}");
     }
 
     #[test]
