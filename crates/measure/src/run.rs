@@ -827,6 +827,7 @@ mod tests {
             distances: Protocol::Random.default_distances(),
             protocol: Protocol::Random,
             deepest: Vec::new(),
+            cold_bytes: 0,
             offline_others: false,
             seed: 1,
             journal_folder: folder.path().join("journal"),

@@ -24,6 +24,9 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "the TSC stops in deep idle states: it cannot time them", other;
         "tsc_deadline_timer", flag("tsc_deadline_timer") =>
             "the local timer is armed in coarser units; its rounding is in the latency", other;
+        "HPET", hpet(root) =>
+            "no source `hpet`: nothing outside of the CPUs wakes one at a known instant",
+            "a machine that has one, and firmware and kernel that leave it on";
     };
     let others = table! { Clock;
         "clock source", clock_source(root, x86.is_some()) =>
@@ -33,9 +36,6 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         "timers leave idle CPUs", timer_migration(root) =>
             "other programs' timers wake idle CPUs that they could spare",
             "sysctl kernel.timer_migration=1";
-        "HPET", hpet(root) =>
-            "no source `hpet`: nothing outside of the CPUs wakes one at a known instant",
-            "a machine that has one, and firmware and kernel that leave it on";
     };
     let pre_wake = facts.identity.c_state_pre_wake.as_ref().map(|pre_wake| {
         let presence = match pre_wake {

@@ -369,6 +369,7 @@ fn counters_clocks_and_surroundings_are_listed_one_by_one() {
                 "tsc_deadline_timer",
                 no("not among the flags in /proc/cpuinfo"),
             ),
+            ("HPET", recorded()),
             ("clock source", no("hpet (also: tsc, acpi_pm)")),
             ("timers leave idle CPUs", no("kernel.timer_migration is 0")),
         ]

