@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
+use nix::unistd::{Pid, Uid};
 use reveille_kernel::{Root, journal};
 use reveille_show::progress::Step;
 
@@ -98,12 +99,22 @@ pub fn run(folder: &Path, stop: &AtomicBool) -> ! {
     std::process::exit(code.into())
 }
 
-/// Whether the folder is one that the script makes: it is removed with what is in it.
+/// Whether the folder is one that the script makes, with nothing of others in it: it is removed with what is in it.
 pub fn is_folder_of_a_run(folder: &Path) -> bool {
-    let is_named = folder
-        .file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with("reveille."));
-    is_named && fs::symlink_metadata(folder).is_ok_and(|folder| folder.is_dir())
+    let name = folder.file_name().and_then(|name| name.to_str());
+    let drawn = name.and_then(|name| name.strip_prefix("reveille."));
+    let is_drawn = drawn.is_some_and(|drawn| {
+        drawn.len() == 10 && drawn.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    let is_private = |found: fs::Metadata| {
+        found.is_dir() && found.uid() == Uid::effective().as_raw() && found.mode() & 0o777 == 0o700
+    };
+    let holds_the_program_at_most = |mut found: fs::ReadDir| {
+        found.all(|one| one.is_ok_and(|one| one.file_name() == "reveille"))
+    };
+    is_drawn
+        && fs::symlink_metadata(folder).is_ok_and(is_private)
+        && fs::read_dir(folder).is_ok_and(holds_the_program_at_most)
 }
 
 fn serve(folder: &Path, stop: &AtomicBool) -> u8 {
@@ -379,17 +390,33 @@ fn send_files(mut sent: Sent, finished: Receiver<()>, shared: Arc<Shared>, to: S
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
     fn only_a_folder_of_the_script_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let run = folder.path().join("reveille.abc");
-        assert!(!is_folder_of_a_run(&run));
-        fs::create_dir(&run).unwrap();
+        let make = |name: &str, mode: u32| {
+            let run = folder.path().join(name);
+            fs::create_dir(&run).unwrap();
+            fs::set_permissions(&run, fs::Permissions::from_mode(mode)).unwrap();
+            run
+        };
+        let run = make("reveille.Ab3XXXXXyz", 0o700);
         assert!(is_folder_of_a_run(&run));
-        assert!(!is_folder_of_a_run(folder.path()));
-        std::os::unix::fs::symlink(folder.path(), folder.path().join("reveille.link")).unwrap();
-        assert!(!is_folder_of_a_run(&folder.path().join("reveille.link")));
+        fs::write(run.join("reveille"), "").unwrap();
+        assert!(is_folder_of_a_run(&run));
+        fs::write(run.join("notes"), "").unwrap();
+        assert!(!is_folder_of_a_run(&run), "it holds another file");
+        assert!(!is_folder_of_a_run(&make("reveille.0123456789", 0o755)));
+        assert!(!is_folder_of_a_run(&make("reveille.config", 0o700)));
+        assert!(
+            !is_folder_of_a_run(&folder.path().join("reveille.abcdefghij")),
+            "there is none"
+        );
+        let link = folder.path().join("reveille.linklinkli");
+        std::os::unix::fs::symlink(make("reveille.aaaaaaaaaa", 0o700), &link).unwrap();
+        assert!(!is_folder_of_a_run(&link));
     }
 }
