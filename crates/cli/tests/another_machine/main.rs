@@ -142,7 +142,6 @@ fn two_machines_are_measured_at_the_same_time() {
     };
     machine.has_reveille();
     let before = settings();
-    let since = Instant::now();
     let arguments = [
         "measure",
         "--host",
@@ -157,9 +156,9 @@ fn two_machines_are_measured_at_the_same_time() {
         "1",
     ];
     let (ended, text) = printed(machine.near().args(arguments));
-    let took = since.elapsed();
     assert_eq!(ended.code, 0, "{}", ended.stderr);
     assert!(text.contains("\nhost "), "{text}");
+    let mut started = Vec::new();
     for host in ["sut", "other"] {
         let result = machine.path("out").join(host);
         let mut files: Vec<_> = fs::read_dir(&result)
@@ -175,16 +174,20 @@ fn two_machines_are_measured_at_the_same_time() {
         let description = json(&fs::read_to_string(result.join("result.json")).unwrap());
         assert_eq!(description["name"], host);
         assert_eq!(description["ended"], "completed");
-        assert!(
-            description["counts"]["kept"].as_u64() > Some(10),
-            "{description}"
-        );
+        // They are one machine, and disturb each other.
+        let kept = description["counts"]["kept"].as_u64();
+        assert!(kept > Some(0), "{description}");
+        let text = description["started"].as_str().unwrap();
+        started.push(humantime::parse_rfc3339(text).unwrap());
         let shown = run(machine.near().arg("show").arg(&result));
         assert_eq!(shown.code, 0, "{}", shown.stderr);
     }
-    // Not one after the other.
-    eprintln!("two hosts: 4 s of measuring took {took:?}");
-    assert!(took < Duration::from_secs(4 + 4 + 5), "{took:?}");
+    started.sort();
+    let between = started[1].duration_since(started[0]).unwrap();
+    assert!(
+        between < Duration::from_secs(4),
+        "one after the other: {started:?}"
+    );
     machine.is_clean_within(CLEAN);
     assert_eq!(settings(), before);
     // The folder holds a result now.
