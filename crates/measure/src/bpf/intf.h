@@ -13,9 +13,11 @@
 /* Launch distances, drawn by the program and used cyclically; a power of two. */
 #define DISTANCES 8192
 
-/* What is read before each idle period for cold caches, by block: a map's value has a limit (4 MiB before 6.9). */
+/* What is read before each idle period for cold caches, by block: a map's value has a limit (4 MiB
+ * before 6.9). */
 #define COLD_BLOCK_SIZE (64 << 10)
-/* Apart by the smallest line of a cache that Linux runs on today; larger ones are read several times. */
+/* Apart by the smallest line of a cache that Linux runs on today; larger ones are read several
+ * times. */
 #define COLD_LINE_SIZE 64
 
 /* Repetitions of each step whose cost is measured. */
