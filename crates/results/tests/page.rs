@@ -589,7 +589,7 @@ fn every_column_is_a_field_of_the_json() {
     let page = page(std::slice::from_ref(&input), None).unwrap();
     assert!(page.contains("Beyond the data") && page.contains("no estimate beyond the data"));
     let mut description = server("one", 40_000, 1, 1.0).description;
-    description.statistics = description.statistics_of(&server("one", 40_000, 1, 1.0).columns);
+    description.conclude(&server("one", 40_000, 1, 1.0).columns);
     // Some states have no driver figure, some no estimate of the tail.
     description
         .statistics
@@ -603,7 +603,7 @@ fn every_column_is_a_field_of_the_json() {
 #[test]
 fn the_summary_of_a_run_needs_no_datapoints() {
     let mut loaded = server("one", 20_000, 1, 1.0);
-    loaded.description.statistics = loaded.description.statistics_of(&loaded.columns);
+    loaded.description.conclude(&loaded.columns);
     loaded.description.ended = Ended::Disturbed("CPU 3 went offline".to_owned());
     let mut out = Vec::new();
     let sheet = show::summary(&loaded.description);
@@ -625,7 +625,7 @@ fn the_summary_of_a_run_needs_no_datapoints() {
 /// The summary as a terminal shows it, with the facts that decide and those of `measure`.
 fn on_a_terminal(loaded: &Loaded) -> String {
     let mut description = loaded.description.clone();
-    description.statistics = description.statistics_of(&loaded.columns);
+    description.conclude(&loaded.columns);
     let mut sheet = show::summary(&description);
     let words: Vec<&str> = sheet.facts.iter().map(|(word, _)| *word).collect();
     assert_eq!(words[..2], ["Measured", "Kept"]);
