@@ -164,3 +164,103 @@ fn meaning(one: &SourceDifference, is_virtual: bool) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn estimate(estimate: f64, low: f64, high: f64) -> Option<Estimate> {
+        Some(Estimate {
+            estimate,
+            interval: Some((low, high)),
+            rounds: 20,
+        })
+    }
+
+    /// In C6, where the second source takes 2 µs longer.
+    fn of(first: &str, second: &str, verdict: SourceVerdict) -> SourceDifference {
+        SourceDifference {
+            state: "C6".into(),
+            first: first.into(),
+            second: second.into(),
+            count_first: 900,
+            count_second: 900,
+            rounds_pooled: 1,
+            median_ns: estimate(2_000.0, 1_900.0, 2_200.0),
+            p99_ns: None,
+            p_value: Some(0.001),
+            adjusted_p_value: Some(0.002),
+            floor_ns: estimate(500.0, 400.0, 600.0),
+            above_floor_ns: estimate(1_500.0, 1_300.0, 1_800.0),
+            launch_error_ns: 0,
+            verdict,
+        }
+    }
+
+    #[test]
+    fn a_timer_that_is_faster_than_its_floor_explains_may_be_pre_wake() {
+        let beyond = SourceVerdict::BeyondFloors;
+        let start = "C6: timer is 2 µs [1.9, 2.2] faster than hpet, and 1.5 µs [1.3, 1.8] faster above their floors: ";
+        assert_eq!(
+            in_full(&of("timer", "hpet", beyond), false),
+            format!(
+                "{start}the CPU may wake ahead of its own timer (C-state pre-wake); trust hpet there."
+            )
+        );
+        let guest = in_full(&of("timer", "hpet", beyond), true);
+        assert!(
+            guest.starts_with(&format!("{start}the hypervisor may")),
+            "{guest}"
+        );
+        // In the other order, and the other way round.
+        let slower = |first: &str, second: &str| in_full(&of(first, second, beyond), false);
+        assert!(slower("remote", "timer").ends_with(
+            "faster above their floors: no sign of a CPU that wakes ahead of its timer (C-state pre-wake)."
+        ));
+        assert!(slower("remote", "hpet").contains("the CPU foresees neither"));
+        let mut other = of("remote", "timer", beyond);
+        other.median_ns = estimate(-2_000.0, -2_200.0, -1_900.0);
+        other.above_floor_ns = estimate(-1_500.0, -1_800.0, -1_300.0);
+        assert_eq!(
+            in_full(&other, false),
+            "C6: remote is 2 µs [1.9, 2.2] slower than timer, and 1.5 µs [1.3, 1.8] slower above their floors: \
+             the CPU may wake ahead of its own timer (C-state pre-wake); trust remote there."
+        );
+    }
+
+    #[test]
+    fn no_difference_has_its_resolution_and_too_few_datapoints_what_is_missing() {
+        let none = of(
+            "timer",
+            "hpet",
+            SourceVerdict::NotFound { at_most_ns: 120.0 },
+        );
+        assert_eq!(
+            in_full(&none, false),
+            "C6: no difference between timer and hpet found; one of more than 120 ns is excluded (95%)."
+        );
+        let few = |rounds| {
+            let verdict = SourceVerdict::TooFew { rounds, needed: 6 };
+            in_full(&of("timer", "hpet", verdict), false)
+        };
+        assert_eq!(
+            few(1),
+            "C6: too few datapoints to compare timer with hpet: 1 round has 10 of both, and 6 are needed; \
+             measure longer (--duration)."
+        );
+        assert!(few(4).contains(": 4 rounds have 10 of both"));
+    }
+
+    #[test]
+    fn a_difference_that_the_floors_explain_is_called_so() {
+        let mut one = of("timer", "hpet", SourceVerdict::AsFloors);
+        one.above_floor_ns = estimate(20.0, -300.0, 250.0);
+        one.launch_error_ns = 50;
+        let words = in_full(&one, false);
+        let end = "as on a CPU that does not sleep: above the floors no difference was found; one of more than \
+                   350 ns is excluded (95%).";
+        assert!(words.ends_with(end), "{words}");
+        let open = in_full(&of("timer", "hpet", SourceVerdict::Differ), false);
+        assert!(open.contains("without floors of both it is open"), "{open}");
+    }
+}
