@@ -695,6 +695,18 @@ struct Gathered {
 }
 
 impl Goal {
+    /// That of round `round` of `rounds`: together they have the whole.
+    fn of_round(&self, round: u64, rounds: u64) -> Self {
+        let up_to = |all: u64, round: u64| {
+            (u128::from(all) * u128::from(round) / u128::from(rounds)) as u64
+        };
+        Self {
+            datapoints: (self.datapoints)
+                .map(|all| (up_to(all, round + 1) - up_to(all, round)).max(1)),
+            duration: self.duration.map(|all| all.div_f64(rounds as f64)),
+        }
+    }
+
     /// How long it takes to reach if every launch at these distances is kept.
     fn expected(&self, distances: &[u64]) -> Duration {
         let by_count = self
@@ -956,6 +968,27 @@ mod tests {
     fn one_source_has_no_rounds() {
         let turns = turns(|options| options.sources.truncate(1), |_| nothing());
         assert_eq!(turns, [("measuring".to_owned(), None, 0)]);
+    }
+
+    #[test]
+    fn all_rounds_together_have_the_whole_goal() {
+        let goal = Goal {
+            datapoints: Some(1000),
+            duration: Some(Duration::from_secs(3)),
+        };
+        let turns: Vec<Goal> = (0..6).map(|round| goal.of_round(round, 6)).collect();
+        let datapoints: Vec<u64> = turns.iter().filter_map(|turn| turn.datapoints).collect();
+        assert_eq!(datapoints, [166, 167, 167, 166, 167, 167]);
+        assert!(
+            turns
+                .iter()
+                .all(|turn| turn.duration == Some(Duration::from_millis(500)))
+        );
+        let whole = goal.of_round(0, 1);
+        assert_eq!(
+            (whole.datapoints, whole.duration),
+            (goal.datapoints, goal.duration)
+        );
     }
 
     fn announced(change: impl FnOnce(&mut Options)) -> Vec<String> {

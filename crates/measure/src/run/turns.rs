@@ -6,8 +6,6 @@
 
 use std::time::Duration;
 
-use super::Goal;
-
 /// As short as one turn may be: switching to another source takes some milliseconds.
 const SHORTEST: Duration = Duration::from_millis(200);
 /// As long as one turn should be.
@@ -24,20 +22,6 @@ pub fn rounds(sources: usize, each: Duration) -> u64 {
     let turn = (each / ROUNDS).clamp(SHORTEST, LONGEST);
     let rounds = each.div_duration_f64(turn).round() as u64;
     rounds.max(1).next_multiple_of(sources as u64)
-}
-
-impl Goal {
-    /// That of round `round` of `rounds`: together they have the whole.
-    pub(super) fn of_round(&self, round: u64, rounds: u64) -> Self {
-        let up_to = |all: u64, round: u64| {
-            (u128::from(all) * u128::from(round) / u128::from(rounds)) as u64
-        };
-        Self {
-            datapoints: (self.datapoints)
-                .map(|all| (up_to(all, round + 1) - up_to(all, round)).max(1)),
-            duration: self.duration.map(|all| all.div_f64(rounds as f64)),
-        }
-    }
 }
 
 /// The order of the sources, round by round.
@@ -100,26 +84,5 @@ mod tests {
         // A turn of at least 200 ms.
         assert_eq!((of(2, 2.0), of(2, 0.05), of(2, 0.0)), (10, 2, 2));
         assert_eq!((of(2, 60.0), of(3, 60.0), of(3, 61.0)), (60, 60, 63));
-    }
-
-    #[test]
-    fn all_rounds_together_have_the_whole_goal() {
-        let goal = Goal {
-            datapoints: Some(1000),
-            duration: Some(Duration::from_secs(3)),
-        };
-        let turns: Vec<Goal> = (0..6).map(|round| goal.of_round(round, 6)).collect();
-        let datapoints: Vec<u64> = turns.iter().filter_map(|turn| turn.datapoints).collect();
-        assert_eq!(datapoints, [166, 167, 167, 166, 167, 167]);
-        assert!(
-            turns
-                .iter()
-                .all(|turn| turn.duration == Some(Duration::from_millis(500)))
-        );
-        let whole = goal.of_round(0, 1);
-        assert_eq!(
-            (whole.datapoints, whole.duration),
-            (goal.datapoints, goal.duration)
-        );
     }
 }
