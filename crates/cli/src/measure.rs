@@ -46,7 +46,7 @@ pub struct Args {
     /// How wake-ups are recorded [default: bpf if available]
     #[arg(long, value_name = "PROBE")]
     probe: Option<ProbeChoice>,
-    /// What wakes the CPU; several are measured in turn
+    /// What wakes the CPU; several take turns, and are compared
     #[arg(
         long,
         value_name = "SOURCE",

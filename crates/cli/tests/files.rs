@@ -352,6 +352,7 @@ fn make_result(path: &Path) {
             nmi_count: None,
             interrupt_count: None,
             softirq_count: None,
+            round: None,
             residency_percent: Vec::new(),
         };
         writer.push(&datapoint).unwrap();

@@ -254,6 +254,7 @@ fn result(states: &[(&str, usize, i64)]) -> (tempfile::TempDir, PathBuf) {
                 nmi_count: None,
                 interrupt_count: None,
                 softirq_count: None,
+                round: None,
                 residency_percent: vec![],
             };
             writer.push(&datapoint).unwrap();

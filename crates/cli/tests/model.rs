@@ -437,6 +437,7 @@ fn datapoint(number: i64) -> Datapoint {
         nmi_count: None,
         interrupt_count: None,
         softirq_count: None,
+        round: None,
         residency_percent: Vec::new(),
     }
 }

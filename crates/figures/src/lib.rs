@@ -4,10 +4,12 @@
 //! - [`interval`]: exact intervals of shares and quantiles;
 //! - [`two_samples`]: whether one sample is slower, and by how much;
 //! - [`rounds`]: figures and differences of settings tried in rounds;
+//! - [`holm`]: several tests at once;
 //! - [`tail`]: extrapolation beyond the data;
 //! - [`clock_line`]: instants of another clock, with bounds.
 
 pub mod clock_line;
+pub mod holm;
 pub mod interval;
 pub mod quantile;
 pub mod random;

@@ -15,7 +15,7 @@ use crate::quantile::{MEDIAN, Moments, P1, P99};
 pub use best::{PERMUTATIONS, p_values};
 pub use jackknife::p99_difference;
 pub use sign::{Quantiles, share_percent};
-pub use signed_rank::{median_difference, rounds_needed};
+pub use signed_rank::{median_difference, p_value, rounds_needed};
 
 /// The error probability of a two-sided 95% interval, both ends together.
 pub const ERROR: f64 = 0.05;
@@ -73,6 +73,22 @@ impl Estimate {
         }
     }
 
+    /// This one less another that is independent of it. The interval is Zou and Donner's, "Construction of
+    /// Confidence Limits about Effect Measures: A General Approach", Statistics in Medicine 27 (2008).
+    pub fn less(&self, other: &Self) -> Self {
+        let estimate = self.estimate - other.estimate;
+        let interval = self.interval.zip(other.interval);
+        Self {
+            estimate,
+            interval: interval.map(|((low, high), (other_low, other_high))| {
+                let below = (self.estimate - low).hypot(other_high - other.estimate);
+                let above = (high - self.estimate).hypot(other.estimate - other_low);
+                (estimate - below, estimate + above)
+            }),
+            rounds: self.rounds.min(other.rounds),
+        }
+    }
+
     /// On which side of zero the whole interval lies.
     pub fn against_zero(&self) -> Against {
         match self.interval {
@@ -114,6 +130,24 @@ pub fn summarise(figures: impl IntoIterator<Item = f64>) -> Option<Summary> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_difference_of_two_estimates_has_the_interval_of_both() {
+        let of = |estimate, low, high, rounds| Estimate {
+            estimate,
+            interval: Some((low, high)),
+            rounds,
+        };
+        let one = of(100.0, 97.0, 112.0, 20);
+        let less = one.less(&of(40.0, 35.0, 44.0, 12));
+        // Below: 3 and 4; above: 12 and 5.
+        assert_eq!(less, of(60.0, 55.0, 73.0, 12));
+        let unknown = Estimate {
+            interval: None,
+            ..one.clone()
+        };
+        assert_eq!(one.less(&unknown).interval, None);
+    }
 
     #[test]
     fn a_quantile_is_an_observed_figure_and_needs_ten_beyond_it() {

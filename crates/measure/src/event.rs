@@ -89,6 +89,7 @@ impl Conversion {
             nmi_count: self.counts_nmis.then_some(event.nmis.into()),
             interrupt_count: Some(event.interrupts.into()),
             softirq_count: Some(event.softirqs.into()),
+            round: None,
             residency_percent: self
                 .residencies
                 .iter()

@@ -1,6 +1,6 @@
 //! Loads the BPF programs with the features that this kernel has, and exchanges data with them.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr;
 use std::sync::Arc;
@@ -9,7 +9,9 @@ use std::sync::atomic::fence;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Link, MapCore, MapFlags, ProgramInput, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{
+    Link, MapCore, MapFlags, ProgramInput, ProgramMut, ProgramType, RingBuffer, RingBufferBuilder,
+};
 use reveille_kernel::bpf::{self, KernelBtf, Shared, word, words};
 use reveille_results::Source;
 use reveille_results::description::Cost;
@@ -59,14 +61,18 @@ pub struct LaunchStamps {
     pub at_interrupt: bool,
 }
 
-/// The loaded and attached programs. Dropping it removes them and their timer; so does the end of
-/// the process in any way.
+/// The loaded programs. Dropping it removes them and their timer; so does the end of the process in
+/// any way.
 pub struct Kernel {
+    /// Of the programs that observe; empty while they are detached.
+    links: RefCell<Vec<Link>>,
+    /// Of the program that sees the CPU go offline, even while the others are detached.
+    _hotplug: Option<Link>,
     skel: WakeSkel<'static>,
     /// The programs' variables.
     shared: Arc<Shared<types::bss>>,
-    /// timer:hrtimer_start, attached if the timer is armed relatively.
-    expiry_probe: OnceCell<Link>,
+    /// The timer is armed relatively: timer:hrtimer_start shows its expiry.
+    needs_expiry: Cell<bool>,
     /// Events that readers have received.
     read: Cell<u64>,
     pub launch_stamps: LaunchStamps,
@@ -135,11 +141,7 @@ impl Kernel {
             ("fentry", _) => fentry,
             _ => true,
         });
-        // Attached only if needed; the others are only run.
-        open.progs.on_hrtimer_start.set_autoattach(false);
-        open.progs.cost_of_timestamp.set_autoattach(false);
-        open.progs.cost_of_counters.set_autoattach(false);
-        let mut skel = open
+        let skel = open
             .load()
             .map_err(bpf::cannot_load)
             .map_err(or_by_thread)?;
@@ -151,11 +153,14 @@ impl Kernel {
             )?;
         }
         let shared = Arc::new(Shared::of(&skel.maps.bss, 1)?);
-        skel.attach()?;
+        let hotplug = &skel.progs.on_cpuhp_enter;
+        let hotplug = hotplug.autoload().then(|| hotplug.attach()).transpose()?;
         Ok(Self {
+            links: RefCell::default(),
+            _hotplug: hotplug,
             skel,
             shared,
-            expiry_probe: OnceCell::new(),
+            needs_expiry: Cell::new(false),
             read: Cell::new(0),
             launch_stamps: LaunchStamps {
                 before_queueing: fentry,
@@ -163,6 +168,35 @@ impl Kernel {
             },
             counts_nmis: btf.tracepoint("nmi_handler"),
         })
+    }
+
+    /// Lets the programs observe, unless they do.
+    pub fn attach(&self) -> Result<()> {
+        let mut links = self.links.borrow_mut();
+        if !links.is_empty() {
+            return Ok(());
+        }
+        // What they saw last is an idle period of before they were detached: a launch that is left of
+        // then is dropped.
+        let place = self.shared.at(0);
+        word!(place, types::bss, hot.idle).store(0, Relaxed);
+        word!(place, types::bss, hot.now.tbi).store(0, Relaxed);
+        word!(place, types::bss, hot.now.tai).store(0, Relaxed);
+        word!(place, types::bss, hot.now.tintr).store(0, Relaxed);
+        for program in self.skel.object().progs_mut() {
+            let observes = program.prog_type() == ProgramType::Tracing && program.autoload();
+            let is_apart = program.name() == "on_cpuhp_enter"
+                || program.name() == "on_hrtimer_start" && !self.needs_expiry.get();
+            if observes && !is_apart {
+                links.push(program.attach()?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the programs' probes: those of two sources at once would double their cost.
+    pub fn detach(&self) {
+        self.links.borrow_mut().clear();
     }
 
     /// Runs `work` on a thread bound to `cpu`, and waits for it.
@@ -280,10 +314,10 @@ impl Kernel {
                 return Err(Error::system("starting the BPF timer")(error));
             }
         }
-        if !self.timer_is_absolute() && self.expiry_probe.get().is_none() {
+        if !self.timer_is_absolute() && !self.needs_expiry.replace(true) {
             // The first launch is not exact to the ns; every later one is.
             let link = self.skel.progs.on_hrtimer_start.attach()?;
-            let _ = self.expiry_probe.set(link);
+            self.links.borrow_mut().push(link);
         }
         Ok(())
     }

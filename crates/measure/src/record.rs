@@ -17,6 +17,8 @@ const STATISTICS_COLUMNS: &[&str] = &[
     "requested_state",
     "requested_state_index",
     "wake_latency_ns",
+    "launch_error_ns",
+    "round",
 ];
 
 /// Stores a run's datapoints and description, and shows its progress.
@@ -72,6 +74,7 @@ impl Recorder {
             characterisation: outcome.characterisation.clone(),
             counts: outcome.counts.clone(),
             statistics: Vec::new(),
+            source_differences: Vec::new(),
             notes: outcome.notes.clone(),
         }
     }
@@ -90,7 +93,7 @@ impl Recorder {
         self.folder.describe(&description)?;
         writer.finish()?;
         let columns = self.folder.read_back(Some(STATISTICS_COLUMNS))?.columns;
-        description.statistics = description.statistics_of(&columns);
+        description.conclude(&columns);
         self.folder.describe(&description)?;
         Ok((self.folder, description))
     }

@@ -13,6 +13,7 @@ mod measure;
 #[cfg(feature = "bpf")]
 mod periods;
 mod so_far;
+mod turns;
 
 pub use by_bpf::try_bpf;
 pub use measure::measure;
@@ -29,6 +30,7 @@ use reveille_show::{progress, quantity};
 
 use self::bound::Bound;
 use self::so_far::Launches;
+use self::turns::Order;
 use crate::distance::{DRAWN, LIMITS_NS};
 use crate::placement::Elsewhere;
 use crate::{Distances, Error, Result};
@@ -91,7 +93,7 @@ pub struct Options {
     pub cpu: u32,
     /// [`Probe::Bpf`] or [`Probe::User`]; `None`: BPF if available.
     pub probe: Option<Probe>,
-    /// Names of sources, measured in turn.
+    /// Names of sources. Several take turns in rounds, in each idle state or at each distance of a sweep.
     pub sources: Vec<String>,
     /// The total number of datapoints after which the run ends.
     pub datapoints: Option<u64>,
@@ -183,6 +185,12 @@ struct Run<'a> {
     options: &'a Options,
     sink: &'a mut dyn Sink,
     interrupted: &'a AtomicBool,
+    /// The order of the sources.
+    order: Order,
+    /// The number of the next round, from 0.
+    next_round: u32,
+    /// The current round, if there are several sources.
+    round: Option<u32>,
     /// Settings changed for the whole run.
     journal: Journal,
     /// The idle states that a phase allows.
@@ -246,6 +254,9 @@ impl<'a> Run<'a> {
             sink,
             sink_failed: false,
             interrupted,
+            order: Order::new(options.sources.len().max(1), options.seed),
+            next_round: 0,
+            round: None,
             journal: Journal::new(root, &options.journal_folder),
             limits: Journal::new(root, &options.journal_folder),
             states,
@@ -455,8 +466,9 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn keep(&mut self, datapoint: &Datapoint) -> Result<()> {
-        let kept = self.sink.datapoint(datapoint);
+    fn keep(&mut self, mut datapoint: Datapoint) -> Result<()> {
+        datapoint.round = self.round;
+        let kept = self.sink.datapoint(&datapoint);
         self.sink_failed = kept.is_err();
         kept?;
         self.outcome.counts.kept += 1;
@@ -482,11 +494,11 @@ impl<'a> Run<'a> {
         Ok(format!("measuring, {name} is the deepest allowed"))
     }
 
-    /// All phases of one source; true if the run is over.
+    /// All phases. In each step of one, the sources take turns: `gather` is given the number of the source.
     fn each_phase(
         &mut self,
-        gather: &mut dyn FnMut(&mut Self, Step<'_>) -> Gathered,
-    ) -> Result<bool> {
+        gather: &mut dyn FnMut(&mut Self, usize, Step<'_>) -> Result<Gathered>,
+    ) -> Result<()> {
         for deepest in self.deepest.clone() {
             let phase = self.allow(deepest)?;
             self.steps_since.get_or_insert_with(Instant::now);
@@ -500,15 +512,53 @@ impl<'a> Run<'a> {
                     }
                     _ => phase.clone(),
                 };
-                self.step_s = goal.expected(&distances).as_secs_f64();
+                if self.rounds(&phase, &distances, goal, gather)? {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A step: one turn of each source in each round; true if the run is over.
+    fn rounds(
+        &mut self,
+        phase: &str,
+        distances: &[u64],
+        goal: Goal,
+        gather: &mut dyn FnMut(&mut Self, usize, Step<'_>) -> Result<Gathered>,
+    ) -> Result<bool> {
+        let names = &self.options.sources;
+        // The steps of a sweep are short: each is a round.
+        let rounds = match self.options.protocol {
+            Protocol::Random => turns::rounds(names.len(), goal.expected(distances)),
+            Protocol::Sweep { .. } => 1,
+        };
+        let mut gave_up = vec![false; names.len()];
+        for round in 0..rounds {
+            let turn = goal.of_round(round, rounds);
+            if names.len() > 1 {
+                self.round = Some(self.next_round);
+                self.next_round += 1;
+            }
+            for source in self.order.next_round() {
+                if gave_up[source] {
+                    continue;
+                }
+                let phase = match self.round {
+                    Some(_) => format!("{phase}, {} ({}/{rounds})", names[source], round + 1),
+                    None => phase.to_owned(),
+                };
+                self.step_s = turn.expected(distances).as_secs_f64();
                 let entries = self.cpuidle_entries();
-                let gathered = gather(self, (&phase, &distances, goal));
+                let gathered = gather(self, source, (&phase, distances, turn))?;
                 // Read after the last period with a datapoint was over.
                 self.compare(gathered.periods, entries, self.cpuidle_entries());
+                gave_up[source] = gathered.gave_up.is_some();
                 if let Some(why) = &gathered.gave_up {
                     self.gave_up.get_or_insert(why.clone());
                 }
-                self.account(&gathered, mean(&distances));
+                self.account(&gathered, mean(distances));
                 gathered.result?;
                 if self.over() {
                     return Ok(true);
@@ -650,6 +700,18 @@ struct Gathered {
 }
 
 impl Goal {
+    /// That of round `round` of `rounds`: together they have the whole.
+    fn of_round(&self, round: u64, rounds: u64) -> Self {
+        let up_to = |all: u64, round: u64| {
+            (u128::from(all) * u128::from(round) / u128::from(rounds)) as u64
+        };
+        Self {
+            datapoints: (self.datapoints)
+                .map(|all| (up_to(all, round + 1) - up_to(all, round)).max(1)),
+            duration: self.duration.map(|all| all.div_f64(rounds as f64)),
+        }
+    }
+
     /// How long it takes to reach if every launch at these distances is kept.
     fn expected(&self, distances: &[u64]) -> Duration {
         let by_count = self
@@ -841,6 +903,108 @@ mod tests {
         said
     }
 
+    fn nothing() -> Gathered {
+        Gathered {
+            launched: 0,
+            dropped: Vec::new(),
+            periods: 0,
+            gave_up: None,
+            elapsed: Duration::ZERO,
+            result: Ok(()),
+        }
+    }
+
+    /// The turns of two sources: state, round and source.
+    fn turns(
+        change: impl FnOnce(&mut Options),
+        gather: impl Fn(usize) -> Gathered,
+    ) -> Vec<(String, Option<u32>, usize)> {
+        let mut turns = Vec::new();
+        with_run(
+            |options| {
+                options.sources = vec!["timer".into(), "remote".into()];
+                options.duration = Some(Duration::from_secs(4));
+                change(options);
+            },
+            |run| {
+                let gathered = run.each_phase(&mut |run, source, (phase, ..)| {
+                    turns.push((phase.to_owned(), run.round, source));
+                    Ok(gather(source))
+                });
+                gathered.unwrap();
+            },
+        );
+        turns
+    }
+
+    #[test]
+    fn sources_take_turns_in_rounds_and_each_is_first_equally_often() {
+        let turns = turns(|_| {}, |_| nothing());
+        // Two seconds for each source, in turns of 200 ms.
+        assert_eq!(turns.len(), 20);
+        assert!(turns[0].0.ends_with("(1/10)"), "{:?}", turns[0]);
+        let firsts = turns.chunks(2).enumerate().map(|(number, round)| {
+            assert!(round.iter().all(|turn| turn.1 == Some(number as u32)));
+            assert_ne!(round[0].2, round[1].2);
+            round[0].2
+        });
+        assert_eq!(firsts.sum::<usize>(), 5);
+    }
+
+    #[test]
+    fn each_distance_of_a_sweep_is_a_round() {
+        let turns = turns(
+            |options| {
+                options.distances = Distances::new(1_000_000, 4_000_000).unwrap();
+                options.protocol = Protocol::Sweep {
+                    datapoints: 100,
+                    factor: 2.0,
+                };
+            },
+            |_| nothing(),
+        );
+        let rounds: Vec<_> = turns.iter().map(|turn| turn.1).collect();
+        assert_eq!(rounds, [0, 0, 1, 1, 2, 2].map(Some));
+    }
+
+    #[test]
+    fn a_source_that_gives_no_datapoints_has_no_further_turns_in_that_state() {
+        let silent = |source| Gathered {
+            gave_up: (source == 1).then(|| "silent".to_owned()),
+            ..nothing()
+        };
+        let turns = turns(|_| {}, silent);
+        let of = |source| turns.iter().filter(|turn| turn.2 == source).count();
+        assert_eq!((of(0), of(1)), (10, 1));
+    }
+
+    #[test]
+    fn one_source_has_no_rounds() {
+        let turns = turns(|options| options.sources.truncate(1), |_| nothing());
+        assert_eq!(turns, [("measuring".to_owned(), None, 0)]);
+    }
+
+    #[test]
+    fn all_rounds_together_have_the_whole_goal() {
+        let goal = Goal {
+            datapoints: Some(1000),
+            duration: Some(Duration::from_secs(3)),
+        };
+        let turns: Vec<Goal> = (0..6).map(|round| goal.of_round(round, 6)).collect();
+        let datapoints: Vec<u64> = turns.iter().filter_map(|turn| turn.datapoints).collect();
+        assert_eq!(datapoints, [166, 167, 167, 166, 167, 167]);
+        assert!(
+            turns
+                .iter()
+                .all(|turn| turn.duration == Some(Duration::from_millis(500)))
+        );
+        let whole = goal.of_round(0, 1);
+        assert_eq!(
+            (whole.datapoints, whole.duration),
+            (goal.datapoints, goal.duration)
+        );
+    }
+
     fn announced(change: impl FnOnce(&mut Options)) -> Vec<String> {
         let Said(said, ..) = with_run(change, |run| run.announce());
         let about = said.into_iter().filter(|words| words.contains("takes"));
@@ -881,19 +1045,11 @@ mod tests {
             },
             |run| {
                 run.report("the floor", 1.0);
-                let step = |_: &mut Run<'_>, _: Step<'_>| Gathered {
-                    launched: 0,
-                    dropped: Vec::new(),
-                    periods: 0,
-                    gave_up: None,
-                    elapsed: Duration::ZERO,
-                    result: Ok(()),
-                };
-                let gathered = run.each_phase(&mut |run, (phase, distances, goal)| {
+                let gathered = run.each_phase(&mut |run, _, (phase, ..)| {
                     run.report(phase, 0.5);
-                    step(run, (phase, distances, goal))
+                    Ok(nothing())
                 });
-                assert!(!gathered.unwrap());
+                gathered.unwrap();
             },
         );
         // 1, 2 and 4 ms.

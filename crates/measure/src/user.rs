@@ -256,6 +256,7 @@ pub fn wait(plan: &Plan<'_>, waiting: &Waiting) {
             nmi_count: None,
             interrupt_count: None,
             softirq_count: None,
+            round: None,
             residency_percent: Vec::new(),
         };
         waiting.lock().push(datapoint);

@@ -4,8 +4,8 @@
 //! the test is Brunner and Munzel's, and the differences of quantiles have intervals from order
 //! statistics.
 
-use reveille_figures::two_samples;
 pub use reveille_figures::two_samples::{Comparison, Difference, VALUES_MIN};
+use reveille_figures::{holm, two_samples};
 use serde::{Deserialize, Serialize};
 
 use crate::Columns;
@@ -23,8 +23,7 @@ pub struct StateComparison {
     pub source: String,
     /// A and B in this state, by this source.
     pub comparison: Comparison,
-    /// The p-value with all states of these results taken into account (Holm, "A Simple
-    /// Sequentially Rejective Multiple Test Procedure", Scandinavian Journal of Statistics 6, 1979).
+    /// The p-value with all states of these results taken into account ([`holm`]).
     pub adjusted_p_value: f64,
 }
 
@@ -90,20 +89,10 @@ fn merged(samples: Vec<(Group, Vec<i64>)>) -> Vec<(Group, Vec<i64>)> {
     merged
 }
 
-/// Holm: the smallest p-value counts once per state, the next once less, and none less than before.
 fn adjust(states: &mut [StateComparison]) {
-    let mut order: Vec<usize> = (0..states.len()).collect();
-    order.sort_by(|&left, &right| {
-        states[left]
-            .comparison
-            .p_value
-            .total_cmp(&states[right].comparison.p_value)
-    });
-    let mut least = 0.0_f64;
-    for (rank, &at) in order.iter().enumerate() {
-        let times = (order.len() - rank) as f64;
-        least = least.max((states[at].comparison.p_value * times).min(1.0));
-        states[at].adjusted_p_value = least;
+    let p_values: Vec<f64> = states.iter().map(|one| one.comparison.p_value).collect();
+    for (one, adjusted) in states.iter_mut().zip(holm::adjusted(&p_values)) {
+        one.adjusted_p_value = adjusted;
     }
 }
 

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::Malformed;
 use crate::columns::Columns;
 use crate::schema::{self, SCHEMA_VERSION};
+use crate::sources::{self, SourceDifference};
 use crate::statistics::{self, Floor, StateStatistics};
 
 /// How the waking was seen. Comparing results of different probes prints a warning.
@@ -184,13 +185,23 @@ pub struct Description {
     pub counts: Counts,
     /// Per requested state, as computed at the end of the run over all its datapoints.
     pub statistics: Vec<StateStatistics>,
+    /// How the sources differ, if several took turns.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub source_differences: Vec<SourceDifference>,
     /// What a reader must know (one sentence each): what the figure includes, what was missing.
     pub notes: Vec<String>,
 }
 
 impl Description {
+    /// Fills in what its datapoints give: the statistics, and how the sources differ.
+    pub fn conclude(&mut self, columns: &Columns) {
+        self.statistics = self.statistics_of(columns);
+        let (sources, floors) = (&self.settings.sources, &self.characterisation.floors);
+        self.source_differences = sources::differences(columns, sources, floors);
+    }
+
     /// The statistics of its datapoints, by the driver's table and the floors that it holds.
-    pub fn statistics_of(&self, columns: &Columns) -> Vec<StateStatistics> {
+    fn statistics_of(&self, columns: &Columns) -> Vec<StateStatistics> {
         let figure = |name: &str| {
             let state = self.states.iter().find(|state| state.name == name)?;
             state.exit_latency_us

@@ -3,7 +3,7 @@
 //! A result is a folder with `datapoints.parquet` (one row per wake-up, [`schema`]) and
 //! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a
 //! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`verdict`] and
-//! the comparison of two results ([`compare`]); [`show`] has their names and words, and makes the
+//! the comparison of two results ([`compare`]) and of one's sources ([`sources`]); [`show`] has their names and words, and makes the
 //! page. [`external_clock`] turns instants of another device's clock into a latency. What other commands
 //! keep is [`kept`]. Every output file is made in [`output`].
 
@@ -29,6 +29,7 @@ mod parquet_file;
 pub mod read;
 pub mod schema;
 pub mod show;
+pub mod sources;
 pub mod statistics;
 mod stream;
 pub mod text;

@@ -128,6 +128,8 @@ pub struct Datapoint {
     pub interrupt_count: Option<u32>,
     /// Softirqs meanwhile; `None` where they are not counted.
     pub softirq_count: Option<u32>,
+    /// The round, from 0, where the sources took turns; `None` if there was one source.
+    pub round: Option<u32>,
     /// Shares of the time from TBI to TAI, per cent, in the order of
     /// [`crate::Description::residency_columns`]; NaN where unknown.
     pub residency_percent: Vec<f32>,
@@ -153,6 +155,7 @@ pub const COLUMNS: &[(&str, Kind, bool)] = &[
     ("nmi_count", Kind::Integer, true),
     ("interrupt_count", Kind::Integer, true),
     ("softirq_count", Kind::Integer, true),
+    ("round", Kind::Integer, true),
 ];
 
 /// The field `schema_version` of a JSON file.

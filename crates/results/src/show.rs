@@ -15,6 +15,7 @@ mod page;
 #[cfg(test)]
 #[path = "../tests/sample/mod.rs"]
 mod sample;
+mod sources;
 mod statistics;
 mod summary;
 mod verdicts;

@@ -100,6 +100,9 @@ pub struct Floor {
     pub p99_ns: Option<i64>,
     /// The largest, ns.
     pub max_ns: i64,
+    /// The median of each round, ns, where the sources took turns; `None` for a round without datapoints.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub medians_ns: Vec<Option<i64>>,
 }
 
 /// One requested state's figures.

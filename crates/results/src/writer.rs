@@ -145,6 +145,7 @@ fn write_line(line: &mut String, datapoint: &Datapoint) {
     csv_text::optional(line, datapoint.nmi_count);
     csv_text::optional(line, datapoint.interrupt_count);
     csv_text::optional(line, datapoint.softirq_count);
+    csv_text::optional(line, datapoint.round);
     for &share in &datapoint.residency_percent {
         csv_text::percent(line, share);
     }

@@ -32,6 +32,7 @@ fn result(rows: i64) -> (tempfile::TempDir, PathBuf) {
             nmi_count: None,
             interrupt_count: None,
             softirq_count: None,
+            round: None,
             residency_percent: vec![if time_ns % 2 == 0 { f32::NAN } else { 33.25 }],
         };
         writer.push(&datapoint).unwrap();

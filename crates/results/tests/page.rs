@@ -7,7 +7,7 @@ mod sample;
 use reveille_figures::tail::Tail;
 use reveille_results::description::{Ended, Probe};
 use reveille_results::show::{self, Error, Input, Views};
-use reveille_results::{Columns, Filter, Loaded, NULL};
+use reveille_results::{Column, Columns, Filter, Loaded, NULL, Values};
 use reveille_show::page::is_page;
 use reveille_show::sheet::not_in_json;
 use reveille_show::web;
@@ -583,13 +583,67 @@ fn what_cannot_be_compared_is_not_said_to_be_alike() {
     );
 }
 
+/// Of every hundred datapoints the second half is of this source; they are a round.
+fn take_turns(columns: &mut Columns, second: &str) {
+    let rows = columns.rows;
+    for column in &mut columns.columns {
+        if column.name == "source" {
+            column.values = Values::Name {
+                codes: (0..rows).map(|row| (row / 50 % 2) as u8).collect(),
+                names: vec!["timer".to_owned(), second.to_owned()],
+            };
+        }
+    }
+    columns.columns.push(Column {
+        name: "round".to_owned(),
+        values: Values::Integer((0..rows).map(|row| row as i64 / 100).collect()),
+    });
+}
+
+#[test]
+fn sources_that_took_turns_are_compared_on_the_page_and_in_the_summary() {
+    let mut loaded = server("one", 40_000, 1, 1.0);
+    take_turns(&mut loaded.columns, "hpet");
+    loaded.description.settings.sources.push("hpet".to_owned());
+    let text = on_a_terminal(&loaded);
+    let section = "Sources against each other";
+    assert!(text.contains(section), "{text}");
+    let words = "C6: no difference between timer and hpet found; one of more than";
+    assert!(text.contains(words), "{text}");
+    let input = Input::new(loaded.clone()).unwrap();
+    let page = page(std::slice::from_ref(&input), None).unwrap();
+    assert_eq!(page.matches(words).count(), 1);
+    assert!(page.contains(section));
+    // Datapoints that a filter keeps are compared anew.
+    let filter = Filter::parse("requested_state == \"C1\"").unwrap();
+    let filtered = Input::filtered(loaded, &filter).unwrap();
+    let differences = &filtered.description().source_differences;
+    assert!(
+        differences.iter().all(|one| one.state == "C1"),
+        "{differences:?}"
+    );
+    let one = Input::new(server("one", 40_000, 1, 1.0)).unwrap();
+    assert!(one.description().source_differences.is_empty());
+}
+
 #[test]
 fn every_column_is_a_field_of_the_json() {
     let input = Input::new(server("one", 40_000, 1, 1.0)).unwrap();
     let page = page(std::slice::from_ref(&input), None).unwrap();
     assert!(page.contains("Beyond the data") && page.contains("no estimate beyond the data"));
-    let mut description = server("one", 40_000, 1, 1.0).description;
-    description.statistics = description.statistics_of(&server("one", 40_000, 1, 1.0).columns);
+    let Loaded {
+        mut description,
+        mut columns,
+    } = server("one", 40_000, 1, 1.0);
+    // Every other round is of another source.
+    take_turns(&mut columns, "remote");
+    description.settings.sources.push("remote".to_owned());
+    let floors = &mut description.characterisation.floors;
+    floors[0].medians_ns = (0..12).map(|round| Some(880 + round)).collect();
+    let mut remote = floors[0].clone();
+    remote.source = "remote".to_owned();
+    floors.push(remote);
+    description.conclude(&columns);
     // Some states have no driver figure, some no estimate of the tail.
     description
         .statistics
@@ -603,7 +657,7 @@ fn every_column_is_a_field_of_the_json() {
 #[test]
 fn the_summary_of_a_run_needs_no_datapoints() {
     let mut loaded = server("one", 20_000, 1, 1.0);
-    loaded.description.statistics = loaded.description.statistics_of(&loaded.columns);
+    loaded.description.conclude(&loaded.columns);
     loaded.description.ended = Ended::Disturbed("CPU 3 went offline".to_owned());
     let mut out = Vec::new();
     let sheet = show::summary(&loaded.description);
@@ -625,7 +679,7 @@ fn the_summary_of_a_run_needs_no_datapoints() {
 /// The summary as a terminal shows it, with the facts that decide and those of `measure`.
 fn on_a_terminal(loaded: &Loaded) -> String {
     let mut description = loaded.description.clone();
-    description.statistics = description.statistics_of(&loaded.columns);
+    description.conclude(&loaded.columns);
     let mut sheet = show::summary(&description);
     let words: Vec<&str> = sheet.facts.iter().map(|(word, _)| *word).collect();
     assert_eq!(words[..2], ["Measured", "Kept"]);

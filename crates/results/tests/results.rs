@@ -29,6 +29,7 @@ fn datapoint(time_ns: i64) -> Datapoint {
         nmi_count: Some(0),
         interrupt_count: Some(1),
         softirq_count: None,
+        round: None,
         residency_percent: vec![99.5],
     }
 }
@@ -320,6 +321,7 @@ fn any_datapoint() -> impl Strategy<Value = Datapoint> {
                     nmi_count: None,
                     interrupt_count: Some(1),
                     softirq_count,
+                    round: softirq_count.map(|count| count / 2),
                     residency_percent: vec![share],
                 }
             },
@@ -367,6 +369,7 @@ proptest! {
             prop_assert_eq!(integer("interrupt_latency_ns", row), or_null(written.interrupt_latency_ns));
             prop_assert_eq!(integer("smi_count", row), or_null(written.smi_count.map(i64::from)));
             prop_assert_eq!(integer("softirq_count", row), or_null(written.softirq_count.map(i64::from)));
+            prop_assert_eq!(integer("round", row), or_null(written.round.map(i64::from)));
             let share = columns.percents("cc6_percent").unwrap()[row];
             prop_assert!(near(share, written.residency_percent[0]), "{} {:?}", share, written.residency_percent);
         }

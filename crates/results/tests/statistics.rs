@@ -85,6 +85,7 @@ fn states_and_sources_are_separate_and_ordered_by_index() {
         p90_ns: None,
         p99_ns: None,
         max_ns: 0,
+        medians_ns: Vec::new(),
     };
     let driver = |state: &str| Some(if state == "C6" { 85 } else { 0 });
     let statistics = by_state(&columns, &driver, &[floor]);
@@ -220,6 +221,7 @@ fn a_floor_belongs_to_its_source_and_its_own_state_has_no_excess() {
         p90_ns: None,
         p99_ns: None,
         max_ns: 0,
+        medians_ns: Vec::new(),
     };
     let groups = by_state(&columns, &|_| Some(3), &[floor]);
     let of = |state: &str, source: &str| {

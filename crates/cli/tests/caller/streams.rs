@@ -69,6 +69,7 @@ fn result(folder: &Path) {
             nmi_count: None,
             interrupt_count: None,
             softirq_count: None,
+            round: None,
             residency_percent: vec![],
         };
         writer.push(&datapoint).unwrap();

@@ -65,6 +65,7 @@ fn datapoint(index: i32, state: &str, latency_us: i64, number: i64) -> Datapoint
         nmi_count: None,
         interrupt_count: None,
         softirq_count: None,
+        round: None,
         residency_percent: vec![],
     }
 }

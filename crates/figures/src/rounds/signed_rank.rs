@@ -21,6 +21,36 @@ const ROUNDING: f64 = 1e-12;
 /// The estimate from the rounds' differences, with an interval that leaves out at most `error` at
 /// both ends together. `None` without a round.
 pub fn median_difference(differences: &[f64], error: f64) -> Option<Estimate> {
+    let walsh = walsh_averages(differences);
+    let (&lower, &upper) = (
+        walsh.get((walsh.len().max(1) - 1) / 2)?,
+        &walsh[walsh.len() / 2],
+    );
+    let interval =
+        order(differences.len(), error).map(|order| (walsh[order - 1], walsh[walsh.len() - order]));
+    Some(Estimate {
+        estimate: f64::midpoint(lower, upper),
+        interval,
+        rounds: differences.len() as u64,
+    })
+}
+
+/// The p-value of the two-sided test of no difference: it is at most an error exactly if the interval of
+/// that error excludes zero. `None` without a round.
+pub fn p_value(differences: &[f64]) -> Option<f64> {
+    let walsh = walsh_averages(differences);
+    // The sum of the positive ranks is the number of positive averages; one that is zero counts against
+    // the difference.
+    let above = walsh.iter().filter(|one| **one > 0.0).count();
+    let below = walsh.iter().filter(|one| **one < 0.0).count();
+    let against = walsh.len() - above.max(below);
+    let chances = distribution(differences.len());
+    let tail: f64 = chances.iter().take(against + 1).sum();
+    (!walsh.is_empty()).then(|| (2.0 * tail).min(1.0))
+}
+
+/// The averages of every two differences, and of each with itself, ascending.
+fn walsh_averages(differences: &[f64]) -> Vec<f64> {
     let sizes = differences.iter().map(|one| one.abs());
     let rounding = ROUNDING * sizes.fold(0.0, f64::max);
     let average = |one: f64, other: f64| match f64::midpoint(one, other) {
@@ -36,17 +66,7 @@ pub fn median_difference(differences: &[f64], error: f64) -> Option<Estimate> {
         );
     }
     walsh.sort_unstable_by(f64::total_cmp);
-    let (&lower, &upper) = (
-        walsh.get((walsh.len().max(1) - 1) / 2)?,
-        &walsh[walsh.len() / 2],
-    );
-    let interval =
-        order(differences.len(), error).map(|order| (walsh[order - 1], walsh[walsh.len() - order]));
-    Some(Estimate {
-        estimate: f64::midpoint(lower, upper),
-        interval,
-        rounds: differences.len() as u64,
-    })
+    walsh
 }
 
 /// The number of rounds that an interval with error probability `error` needs.
@@ -194,6 +214,29 @@ mod tests {
         // The error probability of both ends together: 2 * 0.0244 (table A.4).
         let left_out: f64 = distribution(10).iter().take(9).sum();
         assert!((left_out - 25.0 / 1024.0).abs() < 1e-12, "{left_out}");
+    }
+
+    #[test]
+    fn the_p_value_is_that_of_the_tables_and_of_the_interval() {
+        // Hollander, Wolfe and Chicken, table A.4: n = 10 has P(T <= 8) = 0.0244. The ranks 1 to 10, and those of
+        // the negative differences sum to 8.
+        let mut ten: Vec<f64> = (1..=10).map(f64::from).collect();
+        ten[7] = -8.0;
+        let p = p_value(&ten).unwrap();
+        assert!((p - 2.0 * 25.0 / 1024.0).abs() < 1e-12, "{p}");
+        assert_eq!(p_value(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]), Some(2.0 / 64.0));
+        assert_eq!(p_value(&[-1.0, -2.0, -3.0]), Some(2.0 / 8.0));
+        assert_eq!((p_value(&[0.0; 8]), p_value(&[])), (Some(1.0), None));
+        let mut random = fastrand::Rng::with_seed(3);
+        for _ in 0..300 {
+            let some: Vec<f64> = (0..9).map(|_| f64::from(random.i32(-3..6))).collect();
+            let p = p_value(&some).unwrap();
+            for error in [0.01, 0.05, 0.2] {
+                let interval = median_difference(&some, error).unwrap().interval;
+                let excludes = interval.is_some_and(|(low, high)| low > 0.0 || high < 0.0);
+                assert_eq!(p <= error, excludes, "{some:?}: {p}");
+            }
+        }
     }
 
     #[test]

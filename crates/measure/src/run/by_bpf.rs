@@ -7,19 +7,20 @@ use std::time::{Duration, Instant};
 use libbpf_rs::RingBuffer;
 use reveille_kernel::{Awake, IdleState, Journal, limits};
 use reveille_results::description::{Characterisation, Cost};
+use reveille_results::statistics::Floor;
 use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
 use super::{
     BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Launches, NOT_IDLE, NOTHING_KEPT,
-    Run, Step, by_reason, rest,
+    Order, Run, Step, by_reason, rest,
 };
 use crate::counters::Counters;
 use crate::distance::DRAWN;
 use crate::event::Conversion;
 use crate::kernel::{Counts, Kernel, Setup, types};
 use crate::source::{self, EventSource};
-use crate::{Result, floor, probe_cost};
+use crate::{Result, cost, floor, probe_cost};
 
 /// Checks that the probes can be loaded; they are removed at once.
 ///
@@ -41,18 +42,45 @@ pub fn try_bpf(cpu: u32) -> Result<()> {
 
 impl Run<'_> {
     pub(super) fn by_bpf(&mut self) -> Result<()> {
+        // All of them before anything is measured: the last one may be refused.
+        let sources = self.options.sources.iter().map(|name| {
+            let (cpu, idle) = (self.options.cpu, &self.outcome.idle);
+            source::by_name(name, cpu, idle, &mut self.journal)
+        });
+        let sources = sources.collect::<Result<Vec<_>>>()?;
         let mut counters = Counters::open(self.root, self.options.cpu);
-        for (number, name) in self.options.sources.iter().enumerate() {
-            let mut source = source::by_name(
-                name,
-                self.options.cpu,
-                &self.outcome.idle,
-                &mut self.journal,
-            )?;
+        let mut all = self.loaded(sources, &mut counters)?;
+        self.begin()?;
+        for number in 0..all.len() {
+            self.switch(&mut all, number)?;
+            let probes = &mut all[number];
+            self.characterise(probes)?;
+            self.outcome
+                .arming
+                .push(probes.source.arming(&probes.kernel));
+            if self.over() {
+                return Ok(());
+            }
+        }
+        self.floors(&mut all)?;
+        if self.over() {
+            return Ok(());
+        }
+        self.phases(&mut all)
+    }
+
+    /// The probes of each source, detached.
+    fn loaded(
+        &mut self,
+        sources: Vec<Box<dyn EventSource>>,
+        counters: &mut Counters,
+    ) -> Result<Vec<Probes>> {
+        let mut all = Vec::new();
+        for source in sources {
             if let Some(why) = source.reservation() {
                 self.note(why);
             }
-            let mut kernel = self.load(&*source, &counters)?;
+            let mut kernel = self.load(&*source, counters)?;
             let mut costs = self.costs(&kernel)?;
             if costs.per_counter(counters.events.len()) > EXPENSIVE_COUNTER_NS {
                 self.note(format!(
@@ -60,14 +88,13 @@ impl Run<'_> {
                      (a hypervisor intercepts it), which would disturb the measurement",
                     costs.per_counter(counters.events.len())
                 ));
-                counters = Counters::default();
-                kernel = self.load(&*source, &counters)?;
+                *counters = Counters::default();
+                kernel = self.load(&*source, counters)?;
                 costs = self.costs(&kernel)?;
             }
-            if number == 0 {
+            if all.is_empty() {
                 self.outcome.residency_columns = counters.columns.clone();
-                self.outcome.characterisation = costs.described(&counters);
-                self.begin()?;
+                self.outcome.characterisation = costs.described(counters);
             }
             let conversion = Conversion {
                 cpu: self.options.cpu,
@@ -79,18 +106,25 @@ impl Run<'_> {
                 smi_counter: counters.smi,
                 counts_nmis: kernel.counts_nmis,
             };
-            let mut probes = Probes {
-                kernel: &kernel,
-                source: source.as_mut(),
-                conversion: &conversion,
-            };
-            self.characterise(&mut probes)?;
-            self.outcome.arming.push(probes.source.arming(&kernel));
-            if self.over() || self.phases(&mut probes)? {
-                break;
+            let before = kernel.counts();
+            all.push(Probes {
+                kernel,
+                source,
+                conversion,
+                before,
+            });
+        }
+        Ok(all)
+    }
+
+    /// Only the probes of this source observe.
+    fn switch(&mut self, all: &mut [Probes], to: usize) -> Result<()> {
+        for (number, probes) in all.iter().enumerate() {
+            if number != to {
+                probes.kernel.detach();
             }
         }
-        Ok(())
+        all[to].kernel.attach()
     }
 
     fn load(&mut self, source: &dyn EventSource, counters: &Counters) -> Result<Kernel> {
@@ -114,30 +148,27 @@ impl Run<'_> {
         })
     }
 
-    fn characterise(&mut self, probes: &mut Probes<'_>) -> Result<()> {
+    fn characterise(&mut self, probes: &mut Probes) -> Result<()> {
         self.report("characterising", 0.0);
-        let (cpu, kernel) = (self.options.cpu, probes.kernel);
+        let cpu = self.options.cpu;
+        let Probes { kernel, source, .. } = probes;
         if !kernel.find_timers(cpu)? {
             self.note(format!(
                 "launches just after another timer of CPU {cpu} are not dropped, and seem too fast: \
                  this kernel does not show when the CPU's next timer is due"
             ));
         }
-        probes.source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
-        probes.source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
-        if probes.source.source() == Source::Timer && !kernel.timer_is_pinned() {
+        source.start(kernel, &[FLOOR_DISTANCES.max_ns])?;
+        source.stop(kernel, FLOOR_DISTANCES.max_ns)?;
+        if source.source() == Source::Timer && !kernel.timer_is_pinned() {
             // Without the flag, a timer armed on an idle CPU moves to a busy one.
             self.journal.set("/proc/sys/kernel/timer_migration", "0")?;
-        }
-        self.floor(probes)?;
-        if self.over() {
-            return Ok(());
         }
         let characterised = &mut self.outcome.characterisation;
         let (distances, seed) = (&self.options.distances, self.options.seed);
         if characterised.probe_cost_per_idle_ns.is_none()
             && let Some((idle, interrupts)) =
-                probe_cost::count(kernel, probes.source, distances, seed)?
+                probe_cost::count(kernel, source.as_mut(), distances, seed)?
         {
             characterised.probe_cost_per_idle_ns = idle.median_ns;
             let costs = [
@@ -150,46 +181,82 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The floor: in the poll state if there is one, otherwise on a CPU that is kept awake.
-    fn floor(&mut self, probes: &mut Probes<'_>) -> Result<()> {
-        let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
-        let mut floor = None;
+    /// The floors: in the poll state if there is one, otherwise on a CPU that is kept awake.
+    fn floors(&mut self, all: &mut [Probes]) -> Result<()> {
+        let mut floors = vec![None; all.len()];
         if let Some(poll) = limits::poll(&self.states).cloned() {
             let mut journal = Journal::new(self.root, &self.options.journal_folder);
             let cpu = self.options.cpu;
             if limits::allow_up_to(&mut journal, self.root, cpu, &self.states, poll.index).is_ok() {
-                let index = poll.index as i32;
-                let seen = self.floor_latencies(probes, &distances, index)?;
-                floor = floor::of(&poll.name, probes.source.source(), seen);
+                let missing: Vec<usize> = (0..all.len()).collect();
+                self.floors_in(all, &missing, &poll.name, poll.index as i32, &mut floors)?;
             }
         }
-        if floor.is_none() && !self.over() {
+        let missing: Vec<usize> = (0..all.len()).filter(|at| floors[*at].is_none()).collect();
+        if !missing.is_empty() && !self.over() {
             let awake = Awake::keep(&[self.options.cpu])?;
-            probes.kernel.set_awake_counts(true);
-            let seen = self.floor_latencies(probes, &distances, -1);
-            probes.kernel.set_awake_counts(false);
+            all.iter().for_each(|one| one.kernel.set_awake_counts(true));
+            let seen = self.floors_in(all, &missing, schema::AWAKE, -1, &mut floors);
+            all.iter()
+                .for_each(|one| one.kernel.set_awake_counts(false));
             drop(awake);
-            floor = floor::of(schema::AWAKE, probes.source.source(), seen?);
+            seen?;
         }
-        match floor {
-            Some(floor) => self.outcome.characterisation.floors.push(floor),
-            None if !self.over() => self.note(format!(
-                "no floor for the source {}: too few wake-ups without sleep",
-                probes.source.source().as_str()
-            )),
-            None => {}
+        for (probes, floor) in all.iter().zip(floors) {
+            match floor {
+                Some(floor) => self.outcome.characterisation.floors.push(floor),
+                None if !self.over() => self.note(format!(
+                    "no floor for the source {}: too few wake-ups without sleep",
+                    probes.source.source().as_str()
+                )),
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The floors of these sources in that state; several take turns in rounds.
+    fn floors_in(
+        &mut self,
+        all: &mut [Probes],
+        sources: &[usize],
+        name: &str,
+        state: i32,
+        floors: &mut [Option<Floor>],
+    ) -> Result<()> {
+        let rounds = match sources.len() {
+            1 => 1,
+            several => FLOOR_ROUNDS.next_multiple_of(several as u64),
+        };
+        let distances = FLOOR_DISTANCES.draw(DRAWN, self.options.seed);
+        let mut order = Order::new(sources.len(), self.options.seed);
+        let mut seen = vec![Vec::new(); all.len()];
+        for round in 0..rounds {
+            let step = (FLOOR_PHASE, &*distances, FLOOR_GOAL.of_round(round, rounds));
+            for place in order.next_round() {
+                let at = sources[place];
+                self.switch(all, at)?;
+                seen[at].push(self.floor_latencies(&mut all[at], step, state)?);
+                if self.over() {
+                    return Ok(());
+                }
+            }
+        }
+        for &at in sources {
+            let seen = std::mem::take(&mut seen[at]);
+            floors[at] = floor::of(name, all[at].source.source(), seen);
         }
         Ok(())
     }
 
     fn floor_latencies(
         &mut self,
-        probes: &mut Probes<'_>,
-        distances: &[u64],
+        probes: &mut Probes,
+        step: Step<'_>,
         state: i32,
     ) -> Result<Vec<i64>> {
         let mut latencies = Vec::new();
-        let (before, step) = (probes.kernel.counts(), (FLOOR_PHASE, distances, FLOOR_GOAL));
+        let before = probes.kernel.counts();
         let (gathered, _) = self.gather(probes, &before, step, &mut |_, datapoint| {
             if datapoint.requested_state_index == Some(state) {
                 latencies.push(datapoint.wake_latency_ns);
@@ -199,43 +266,55 @@ impl Run<'_> {
         gathered.result.map(|()| latencies)
     }
 
-    /// All phases of one source; true if the run is over.
-    fn phases(&mut self, probes: &mut Probes<'_>) -> Result<bool> {
-        let reader = Reader::of(probes.kernel)?;
-        let mut before = reader.counts()?;
-        reader.take(); // events of the characterisation
-        drop(reader);
-        // One may still be in progress; it counts from here on.
-        self.outcome.counts.launched += before.on_its_way();
-        let over = self.each_phase(&mut |run, step| {
+    fn phases(&mut self, all: &mut [Probes]) -> Result<()> {
+        for probes in all.iter_mut() {
+            let reader = Reader::of(&probes.kernel)?;
+            probes.before = reader.counts()?;
+            reader.take(); // events of the characterisation
+            // One may still be in progress; it counts from here on.
+            self.outcome.counts.launched += probes.before.on_its_way();
+        }
+        let (mut switches, mut last) = (Vec::new(), None);
+        let ended = self.each_phase(&mut |run, source, step| {
+            let start = Instant::now();
+            run.switch(all, source)?;
+            if last.replace(source).is_some_and(|last| last != source) {
+                switches.push(start.elapsed().as_nanos() as f64);
+            }
+            let probes = &mut all[source];
+            let before = probes.before;
             let (gathered, now) = run.gather(probes, &before, step, &mut Self::keep);
             let full = now.dropped.ring_full - before.dropped.ring_full;
             run.outcome.counts.ring_buffer_full += full;
-            before = now;
-            gathered
+            probes.before = now;
+            Ok(gathered)
         });
-        let on_its_way = before.on_its_way();
+        let counts = &mut self.outcome.counts;
+        let on_its_way = all.iter().map(|probes| probes.before.on_its_way());
+        let on_its_way: u64 = on_its_way.sum();
         if on_its_way > 0 {
-            let dropped = &mut self.outcome.counts.dropped;
-            *dropped.entry(ON_ITS_WAY.into()).or_default() += on_its_way;
+            *counts.dropped.entry(ON_ITS_WAY.into()).or_default() += on_its_way;
         }
-        over
+        if let Some(cost) = cost::of(switches) {
+            let costs = &mut self.outcome.characterisation.costs;
+            costs.insert("switching to another source".into(), cost);
+        }
+        ended
     }
 
     /// Gathers until the goal is met, the run is over, or no more datapoints come. `before`: the counts at
     /// the end of the last step; those at the end of this one are returned.
     fn gather(
         &mut self,
-        probes: &mut Probes<'_>,
+        probes: &mut Probes,
         before: &Counts,
         step: Step<'_>,
-        take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
+        take: &mut dyn FnMut(&mut Self, Datapoint) -> Result<()>,
     ) -> (Gathered, Counts) {
         let start = Instant::now();
-        let kernel = probes.kernel;
         let mut batch = Batch::default();
         let result = self.gather_into(&mut batch, probes, step, take);
-        let now = batch.counts.unwrap_or_else(|| kernel.counts());
+        let now = batch.counts.unwrap_or_else(|| probes.kernel.counts());
         let mut dropped = drops(before, &now);
         dropped.push((BEYOND, batch.beyond));
         dropped.push(("settled between two phases", batch.stale));
@@ -253,14 +332,15 @@ impl Run<'_> {
     fn gather_into(
         &mut self,
         batch: &mut Batch,
-        probes: &mut Probes<'_>,
+        probes: &mut Probes,
         (phase, distances, goal): Step<'_>,
-        take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
+        take: &mut dyn FnMut(&mut Self, Datapoint) -> Result<()>,
     ) -> Result<()> {
         let Probes {
             kernel,
             source,
             conversion,
+            ..
         } = probes;
         let start = Instant::now();
         let reader = Reader::of(kernel)?;
@@ -274,7 +354,7 @@ impl Run<'_> {
                     batch.beyond += 1;
                     continue;
                 }
-                take(run, &conversion.datapoint(&event))?;
+                take(run, conversion.datapoint(&event))?;
                 taken += 1;
                 let polls = u32::try_from(event.state).is_ok_and(|state| polls(polling, state));
                 periods.add(event.entry, polls);
@@ -308,7 +388,7 @@ impl Run<'_> {
             if now_kept != kept {
                 (kept, last_kept) = (now_kept, Instant::now());
             }
-            self.look(kernel, &**source);
+            self.look(kernel, source.as_ref());
             if done >= 1.0 || self.over() {
                 break Ok(());
             }
@@ -417,6 +497,10 @@ impl<'a> Reader<'a> {
 /// (RDMSR); beyond, a hypervisor intercepts it, and a VM exit before each idle period disturbs.
 const EXPENSIVE_COUNTER_NS: f64 = 250.0;
 
+/// Rounds of the floors of several sources: enough for an interval of their difference that holds for a hundred
+/// states and pairs of sources together.
+const FLOOR_ROUNDS: u64 = 12;
+
 /// The cost of the probes' own steps on the measured CPU.
 struct Costs {
     timestamp: Cost,
@@ -450,11 +534,14 @@ fn typical(cost: &Cost) -> f64 {
     cost.median_ns.unwrap_or(cost.mean_ns)
 }
 
-/// The loaded programs, and what they observe.
-struct Probes<'a> {
-    kernel: &'a Kernel,
-    source: &'a mut dyn EventSource,
-    conversion: &'a Conversion,
+/// A source, and the loaded programs that observe it.
+struct Probes {
+    // Before the programs: a waking thread ends before they are removed.
+    source: Box<dyn EventSource>,
+    kernel: Kernel,
+    conversion: Conversion,
+    /// The counts when its last turn ended.
+    before: Counts,
 }
 
 /// `before`: the counts when the phase began.

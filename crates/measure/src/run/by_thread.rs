@@ -56,8 +56,7 @@ impl Run<'_> {
         self.begin()?;
         self.floor_by_thread()?;
 
-        self.each_phase(&mut |run, step| run.wait(step, false, &mut Self::keep))?;
-        Ok(())
+        self.each_phase(&mut |run, _, step| Ok(run.wait(step, false, &mut Self::keep)))
     }
 
     fn floor_by_thread(&mut self) -> Result<()> {
@@ -71,7 +70,11 @@ impl Run<'_> {
         });
         drop(awake);
         waited.result?;
-        let floor = floor::of(reveille_results::schema::AWAKE, Source::Timer, latencies);
+        let floor = floor::of(
+            reveille_results::schema::AWAKE,
+            Source::Timer,
+            vec![latencies],
+        );
         self.outcome.characterisation.floors.extend(floor);
         Ok(())
     }
@@ -80,7 +83,7 @@ impl Run<'_> {
         &mut self,
         (phase, distances, goal): Step<'_>,
         awake: bool,
-        take: &mut dyn FnMut(&mut Self, &Datapoint) -> Result<()>,
+        take: &mut dyn FnMut(&mut Self, Datapoint) -> Result<()>,
     ) -> Gathered {
         let waiting = user::Waiting::default();
         let start = Instant::now();
@@ -119,7 +122,7 @@ impl Run<'_> {
                         beyond += 1;
                         continue;
                     }
-                    take(run, &datapoint)?;
+                    take(run, datapoint)?;
                     taken += 1;
                 }
                 Ok(taken)

@@ -68,7 +68,7 @@ impl Input {
             columns,
             description,
         } = &mut self.loaded;
-        description.statistics = description.statistics_of(columns);
+        description.conclude(columns);
     }
 }
 

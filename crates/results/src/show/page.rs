@@ -6,7 +6,7 @@ use reveille_show::sheet::{Section, Sheet};
 use super::notices::{notices, subject};
 use super::statistics::{Row, distribution, tails, verdicts};
 use super::view::{View, Views};
-use super::{charts, difference, machine, outliers, verdicts as words};
+use super::{charts, difference, machine, outliers, sources, verdicts as words};
 use crate::compare::Comparisons;
 
 /// What the figures of a page of wake latencies are.
@@ -43,6 +43,9 @@ pub fn sheet<'a>(views: &'a Views<'a>, given: Option<&str>) -> Sheet<'a> {
             .chart(move || charts::lead(views, &comparisons))
             .table(verdicts(&rows)),
     );
+    sheet.section(views.views.iter().fold(sources::empty(), |section, view| {
+        sources::section(section, &view.who(), &view.input.loaded.description)
+    }));
     sheet.section(differences);
     sheet.section(method);
     sheet.section(Section::new("overview", "All datapoints").chart(|| charts::overview(views)));

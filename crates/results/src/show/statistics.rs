@@ -9,6 +9,7 @@ use crate::verdict::{Exceedance, Verdict};
 use reveille_show::columns;
 
 use super::machine::{FLOOR, STATES};
+use super::sources;
 use super::verdicts::figure_ns;
 
 /// A state of a result.
@@ -133,6 +134,7 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
         .concat();
     vec![
         ("statistics[]", statistics),
+        ("source_differences[]", Column::headings(sources::COLUMNS)),
         ("states[]", Column::headings(STATES)),
         ("characterisation.floors[]", Column::headings(FLOOR)),
     ]

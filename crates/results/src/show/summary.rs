@@ -10,6 +10,7 @@ use crate::schema::AWAKE;
 
 use super::input::Input;
 use super::notices::{by_probe, subject};
+use super::sources;
 use super::statistics::{Row, latency, tails};
 use super::verdicts::answer;
 
@@ -44,6 +45,7 @@ pub fn summary(description: &Description) -> Sheet<'_> {
     let rows: Vec<Row> = description.statistics.iter().map(row).collect();
     sheet.section(Section::new("statistics", "Statistics").table(latency(&rows)));
     sheet.section(tails(&rows));
+    sheet.section(sources::section(sources::empty(), "", description));
     sheet
 }
 

@@ -109,6 +109,7 @@ pub fn bare_description(name: &str, probe: Probe) -> Description {
         characterisation: Characterisation::default(),
         counts: Counts::default(),
         statistics: Vec::new(),
+        source_differences: Vec::new(),
         notes: Vec::new(),
     }
 }
@@ -267,6 +268,7 @@ fn described(name: &str, rows: u64, elapsed_s: f64) -> Description {
             p90_ns: Some(960),
             p99_ns: Some(1_240),
             max_ns: 9_800,
+            medians_ns: Vec::new(),
         }],
     };
     description.counts = Counts {
