@@ -158,9 +158,11 @@ fn every_wake_up_is_counted_once() {
     let (own, followed) = (leg.own_wakeups(), leg.followed().wakeups);
     let missed = leg.tallies.totals.missed.unseen;
     let besides = leg.slept_besides();
-    // A few of another thread's may be among the unseen ones.
+    // A few of another thread's may be among the unseen ones. A thread that is preempted on its way to sleep is
+    // woken without having slept.
+    let preempted = 1 + own / 1000;
     assert!(
-        followed <= own + besides + 1 && own <= followed + missed + 1,
+        followed <= own + besides + preempted && own <= followed + missed + 1,
         "{own} by the threads' own count, {besides} besides, {followed} followed, {missed} unseen"
     );
     // If the host or real-time throttling takes a CPU away, the other's message is there already.
