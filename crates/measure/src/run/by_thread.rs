@@ -146,10 +146,12 @@ impl Run<'_> {
                         ..Launches::default()
                     }
                 });
+                // Before the reason is read: it sets that first.
+                let is_finished = waiter.is_finished();
                 if waiting.moved.load(Ordering::Relaxed) {
                     self.end_early(format!("CPU {} went offline", plan.cpu));
                 }
-                if done >= 1.0 || self.over() || waiter.is_finished() {
+                if done >= 1.0 || self.over() || is_finished {
                     break Ok(());
                 }
                 if now_kept != kept {

@@ -127,7 +127,7 @@ impl EventSource for Remote {
             let ended = thread
                 .join()
                 .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            ended.map_err(Error::system("the waking thread"))?;
+            ended.map_err(Error::system("source remote: the waking thread"))?;
         }
         wait_until_settled(kernel, longest_ns.min(10_000_000));
         Ok(())
