@@ -1,10 +1,13 @@
 //! `reveille measure`: arguments become options, a run, and what is printed of its result.
 
+use std::ffi::OsStr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use reveille_kernel::interrupts;
 use reveille_kernel::{Identity, Idle, IdleState, Root, journal};
 use reveille_measure::{Distances, Options, Protocol, Recorder};
@@ -51,9 +54,10 @@ pub struct Args {
         long,
         value_name = "SOURCE",
         value_delimiter = ',',
+        value_parser = SourceParser,
         default_value = "timer"
     )]
-    source: Vec<SourceChoice>,
+    source: Vec<String>,
     /// End after N datapoints in all
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     datapoints: Option<u64>,
@@ -117,14 +121,52 @@ enum ProbeChoice {
     User,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SourceChoice {
-    /// A timer on the CPU itself
-    Timer,
-    /// Another CPU, without warning
-    Remote,
-    /// A timer of the HPET, outside the CPUs
-    Hpet,
+/// Names of sources, and what they are.
+const SOURCES: [(&str, &str); 4] = [
+    ("timer", "A timer on the CPU itself"),
+    ("remote", "Another CPU, without warning"),
+    ("hpet", "A timer of the HPET, outside the CPUs"),
+    (
+        "reply:IF,PEER",
+        "The network card of the interface IF, at the reply to a ping of the address PEER",
+    ),
+];
+
+/// Takes a part of `--source` between commas: `reply` has two, the second an address.
+#[derive(Clone)]
+struct SourceParser;
+
+impl TypedValueParser for SourceParser {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        match value.to_str() {
+            Some(text) if text.starts_with(REPLY) || is_address(text) => Ok(text.to_owned()),
+            _ => {
+                let names = SOURCES.map(|(name, _)| name);
+                PossibleValuesParser::new(names).parse_ref(command, argument, value)
+            }
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = SOURCES.iter();
+        let values = values.map(|(name, help)| PossibleValue::new(*name).help(*help));
+        Some(Box::new(values))
+    }
+}
+
+const REPLY: &str = "reply:";
+
+/// An address, after which % may name the interface.
+fn is_address(text: &str) -> bool {
+    let address = text.split('%').next().unwrap_or_default();
+    address.parse::<IpAddr>().is_ok()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -341,23 +383,25 @@ fn names(states: &[IdleState]) -> Vec<String> {
     states.iter().map(|state| state.name.clone()).collect()
 }
 
-/// Each once: a repeated name would be another source.
-fn sources(chosen: &[SourceChoice]) -> Vec<String> {
+/// Each once: a repeated name would be another source. An address belongs to the `reply` before it.
+fn sources(parts: &[String]) -> Vec<String> {
+    let mut named: Vec<String> = Vec::new();
+    for part in parts {
+        match named.last_mut() {
+            Some(reply) if reply.starts_with(REPLY) && is_address(part) => {
+                reply.push(',');
+                reply.push_str(part);
+            }
+            _ => named.push(part.clone()),
+        }
+    }
     let mut sources: Vec<String> = Vec::new();
-    for name in chosen.iter().map(|source| source_name(*source)) {
-        if !sources.iter().any(|source| source == name) {
-            sources.push(name.to_owned());
+    for name in named {
+        if !sources.contains(&name) {
+            sources.push(name);
         }
     }
     sources
-}
-
-fn source_name(source: SourceChoice) -> &'static str {
-    match source {
-        SourceChoice::Timer => "timer",
-        SourceChoice::Remote => "remote",
-        SourceChoice::Hpet => "hpet",
-    }
 }
 
 /// The CPU that serves the fewest device interrupts, by a short look; of those that are mostly
@@ -379,7 +423,17 @@ mod tests {
 
     #[test]
     fn a_repeated_source_is_measured_once() {
-        use SourceChoice::{Remote, Timer};
-        assert_eq!(sources(&[Remote, Timer, Remote]), ["remote", "timer"]);
+        let of = |text: &str| {
+            let parts: Vec<String> = text.split(',').map(str::to_owned).collect();
+            sources(&parts)
+        };
+        assert_eq!(of("remote,timer,remote"), ["remote", "timer"]);
+        assert_eq!(
+            of("timer,reply:eth0,192.0.2.1,hpet"),
+            ["timer", "reply:eth0,192.0.2.1", "hpet"]
+        );
+        assert_eq!(of("reply:eth0,fe80::1%eth0"), ["reply:eth0,fe80::1%eth0"]);
+        // What is left over is reported as an unknown source.
+        assert_eq!(of("timer,192.0.2.1"), ["timer", "192.0.2.1"]);
     }
 }

@@ -1,6 +1,7 @@
 //! Network interfaces: their interrupts, and settings that delay packets.
 
 pub mod ethtool;
+pub mod icmp;
 mod request;
 pub mod timestamps;
 

@@ -745,10 +745,11 @@ impl Goal {
 
 /// Drops by reason, without those that did not happen.
 fn by_reason(dropped: Vec<(&'static str, u64)>) -> BTreeMap<String, u64> {
-    let dropped = dropped.into_iter().filter(|(_, count)| *count > 0);
-    dropped
-        .map(|(reason, count)| (reason.to_owned(), count))
-        .collect()
+    let mut sums = BTreeMap::new();
+    for (reason, count) in dropped.into_iter().filter(|(_, count)| *count > 0) {
+        *sums.entry(reason.to_owned()).or_default() += count;
+    }
+    sums
 }
 
 /// Waits for the next batch, unless the user has interrupted.
@@ -791,6 +792,15 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
     if options.datapoints == Some(0) || options.duration == Some(Duration::ZERO) {
         return Err(Error::Usage(
             "0 datapoints or 0 seconds: nothing to measure".into(),
+        ));
+    }
+    let replies = options
+        .sources
+        .iter()
+        .filter(|name| name.starts_with("reply:"));
+    if replies.count() > 1 {
+        return Err(Error::Usage(
+            "source reply: only one card and neighbour in a run, since results do not tell two apart".into(),
         ));
     }
     if options.cold_bytes > Options::MOST_COLD_BYTES {

@@ -2,15 +2,18 @@
 
 mod event_source;
 mod hpet;
+mod phc;
 mod remote;
+mod reply;
 mod timer;
 
 use reveille_kernel::{Idle, Journal};
 
 use crate::{Error, Result};
-pub use event_source::EventSource;
+pub use event_source::{EventSource, Launch};
 pub use hpet::Hpet;
 pub use remote::Remote;
+pub use reply::Reply;
 pub use timer::Timer;
 
 /// The source of that name, waking `cpu`.
@@ -23,12 +26,15 @@ pub(crate) fn by_name(
     idle: &Idle,
     journal: &mut Journal,
 ) -> Result<Box<dyn EventSource>> {
+    if let Some(target) = name.strip_prefix("reply:") {
+        return Ok(Box::new(Reply::new(target, cpu, idle, journal)?));
+    }
     match name {
         "timer" => Ok(Box::new(Timer { cpu })),
         "remote" => Ok(Box::new(Remote::new(cpu, idle)?)),
         "hpet" => Ok(Box::new(Hpet::new(cpu, idle, journal)?)),
         _ => Err(Error::Usage(format!(
-            "unknown source {name:?}: choose timer, remote or hpet"
+            "unknown source {name:?}: choose timer, remote, hpet or reply:IF,PEER"
         ))),
     }
 }

@@ -81,4 +81,14 @@ static __always_inline bool is_echo_reply(const struct headers *headers)
 	return is_echo(headers, 0, 129);
 }
 
+/* The identifier and the number of the echo reply that a packet is; 0: it is none. */
+static __always_inline __u32 echo_reply(const unsigned char *ip, __u16 protocol)
+{
+	struct headers headers;
+
+	if (!read_headers(ip, protocol, &headers) || headers.fragment || !is_echo_reply(&headers))
+		return 0;
+	return (__u32)bpf_ntohs(headers.icmp.identifier) << 16 | bpf_ntohs(headers.icmp.sequence);
+}
+
 #endif

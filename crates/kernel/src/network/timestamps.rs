@@ -108,10 +108,7 @@ pub(crate) const FILE: &str = "hwtstamp@";
 /// # Errors
 /// Where /proc does not list this network namespace.
 pub fn path(interface: &str) -> Result<String> {
-    Ok(format!(
-        "/sys/class/net/{interface}/{FILE}{}",
-        namespace()?
-    ))
+    Ok(format!("/sys/class/net/{interface}/{FILE}{}", namespace()?))
 }
 
 /// The interface that such a path names.

@@ -1,6 +1,7 @@
 //! Measuring with the BPF probe.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use crate::counters::Counters;
 use crate::distance::DRAWN;
 use crate::event::Conversion;
 use crate::kernel::{Counts, Kernel, Setup, types};
-use crate::source::{self, EventSource};
+use crate::source::{self, EventSource, Launch};
 use crate::{Result, cost, floor, probe_cost};
 
 /// Checks that the probes can be loaded; they are removed at once.
@@ -32,6 +33,7 @@ pub fn try_bpf(cpu: u32) -> Result<()> {
         cpu,
         source: Source::Timer,
         device_interrupt: None,
+        interface: None,
         counters: &[],
         smi_counter: None,
         polling_states: 0,
@@ -133,6 +135,7 @@ impl Run<'_> {
             cpu: self.options.cpu,
             source: source.source(),
             device_interrupt: source.device_interrupt(),
+            interface: source.interface(),
             counters: &counters.events,
             smi_counter: counters.smi,
             polling_states: polling_states(&self.states),
@@ -317,6 +320,7 @@ impl Run<'_> {
         let now = batch.counts.unwrap_or_else(|| probes.kernel.counts());
         let mut dropped = drops(before, &now);
         dropped.push((BEYOND, batch.beyond));
+        dropped.append(&mut batch.late);
         dropped.push(("settled between two phases", batch.stale));
         let gathered = Gathered {
             launched: now.launched - before.launched,
@@ -348,8 +352,30 @@ impl Run<'_> {
         batch.stale = reader.take().len() as u64;
         let polling = polling_states(&self.states);
         let (mut taken, mut periods) = (0, Periods::default());
-        let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
-            for event in events {
+        let mut waiting = VecDeque::new();
+        let mut drain = |run: &mut Self, source: &dyn EventSource, events: Vec<types::event>| {
+            waiting.extend(events);
+            while let Some(mut event) = waiting.front().copied() {
+                let late = match source.launch(&event) {
+                    Launch::Known => None,
+                    Launch::At {
+                        at_ns,
+                        error_ns,
+                        clock,
+                    } => {
+                        event.launch = at_ns;
+                        event.launch_error = error_ns;
+                        event.launch_clock = clock;
+                        not_woken_by_it(&event)
+                    }
+                    Launch::Dropped(why) => Some(why),
+                    Launch::NotYet => break,
+                };
+                waiting.pop_front();
+                if let Some(why) = late {
+                    batch.late.push((why, 1));
+                    continue;
+                }
                 if goal.datapoints.is_some_and(|goal| taken >= goal) {
                     batch.beyond += 1;
                     continue;
@@ -359,7 +385,7 @@ impl Run<'_> {
                 let polls = u32::try_from(event.state).is_ok_and(|state| polls(polling, state));
                 periods.add(event.entry, polls);
             }
-            Ok(taken)
+            Ok::<_, crate::Error>(taken)
         };
         let longest = distances.iter().copied().max().unwrap_or(0);
         let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
@@ -370,7 +396,7 @@ impl Run<'_> {
         let ended = loop {
             rest(goal.next_batch(start.elapsed()), self.interrupted);
             reader.consume()?;
-            let now_kept = match drain(self, reader.take()) {
+            let now_kept = match drain(self, &**source, reader.take()) {
                 Ok(taken) => taken,
                 Err(error) => break Err(error),
             };
@@ -407,7 +433,7 @@ impl Run<'_> {
         source.stop(kernel, longest)?;
         ended?;
         let counts = reader.counts()?;
-        drain(self, reader.take())?;
+        drain(self, &**source, reader.take())?;
         batch.counts = Some(counts);
         batch.periods = periods.over_by(counts.idle_entries);
         Ok(())
@@ -436,8 +462,27 @@ fn polls(polling_states: u32, state: u32) -> bool {
     state < u32::BITS && polling_states >> state & 1 == 1
 }
 
+const EARLIER_TIMER: &str = "an earlier timer";
+
 /// Reason of a drop: not settled when the measurement of a source ended.
 const ON_ITS_WAY: &str = "still on its way at the end";
+
+/// Why the launch of an event was not what woke the CPU, by its times. For other events the BPF programs judge so.
+fn not_woken_by_it(event: &types::event) -> Option<&'static str> {
+    let first = match (event.tai, event.tintr) {
+        (0, interrupt) => interrupt,
+        (after, 0) => after,
+        (after, interrupt) => after.min(interrupt),
+    };
+    // Of a CPU that was awake there is no TBI.
+    if event.tbi >= event.launch || first <= event.launch {
+        Some(NOT_IDLE)
+    } else if event.timer_due < event.launch {
+        Some(EARLIER_TIMER)
+    } else {
+        None
+    }
+}
 
 /// What a step read of the BPF programs.
 #[derive(Default)]
@@ -446,6 +491,8 @@ struct Batch {
     beyond: u64,
     /// Events of before it began.
     stale: u64,
+    /// Events that the source, which alone knows their launch times, has dropped.
+    late: Vec<(&'static str, u64)>,
     /// Idle periods that are over and have datapoints.
     periods: u64,
     gave_up: Option<String>,
@@ -583,10 +630,14 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
     vec![
         (NOT_IDLE, n.not_idle - b.not_idle),
         ("another interrupt", n.other_interrupt - b.other_interrupt),
-        ("an earlier timer", n.earlier_timer - b.earlier_timer),
+        (EARLIER_TIMER, n.earlier_timer - b.earlier_timer),
         (
             "the source's interrupt was not seen",
             n.no_interrupt - b.no_interrupt,
+        ),
+        (
+            "another packet came with the reply",
+            n.other_packet - b.other_packet,
         ),
         ("NMI", n.nmi - b.nmi),
         ("SMI", n.smi - b.smi),
@@ -595,5 +646,6 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
             "its interrupt came on another CPU",
             now.strayed - before.strayed,
         ),
+        ("no reply came", now.unanswered - before.unanswered),
     ]
 }

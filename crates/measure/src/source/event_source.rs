@@ -3,7 +3,7 @@
 use reveille_results::Source;
 
 use crate::Result;
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, types};
 
 /// Launches events for a known instant. The probes are the same for all sources.
 pub trait EventSource {
@@ -23,6 +23,16 @@ pub trait EventSource {
         None
     }
 
+    /// The index of the network interface through which its interrupts come, if they do.
+    fn interface(&self) -> Option<u32> {
+        None
+    }
+
+    /// When the event was launched, where only the source knows.
+    fn launch(&self, _: &types::event) -> Launch {
+        Launch::Known
+    }
+
     /// Why it stopped by itself, if it did.
     fn gone(&self) -> Option<String> {
         None
@@ -33,6 +43,22 @@ pub trait EventSource {
 
     /// Stops; returns when no launch is pending, or after `longest_ns`.
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()>;
+}
+
+/// What a source knows of an event's launch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Launch {
+    /// The event has its time.
+    Known,
+    /// Its time, to within an error, and by the source's clock, ns.
+    At {
+        at_ns: u64,
+        error_ns: u64,
+        clock: u64,
+    },
+    /// It has no time, for this reason.
+    Dropped(&'static str),
+    NotYet,
 }
 
 /// Waits until every launch is settled, but not for a CPU that is never idle.
