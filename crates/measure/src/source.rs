@@ -2,6 +2,7 @@
 
 mod event_source;
 mod hpet;
+mod phc;
 mod remote;
 mod timer;
 
