@@ -1,6 +1,8 @@
 //! Network interfaces: their interrupts, and settings that delay packets.
 
 pub mod ethtool;
+mod request;
+pub mod timestamps;
 
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;

@@ -3,11 +3,11 @@
 //! Source: include/uapi/linux/ethtool.h of the kernel.
 
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsRawFd;
 
 use nix::libc;
 use serde::{Deserialize, Serialize};
+
+use super::request;
 
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GEEE: u32 = 0x44;
@@ -75,32 +75,14 @@ impl LinkSleep {
 
 /// Runs an ethtool command whose struct has that many 32-bit words, the command first. `None` if the
 /// driver does not support it.
-fn ask<const WORDS: usize>(interface: &str, question: u32) -> io::Result<Option<[u32; WORDS]>> {
-    // Any socket will do.
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+pub(super) fn ask<const WORDS: usize>(
+    interface: &str,
+    question: u32,
+) -> io::Result<Option<[u32; WORDS]>> {
     let mut words = [0_u32; WORDS];
     words[0] = question;
-    // SAFETY: an ifreq is plain data, and all zeros is one.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if interface.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *place = byte as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: `request` holds the interface's name, ended by a zero, and points to the question's
-    // struct, of the length that the kernel knows for it; both outlive the call.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    if result == 0 {
-        return Ok(Some(words));
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY) => Ok(None),
-        _ => Err(error),
-    }
+    let answered = request::send(interface, libc::SIOCETHTOOL as u32, &mut words);
+    Ok(request::if_supported(answered)?.map(|()| words))
 }
 
 #[cfg(test)]
