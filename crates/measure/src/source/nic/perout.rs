@@ -59,7 +59,9 @@ impl Rule {
                 "of this card (82576, 82580, i350, i354) takes no target time; that of an i210 or i211 does",
             ),
             ("igc", _) => Ok(Self::Periodic),
-            _ => Err("takes no target time that reveille knows of; igb (i210, i211) and igc (i225, i226) do"),
+            _ => Err(
+                "takes no target time that reveille knows of; igb (i210, i211) and igc (i225, i226) do",
+            ),
         }
     }
 
@@ -96,9 +98,7 @@ impl Request {
 
     /// The first edge at `from_ns` or later.
     pub fn edge(&self, from_ns: u64) -> u64 {
-        let halves = from_ns
-            .saturating_sub(self.start_ns)
-            .div_ceil(self.half_ns);
+        let halves = from_ns.saturating_sub(self.start_ns).div_ceil(self.half_ns);
         self.start_ns + halves * self.half_ns
     }
 }
@@ -144,7 +144,15 @@ mod tests {
             let (start_s, safe_s) = (start_ns / SECOND_NS, now_ns / SECOND_NS + 2);
             start_s.max(safe_s) * SECOND_NS + start_ns % SECOND_NS
         };
-        for now in [0, 1, 899_999_999, 900_000_000, 999_999_999, 1_000_000_000, 41_950_000_000] {
+        for now in [
+            0,
+            1,
+            899_999_999,
+            900_000_000,
+            999_999_999,
+            1_000_000_000,
+            41_950_000_000,
+        ] {
             let start = Rule::Periodic.request(now, 0).start_ns;
             for asked_after in [0, 50_000_000, IGC_ASKED_WITHIN_NS] {
                 assert_eq!(moved(start, now + asked_after), start, "{now}");
