@@ -117,6 +117,8 @@ struct launch {
 	unsigned int number;
 	/* Of the card, in the same interrupt before the reply. */
 	unsigned int packets;
+	/* Its interrupt found the CPU awake. */
+	unsigned int found_awake;
 };
 
 /*

@@ -178,7 +178,7 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 
 	if (hot.now.state == AWAKE
 		? !hot.awake_counts
-		: !hot.now.tbi || (has_time && hot.now.tbi >= launch->time) || hot.found_awake)
+		: !hot.now.tbi || (has_time && hot.now.tbi >= launch->time) || launch->found_awake)
 		return &dropped.not_idle;
 	if (launch->by_flag && hot.now.tai && hot.now.tintr > hot.now.tai) {
 		/* A flag comes without an interrupt: this one is unrelated. */
@@ -446,6 +446,7 @@ static __always_inline void note_numbered_launch(__u32 number, __u32 packets)
 		settle_fired();
 	hot.fired.number = number;
 	hot.fired.packets = packets;
+	hot.fired.found_awake = hot.found_awake;
 	hot.fired.armed_at = device_armed_at;
 	hot.fired_softirqs = hot.now.softirqs;
 	hot.fired_until = bpf_ktime_get_ns();

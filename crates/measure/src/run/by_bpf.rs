@@ -667,3 +667,55 @@ fn drops(source: Source, before: &Counts, now: &Counts) -> Vec<(&'static str, u6
         (unanswered, now.unanswered - before.unanswered),
     ]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 10 µs on idle; awake again at 30 µs, with the interrupt at 31 µs; a timer would have been due at 90 µs.
+    fn event(launch: u64) -> types::event {
+        types::event {
+            tbi: 10_000,
+            tai: 30_000,
+            tintr: 31_000,
+            timer_due: 90_000,
+            launch,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_launch_is_between_the_idle_entry_and_the_first_code_after_it() {
+        for (launch, why) in [
+            (9_999, Some(NOT_IDLE)),
+            (10_000, Some(NOT_IDLE)),
+            (10_001, None),
+            (29_999, None),
+            (30_000, Some(NOT_IDLE)),
+            (30_500, Some(NOT_IDLE)),
+        ] {
+            assert_eq!(not_woken_by_it(&event(launch)), why, "{launch}");
+        }
+        // Only one of the two was seen.
+        let halted = types::event {
+            tai: 0,
+            ..event(30_500)
+        };
+        assert_eq!(not_woken_by_it(&halted), None);
+        let by_flag = types::event {
+            tintr: 0,
+            ..event(30_500)
+        };
+        assert_eq!(not_woken_by_it(&by_flag), Some(NOT_IDLE));
+    }
+
+    #[test]
+    fn a_cpu_whose_timer_was_due_before_the_launch_was_waking_already() {
+        let due = |timer_due| types::event {
+            timer_due,
+            ..event(20_000)
+        };
+        assert_eq!(not_woken_by_it(&due(19_999)), Some(EARLIER_TIMER));
+        assert_eq!(not_woken_by_it(&due(20_000)), None);
+    }
+}
