@@ -1,11 +1,11 @@
 . ./assert.sh
 
-run 0 ip addr add 192.0.2.1/24 dev eth0
+ip addr add 192.0.2.1/24 dev eth0 2>/dev/null || true
 run 0 reveille measure --cpu 1 --source reply:eth0,192.0.2.9 --state C1 --distance 3ms..8ms --datapoints 500 --out /tmp/reply
 equal "the datapoints" "$(datapoints /tmp/reply source | sort | uniq -c | tr -s ' ')" " 500 reply"
 equal "the states" "$(datapoints /tmp/reply requested_state | sort -u)" "C1"
 contains "the result" 'pings of 192.0.2.9 through eth0 (igb), interrupt [0-9]* (.*eth0)' "$(cat /tmp/reply/result.json)"
-kept_at_least 95 /tmp/reply
+keeps /tmp/reply
 true_times /tmp/reply /sys/kernel/debug/card/arrivals
 equal "the card's filter" "$(cat /sys/kernel/debug/card/filter)" 0
 

@@ -8,8 +8,9 @@ refused() {
 refused 2 "invalid value .neighbour" reply:eth0,neighbour
 refused 2 'no network interface eth9' reply:eth9,192.0.2.9
 refused 3 'has no card' reply:lo,192.0.2.9
+ip addr flush dev eth0
 refused 3 'no way to 192.0.2.9' reply:eth0,192.0.2.9
-run 0 ip addr add 192.0.2.1/24 dev eth0
+ip addr add 192.0.2.1/24 dev eth0 2>/dev/null || true
 echo 1 >/sys/module/card/parameters/lose_answer_every
 refused 3 'does not answer pings through eth0' reply:eth0,192.0.2.9
 echo 0 >/sys/module/card/parameters/lose_answer_every
