@@ -58,6 +58,10 @@ pub struct Args {
         default_value = "timer"
     )]
     source: Vec<String>,
+    /// A pin of the card (SDP0 to SDP3) that --source nic may make an electrical output, toggled at each launch:
+    /// nothing may be connected to it
+    #[arg(long, value_name = "PIN")]
+    nic_pin: Option<String>,
     /// End after N datapoints in all
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     datapoints: Option<u64>,
@@ -122,10 +126,15 @@ enum ProbeChoice {
 }
 
 /// Names of sources, and what they are.
-const SOURCES: [(&str, &str); 4] = [
+const SOURCES: [(&str, &str); 5] = [
     ("timer", "A timer on the CPU itself"),
     ("remote", "Another CPU, without warning"),
     ("hpet", "A timer of the HPET, outside the CPUs"),
+    (
+        "nic:IF",
+        "The network card of the interface IF (i210, i211, i225, i226), at a time of its clock; not yet tried with a \
+         real card",
+    ),
     (
         "reply:IF,PEER",
         "The network card of the interface IF, at the reply to a ping of the address PEER",
@@ -146,7 +155,11 @@ impl TypedValueParser for SourceParser {
         value: &OsStr,
     ) -> Result<String, clap::Error> {
         match value.to_str() {
-            Some(text) if text.starts_with(REPLY) || is_address(text) => Ok(text.to_owned()),
+            Some(text)
+                if text.starts_with(REPLY) || text.starts_with("nic:") || is_address(text) =>
+            {
+                Ok(text.to_owned())
+            }
             _ => {
                 let names = SOURCES.map(|(name, _)| name);
                 PossibleValuesParser::new(names).parse_ref(command, argument, value)
@@ -372,6 +385,7 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
             .unwrap_or_else(|| protocol.default_distances()),
         protocol,
         deepest,
+        nic_pin: args.nic_pin.clone(),
         cold_bytes: args.cold_caches.unwrap_or(0),
         offline_others: args.offline_others,
         seed: args.seed,

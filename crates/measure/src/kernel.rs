@@ -428,7 +428,7 @@ pub struct Counts {
     pub idle_entries: u64,
     /// Launches whose timer ran on another CPU.
     pub strayed: u64,
-    /// Pings without a reply.
+    /// Pings without a reply, target times without an interrupt.
     pub unanswered: u64,
 }
 
@@ -462,7 +462,8 @@ fn number_of(source: Source) -> types::source {
         Source::Remote => types::source::SOURCE_REMOTE,
         Source::Hpet => types::source::SOURCE_DEVICE,
         Source::Reply => types::source::SOURCE_REPLY,
-        Source::Timer | Source::Nic => types::source::SOURCE_TIMER,
+        Source::Nic => types::source::SOURCE_NIC,
+        Source::Timer => types::source::SOURCE_TIMER,
     }
 }
 

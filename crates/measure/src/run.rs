@@ -105,6 +105,8 @@ pub struct Options {
     pub protocol: Protocol,
     /// Deepest idle state allowed, by name, in turn; empty: as the machine is set.
     pub deepest: Vec<String>,
+    /// The pin of the network card that may be switched for the source `nic`: an electrical output.
+    pub nic_pin: Option<String>,
     /// How many bytes are read on the measured CPU before each of its idle periods, so that the wake-up meets cold
     /// caches; 0: none. At most [`Options::MOST_COLD_BYTES`], and only by BPF.
     pub cold_bytes: u64,
@@ -794,14 +796,14 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
             "0 datapoints or 0 seconds: nothing to measure".into(),
         ));
     }
-    let replies = options
-        .sources
-        .iter()
-        .filter(|name| name.starts_with("reply:"));
-    if replies.count() > 1 {
-        return Err(Error::Usage(
-            "source reply: only one card and neighbour in a run, since results do not tell two apart".into(),
-        ));
+    for (kind, of_one) in [("reply:", "card and neighbour"), ("nic:", "card")] {
+        let named = options.sources.iter();
+        if named.filter(|name| name.starts_with(kind)).count() > 1 {
+            let source = kind.trim_end_matches(':');
+            return Err(Error::Usage(format!(
+                "source {source}: only one {of_one} in a run, since results do not tell two apart"
+            )));
+        }
     }
     if options.cold_bytes > Options::MOST_COLD_BYTES {
         return Err(Error::Usage("cold caches: at most 1 GiB".into()));
@@ -899,6 +901,7 @@ mod tests {
             distances: Protocol::Random.default_distances(),
             protocol: Protocol::Random,
             deepest: Vec::new(),
+            nic_pin: None,
             cold_bytes: 0,
             offline_others: false,
             seed: 1,

@@ -29,10 +29,15 @@ pub(super) enum Kind {
     Folder,
     /// Which packets a network card stamps ([`timestamps`]).
     Timestamps,
+    /// The function of a pin of a card's clock, and its channel.
+    Pin,
+    /// What a card's clock puts out on channel 0: its driver does not tell. A claim writes nothing
+    /// ([`super::Journal::will_switch_off`]).
+    Output,
 }
 
 /// Every setting that is changed, below the root; `#` stands for a number, `*` for a network interface.
-const KNOWN: [(&str, Kind); 13] = [
+const KNOWN: [(&str, Kind); 15] = [
     (
         "sys/devices/system/cpu/cpu#/cpuidle/state#/disable",
         Kind::Switch,
@@ -55,6 +60,8 @@ const KNOWN: [(&str, Kind); 13] = [
         Kind::Folder,
     ),
     ("sys/class/net/*/hwtstamp@#", Kind::Timestamps),
+    ("sys/class/ptp/ptp#/pins/SDP#", Kind::Pin),
+    ("sys/class/ptp/ptp#/period", Kind::Output),
 ];
 
 /// The kind of the setting at this path below the root; `None` for one that is not known.
@@ -105,13 +112,15 @@ impl Kind {
             Self::Alarm => value.is_empty() || is_number(value),
             Self::Folder => matches!(value, ABSENT | PRESENT),
             Self::Timestamps => timestamps::Setting::parse(value).is_some(),
+            Self::Pin => value.split(' ').count() == 2 && value.split(' ').all(is_number),
+            Self::Output => matches!(value, OFF | ON),
         }
     }
 
     /// Whether the setting no longer exists, with its device.
     pub fn is_gone(self, path: &Path) -> bool {
         match self {
-            Self::Interrupt => !path.exists(),
+            Self::Interrupt | Self::Pin | Self::Output => !path.exists(),
             Self::Timestamps => timestamps::is_gone(path),
             _ => false,
         }
@@ -140,6 +149,10 @@ impl Kind {
         if self == Self::Timestamps {
             return timestamps::read_at(path);
         }
+        if self == Self::Output {
+            let there = fs::symlink_metadata(path).map_err(Error::at_setting(path));
+            return there.map(|_| ON.to_owned());
+        }
         let text = fs::read_to_string(path).map_err(Error::at_setting(path))?;
         let text = text.trim_end();
         let mut chosen = text
@@ -157,6 +170,7 @@ impl Kind {
             (Self::Folder, ABSENT) => fs::remove_dir(path).map_err(Error::at_setting(path))?,
             (Self::Folder, _) => fs::create_dir(path).map_err(Error::at_setting(path))?,
             (Self::Timestamps, _) => timestamps::write_at(path, value)?,
+            (Self::Output, _) => return write(path, NO_OUTPUT),
             _ => write(path, value)?,
         }
         let present = self.read(path)?;
@@ -174,6 +188,12 @@ impl Kind {
 /// Values of a folder's claim and its original.
 const ABSENT: &str = "absent";
 pub(super) const PRESENT: &str = "present";
+/// Values of an output's claim and its original.
+pub(super) const ON: &str = "on";
+pub(super) const OFF: &str = "off";
+/// Channel, start and period, s and ns.
+/// Source: Documentation/ABI/testing/sysfs-ptp, period.
+const NO_OUTPUT: &str = "0 0 0 0 0";
 
 fn write(path: &Path, value: &str) -> Result<()> {
     // Not fs::write, which creates a missing file.
@@ -215,6 +235,8 @@ mod tests {
             "/sys/class/rtc/rtc0/wakealarm",
             "/sys/kernel/tracing/instances/reveille-77",
             "/sys/kernel/debug/tracing/instances/reveille-77",
+            "/sys/class/ptp/ptp0/pins/SDP3",
+            "/sys/class/ptp/ptp0/period",
             "/sys/class/net/enp1s0f0/hwtstamp@4026531840",
         ] {
             assert!(of(known).is_some(), "{known}");
@@ -230,6 +252,8 @@ mod tests {
             "/sys/kernel/tracing/instances/reveille-1/..",
             "/sys/kernel/tracing/instances/others",
             "/proc/irq/default_smp_affinity",
+            "/sys/class/ptp/ptp0/pins/U.FL1",
+            "/sys/class/ptp/ptp0/fifo",
             "/sys/class/net/../hwtstamp@1",
             "/sys/class/net//hwtstamp@1",
             "/sys/class/net/a:b/hwtstamp@1",
@@ -245,6 +269,10 @@ mod tests {
     #[test]
     fn values_match_their_kind() {
         let takes = |path: &str, value: &str| of(path).unwrap().takes(value);
+        assert!(takes("/sys/class/ptp/ptp0/pins/SDP0", "2 0"));
+        assert!(!takes("/sys/class/ptp/ptp0/pins/SDP0", "2 0 1"));
+        assert!(!takes("/sys/class/ptp/ptp0/pins/SDP0", "2"));
+        assert!(!takes("/sys/class/ptp/ptp0/period", "0 0 0 1 0"));
         assert!(takes("/sys/power/mem_sleep", "s2idle"));
         assert!(!takes("/sys/power/mem_sleep", "a b"));
         assert!(takes("/proc/sys/kernel/printk", "4\t4\t1\t7"));

@@ -9,8 +9,12 @@ use serde::{Deserialize, Serialize};
 
 use super::request;
 
+const ETHTOOL_GSET: u32 = 0x01;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GEEE: u32 = 0x44;
+
+/// Of struct ethtool_cmd's port.
+const PORT_TP: u32 = 0;
 
 /// Interrupt coalescing of received packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +54,16 @@ pub fn link_sleep(interface: &str) -> io::Result<Option<LinkSleep>> {
     // struct ethtool_eee: cmd, three masks, three switches, a timer, two reserved.
     const WORDS: usize = 10;
     Ok(ask::<WORDS>(interface, ETHTOOL_GEEE)?.map(|answer| LinkSleep::of(&answer)))
+}
+
+/// Whether the connector is for copper (RJ45); `None` where the driver does not report it.
+///
+/// # Errors
+/// As [`coalescing`].
+pub fn is_copper(interface: &str) -> io::Result<Option<bool>> {
+    // struct ethtool_cmd: cmd, two masks, then speed, duplex and port in one, and seven more.
+    const WORDS: usize = 11;
+    Ok(ask::<WORDS>(interface, ETHTOOL_GSET)?.map(|answer| answer[3] >> 24 == PORT_TP))
 }
 
 impl Coalescing {

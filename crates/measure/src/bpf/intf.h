@@ -31,6 +31,8 @@ enum source {
 	/* The interrupt of a network card for the reply to a ping: the program knows the launch
 	   time. */
 	SOURCE_REPLY,
+	/* The same of its interrupt at a target time of its clock. */
+	SOURCE_NIC,
 };
 
 /* The interrupt whose entry was seen. */
@@ -99,8 +101,8 @@ struct event {
 	unsigned long long launch_clock;
 	/* When the CPU's own timer was due, read as the idle period began. */
 	unsigned long long timer_due;
-	/* The reply that came: its identifier and number. Its launch has no time yet. */
-	unsigned int reply;
+	/* The launch's number (of a reply: its identifier and number), where it has no time yet. */
+	unsigned int number;
 	struct counted counters[MAX_COUNTERS];
 };
 
@@ -112,7 +114,7 @@ struct launch {
 	unsigned long long clock;
 	unsigned int pending;
 	unsigned int by_flag;
-	unsigned int reply;
+	unsigned int number;
 	/* Of the card, in the same interrupt before the reply. */
 	unsigned int packets;
 	/* Its interrupt found the CPU awake. */

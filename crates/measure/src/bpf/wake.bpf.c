@@ -64,7 +64,8 @@ unsigned long long waker_armed_at;
 unsigned int stop;
 /* When the device's next interrupt was armed. */
 unsigned long long device_armed_at;
-/* The reply that is waited for, by its identifier and number; 0: none. */
+/* The number of the launch that is waited for: a reply's identifier and number, or counted; 0:
+ * none. */
 unsigned int awaited;
 
 /* Read by the program. */
@@ -77,8 +78,8 @@ unsigned long long timer_flags;
 /* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it.
  * They are settled, but not counted in `dropped`, which only the measured CPU writes. */
 unsigned long long strayed;
-/* Pings without a reply, which the program counts: they are settled, and not in `launched` or
- * `dropped`. */
+/* Pings without a reply and target times without an interrupt, which the program counts: they are
+ * settled, and not in `launched` or `dropped`. */
 unsigned long long unanswered;
 /* The measured CPU went offline or came back. */
 unsigned int replugged;
@@ -150,10 +151,16 @@ static __always_inline unsigned long long first_seen(void)
 	return hot.now.tintr;
 }
 
+/* The launch has a number here, and its time is the program's to find. */
+static __always_inline bool program_knows_time(void)
+{
+	return source == SOURCE_REPLY || source == SOURCE_NIC;
+}
+
 /* Its launch time is in `fired`: `armed` is of sources that know it beforehand. */
 static __always_inline bool launch_is_known_late(void)
 {
-	return source == SOURCE_DEVICE || source == SOURCE_REPLY;
+	return source == SOURCE_DEVICE || program_knows_time();
 }
 
 static __always_inline bool is_message(enum vector vector)
@@ -166,7 +173,7 @@ static __always_inline bool is_message(enum vector vector)
 static __always_inline unsigned long long *judge(const struct launch *launch)
 {
 	/* Where the program knows the launch time, it compares the times again. */
-	const bool has_time = source != SOURCE_REPLY;
+	const bool has_time = !program_knows_time();
 	unsigned long long first;
 
 	if (hot.now.state == AWAKE
@@ -227,7 +234,7 @@ static __always_inline void settle(const struct launch *launch)
 		hot.now.armed_at = launch->armed_at;
 		hot.now.launch_error = launch->error;
 		hot.now.launch_clock = launch->clock;
-		hot.now.reply = launch->reply;
+		hot.now.number = launch->number;
 		hot.now.by_flag = launch->by_flag;
 		/* No wake-up of the reader: it polls. */
 		drop = bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP)
@@ -354,7 +361,7 @@ static __always_inline int interrupt(enum vector vector)
 	time = bpf_ktime_get_ns();
 	launched_before = launch_is_known_late() ? vector == VECTOR_SOURCE
 						 : hot.armed.pending && time >= hot.armed.time;
-	if (source == SOURCE_REPLY && vector == VECTOR_SOURCE) {
+	if (program_knows_time() && vector == VECTOR_SOURCE) {
 		hot.packets = 0;
 		hot.found_awake = !hot.idle && (!hot.now.tai || hot.now.tintr);
 	}
@@ -425,11 +432,53 @@ INTERRUPT(threshold_apic_entry, VECTOR_OTHER)
 INTERRUPT(deferred_error_apic_entry, VECTOR_OTHER)
 /* ipi: arm64 and others. */
 INTERRUPT(ipi_entry, VECTOR_IPI)
-/* irq: every architecture. */
+
+/* The launch that was waited for has come. */
+static __always_inline void note_numbered_launch(__u32 number, __u32 packets)
+{
+	launched++;
+	if (bpf_get_smp_processor_id() != cpu) {
+		strayed++;
+		return;
+	}
+	/* The CPU has not been idle since the launch before. */
+	if (hot.fired.pending)
+		settle_fired();
+	hot.fired.number = number;
+	hot.fired.packets = packets;
+	hot.fired.found_awake = hot.found_awake;
+	hot.fired.armed_at = device_armed_at;
+	hot.fired_softirqs = hot.now.softirqs;
+	hot.fired_until = bpf_ktime_get_ns();
+	barrier();
+	hot.fired.pending = 1;
+	if (hot.awake_counts && !hot.idle && hot.now.state == AWAKE)
+		settle_fired();
+}
+
+/* True for one of those who find it: the program gives it up in the same way. */
+static __always_inline bool take_awaited(__u32 number)
+{
+	/* A full barrier. */
+	return number && number == awaited && __sync_lock_test_and_set(&awaited, 0) == number;
+}
+
+/*
+ * irq: every architecture. NIC source: the card's interrupt at a target time of its clock, which
+ * the program alone can read. It may come for another cause, ahead of the launch; then the program
+ * finds that by the times.
+ */
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(on_irq_handler_entry, int irq)
 {
-	return interrupt(irq == device_irq ? VECTOR_SOURCE : VECTOR_DEVICE);
+	interrupt(irq == device_irq ? VECTOR_SOURCE : VECTOR_DEVICE);
+	if (source == SOURCE_NIC && irq == device_irq) {
+		__u32 number = awaited;
+
+		if (take_awaited(number))
+			note_numbered_launch(number, 0);
+	}
+	return 0;
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
@@ -750,30 +799,12 @@ int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
 	if (!is_of_the_card(skb))
 		return 0;
 	reply = echo_reply(skb->data, skb->protocol);
-	/* A full barrier: the program gives it up in the same way. */
-	if (!reply || reply != awaited || __sync_lock_test_and_set(&awaited, 0) != reply) {
+	if (!take_awaited(reply)) {
 		if (bpf_get_smp_processor_id() == cpu)
 			note_other_packet();
 		return 0;
 	}
-	launched++;
-	if (bpf_get_smp_processor_id() != cpu) {
-		strayed++;
-		return 0;
-	}
-	/* The CPU has not been idle since the launch before. */
-	if (hot.fired.pending)
-		settle_fired();
-	hot.fired.reply = reply;
-	hot.fired.packets = hot.packets;
-	hot.fired.found_awake = hot.found_awake;
-	hot.fired.armed_at = device_armed_at;
-	hot.fired_softirqs = hot.now.softirqs;
-	hot.fired_until = bpf_ktime_get_ns();
-	barrier();
-	hot.fired.pending = 1;
-	if (hot.awake_counts && !hot.idle && hot.now.state == AWAKE)
-		settle_fired();
+	note_numbered_launch(reply, hot.packets);
 	return 0;
 }
 

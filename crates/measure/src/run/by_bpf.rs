@@ -13,8 +13,8 @@ use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
 use super::{
-    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Launches, NOT_IDLE, NOTHING_KEPT,
-    Order, Run, Step, by_reason, rest,
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Goal, Launches, NOT_IDLE,
+    NOTHING_KEPT, Order, Run, Step, by_reason, rest,
 };
 use crate::counters::Counters;
 use crate::distance::DRAWN;
@@ -46,8 +46,8 @@ impl Run<'_> {
     pub(super) fn by_bpf(&mut self) -> Result<()> {
         // All of them before anything is measured: the last one may be refused.
         let sources = self.options.sources.iter().map(|name| {
-            let (cpu, idle) = (self.options.cpu, &self.outcome.idle);
-            source::by_name(name, cpu, idle, &mut self.journal)
+            let (cpu, pin) = (self.options.cpu, self.options.nic_pin.as_deref());
+            source::by_name(name, cpu, pin, &self.outcome.idle, &mut self.journal)
         });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         let mut counters = Counters::open(self.root, self.options.cpu);
@@ -235,9 +235,10 @@ impl Run<'_> {
         let mut order = Order::new(sources.len(), self.options.seed);
         let mut seen = vec![Vec::new(); all.len()];
         for round in 0..rounds {
-            let step = (FLOOR_PHASE, &*distances, FLOOR_GOAL.of_round(round, rounds));
             for place in order.next_round() {
                 let at = sources[place];
+                let goal = floor_goal(all[at].source.slowest()).of_round(round, rounds);
+                let step = (FLOOR_PHASE, &*distances, goal);
                 self.switch(all, at)?;
                 seen[at].push(self.floor_latencies(&mut all[at], step, state)?);
                 if self.over() {
@@ -318,7 +319,7 @@ impl Run<'_> {
         let mut batch = Batch::default();
         let result = self.gather_into(&mut batch, probes, step, take);
         let now = batch.counts.unwrap_or_else(|| probes.kernel.counts());
-        let mut dropped = drops(before, &now);
+        let mut dropped = drops(probes.source.source(), before, &now);
         dropped.push((BEYOND, batch.beyond));
         dropped.append(&mut batch.late);
         dropped.push(("settled between two phases", batch.stale));
@@ -388,7 +389,9 @@ impl Run<'_> {
             Ok::<_, crate::Error>(taken)
         };
         let longest = distances.iter().copied().max().unwrap_or(0);
-        let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
+        // A slow source that is begun anew takes seconds.
+        let patience =
+            (Duration::from_nanos(longest) + 10 * source.slowest()) * 4 + Duration::from_secs(2);
         let before = kernel.counts();
         source.start(kernel, distances)?;
         let (mut settled, mut last_settled) = (before.settled(), start);
@@ -405,7 +408,7 @@ impl Run<'_> {
             let now = kernel.counts();
             self.warn_if_scarce(done, || Launches {
                 launched: now.launched - before.launched,
-                dropped: by_reason(drops(&before, &now)),
+                dropped: by_reason(drops(source.source(), &before, &now)),
                 ..Launches::default()
             });
             if now.settled() != settled {
@@ -446,6 +449,14 @@ impl Run<'_> {
         } else if let Some(why) = source.gone() {
             self.end_early(why);
         }
+    }
+}
+
+/// The time for the floor of a source that launches at least so far apart.
+fn floor_goal(slowest: Duration) -> Goal {
+    Goal {
+        duration: FLOOR_GOAL.duration.max(Some(slowest * FLOOR_LAUNCHES)),
+        ..FLOOR_GOAL
     }
 }
 
@@ -544,6 +555,9 @@ impl<'a> Reader<'a> {
 /// (RDMSR); beyond, a hypervisor intercepts it, and a VM exit before each idle period disturbs.
 const EXPENSIVE_COUNTER_NS: f64 = 250.0;
 
+/// Launches of a slow source's floor: some in each round.
+const FLOOR_LAUNCHES: u32 = 100;
+
 /// Rounds of the floors of several sources: enough for an interval of their difference that holds for a hundred
 /// states and pairs of sources together.
 const FLOOR_ROUNDS: u64 = 12;
@@ -625,8 +639,12 @@ fn why_nothing_comes(
 }
 
 /// Drops between two moments, by reason.
-fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
+fn drops(source: Source, before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
     let (b, n) = (before.dropped, now.dropped);
+    let unanswered = match source {
+        Source::Nic => "the card did not interrupt",
+        _ => "no reply came",
+    };
     vec![
         (NOT_IDLE, n.not_idle - b.not_idle),
         ("another interrupt", n.other_interrupt - b.other_interrupt),
@@ -646,7 +664,7 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
             "its interrupt came on another CPU",
             now.strayed - before.strayed,
         ),
-        ("no reply came", now.unanswered - before.unanswered),
+        (unanswered, now.unanswered - before.unanswered),
     ]
 }
 

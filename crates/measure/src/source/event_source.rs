@@ -1,5 +1,7 @@
 //! The interface of a source.
 
+use std::time::Duration;
+
 use reveille_results::Source;
 
 use crate::Result;
@@ -31,6 +33,11 @@ pub trait EventSource {
     /// When the event was launched, where only the source knows.
     fn launch(&self, _: &types::event) -> Launch {
         Launch::Known
+    }
+
+    /// The least time between two of its launches.
+    fn slowest(&self) -> Duration {
+        Duration::ZERO
     }
 
     /// Why it stopped by itself, if it did.
@@ -66,6 +73,6 @@ pub(super) fn wait_until_settled(kernel: &Kernel, longest_ns: u64) {
     let end = reveille_kernel::now_ns() + longest_ns + 100_000_000;
     let settled = || kernel.counts().on_its_way() == 0;
     while !settled() && reveille_kernel::now_ns() < end {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        std::thread::sleep(Duration::from_millis(1));
     }
 }

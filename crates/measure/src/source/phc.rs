@@ -134,20 +134,22 @@ fn now(clock: ClockId) -> Result<i64> {
 }
 
 impl Phc {
+    /// N of the /dev/ptpN of that network interface, if it has one.
+    pub fn number_of(root: &Root, interface: &str) -> Option<u32> {
+        let names = root.names(&format!("sys/class/net/{interface}/device/ptp"));
+        let mut names = names.unwrap_or_default().into_iter();
+        names.find_map(|name| name.strip_prefix("ptp")?.parse().ok())
+    }
+
     /// Opens the clock of that network interface.
     ///
     /// # Errors
     /// [`Error::Cannot`] if it has none, or it cannot be opened or read; `source` is how the messages begin.
     pub fn of(source: &str, interface: &str, reads: Reads) -> Result<Self> {
-        let folder = format!("sys/class/net/{interface}/device/ptp");
-        let names = Root::default().names(&folder).unwrap_or_default();
-        let number = names
-            .iter()
-            .find_map(|name| name.strip_prefix("ptp")?.parse().ok());
-        let Some(number) = number else {
+        let Some(number) = Self::number_of(&Root::default(), interface) else {
             return Err(Error::Cannot(format!(
-                "source {source}: {interface} has no hardware clock ({folder} is missing): its driver has none, or the \
-                 kernel no CONFIG_PTP_1588_CLOCK"
+                "source {source}: {interface} has no hardware clock by /sys: its driver has none, or the kernel no \
+                 CONFIG_PTP_1588_CLOCK"
             )));
         };
         let path = format!("/dev/ptp{number}");
@@ -181,14 +183,6 @@ impl Phc {
     /// The open device.
     pub fn device(&self) -> &OwnedFd {
         &self.device
-    }
-
-    /// The clock's time now, about.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub fn now_ns(&mut self) -> Result<u64> {
-        Ok(self.burst()?.last().map_or(0, |sample| sample.foreign_ns))
     }
 
     /// A burst of readings. Each wakes the card's PCIe link: not near a launch.

@@ -7,13 +7,12 @@
 
 mod card;
 mod echo;
-mod launches;
 mod vector;
 
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -24,9 +23,9 @@ use reveille_results::Source;
 
 use self::card::{Card, Target};
 use self::echo::Echo;
-use self::launches::Launches;
 use self::vector::{Came, Finder};
 use super::event_source::{EventSource, Launch, wait_until_settled};
+use super::launches::{Launches, lock};
 use super::phc::{Phc, Reads};
 use crate::kernel::{Kernel, types};
 use crate::placement::{self, Elsewhere};
@@ -283,7 +282,7 @@ impl EventSource for Reply {
     }
 
     fn launch(&self, event: &types::event) -> Launch {
-        let known = lock(&self.launches).take(event.reply);
+        let known = lock(&self.launches).take(event.number);
         known.unwrap_or(match self.thread {
             Some(_) => Launch::NotYet,
             None => Launch::Dropped(UNSTAMPED),
@@ -324,10 +323,6 @@ impl Drop for Reply {
 
 const UNSTAMPED: &str = "its reply has no timestamp";
 const STEPPED: &str = "a clock was set";
-
-fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().expect("no thread panics while it holds this")
-}
 
 /// Pings, and tells when replies arrived.
 struct Pinger {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use reveille_kernel::network::ethtool::{self, Coalescing};
 use reveille_kernel::network::timestamps::{self, Setting};
-use reveille_kernel::network::{Interface, index_here};
+use reveille_kernel::network::{self, Interface, index_here};
 use reveille_kernel::{Journal, Root};
 
 use crate::{Error, Result};
@@ -73,7 +73,7 @@ impl Card {
                 "has no card, so nothing timestamps its packets; name a card's interface".into(),
             ));
         }
-        let driver = driver(root, name);
+        let driver = network::driver(root, name).unwrap_or_else(|| "unknown".into());
         let abilities =
             timestamps::abilities(name).map_err(Error::system("ETHTOOL_GET_TS_INFO"))?;
         if !abilities.is_some_and(|can| can.every_packet && can.clock.is_some()) {
@@ -156,23 +156,13 @@ impl Card {
     }
 }
 
-fn driver(root: &Root, name: &str) -> String {
-    let link = root.path(&format!("sys/class/net/{name}/device/driver"));
-    let target = std::fs::read_link(link).unwrap_or_default();
-    let driver = target.file_name().map(|name| name.to_string_lossy());
-    driver.map_or("unknown".into(), |name| name.into_owned())
-}
-
 /// Why no packet can come.
 fn not_ready(root: &Root, name: &str) -> Option<String> {
-    const IFF_UP: u64 = 1;
-    let flags = root.text(&format!("sys/class/net/{name}/flags"))?;
-    let flags = u64::from_str_radix(flags.trim().trim_start_matches("0x"), 16).ok()?;
-    if flags & IFF_UP == 0 {
+    if network::is_up(root, name) == Some(false) {
         return Some(format!("is down; bring it up: `ip link set {name} up`"));
     }
-    let link = root.number(&format!("sys/class/net/{name}/carrier"));
-    (link == Some(0)).then(|| "has no link: is its cable connected, and the other end on?".into())
+    (network::has_link(root, name) == Some(false))
+        .then(|| "has no link: is its cable connected, and the other end on?".into())
 }
 
 /// Why packets are handled elsewhere than where the card's interrupt comes.

@@ -1,13 +1,14 @@
-//! What is known of the latest replies.
+//! What is known of the latest launches, of sources that alone know their times.
 
 use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard};
 
 use crate::source::event_source::Launch;
 
 /// More than are on their way between two looks at the events, at 2000 a second.
 const KEPT: usize = 8192;
 
-/// Launch times, by the reply's number, in the order of the pings.
+/// Launch times, by the launch's number, in the order of the launches.
 #[derive(Debug, Default)]
 pub struct Launches(VecDeque<(u32, Launch)>);
 
@@ -19,7 +20,7 @@ impl Launches {
         self.0.push_back((number, launch));
     }
 
-    /// That of the reply, if it is known by now. Events come in the same order: those before it are forgotten.
+    /// That of the number, if it is known by now. Events come in the same order: those before it are forgotten.
     pub fn take(&mut self, number: u32) -> Option<Launch> {
         let place = self.0.iter().position(|(known, _)| *known == number)?;
         self.0.drain(..=place).next_back().map(|(_, launch)| launch)
@@ -28,6 +29,11 @@ impl Launches {
     pub fn clear(&mut self) {
         self.0.clear();
     }
+}
+
+/// What a source's thread and the reader share.
+pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().expect("no thread panics while it holds this")
 }
 
 #[cfg(test)]
