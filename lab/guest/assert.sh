@@ -176,8 +176,9 @@ keeps() {
   launched=$(($(described "$1" launched) - $(drops "$1" 'beyond the number asked for')))
   kept=$(described "$1" kept)
   of_guest=$(($(drops "$1" 'another interrupt') + $(drops "$1" 'not idle at the launch') + $(drops "$1" 'an earlier timer')))
-  [ $((kept * 100)) -ge $(((launched - of_guest) * 95)) ] && [ $((kept * 2)) -ge "$launched" ] ||
+  if [ $((kept * 100)) -lt $(((launched - of_guest) * 95)) ] || [ $((kept * 2)) -lt "$launched" ]; then
     fail "$kept of $launched launches were kept: $(sed -n '/"dropped"/,/}/p' "$1/result.json" | tr -d '\n')"
+  fi
 }
 
 # true_times RESULT FILE: FILE has the card's clock and CLOCK_MONOTONIC at each instant. A datapoint confines the start

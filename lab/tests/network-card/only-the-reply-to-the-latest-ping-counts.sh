@@ -28,6 +28,7 @@ card repeat_answer_every 0
 card others 20
 measures /tmp/others 0
 at_least "the datapoints" "$(datapoints /tmp/others source reply)" 5
+at_least "the replies behind other packets" "$(drops /tmp/others 'another packet came with the reply')" 5
 true_times /tmp/others /sys/kernel/debug/card/arrivals
 card others 0
 
