@@ -13,7 +13,7 @@ refused 2 'only one card and neighbour' reply:eth0,192.0.2.8,reply:eth0,192.0.2.
 refused 2 'no network interface eth9' reply:eth9,192.0.2.9
 refused 3 'has no card' reply:lo,192.0.2.9
 ip addr flush dev eth0
-neighbour 'no way to 192.0.2.9'
+neighbour 'has eth0 an address in its network'
 ip addr add 192.0.2.1/24 dev eth0
 
 parameters=/sys/module/card/parameters
