@@ -23,7 +23,7 @@ echo 0 >$parameters/lose_answer_every
 
 # As ptp4l sets it.
 echo 12 >/sys/kernel/debug/card/filter
-neighbour 'another program .* filter 12'
+neighbour 'another program.*filter 12'
 equal "the card's filter" "$(cat /sys/kernel/debug/card/filter)" 12
 # Another program that has every packet timestamped keeps that.
 echo 1 >/sys/kernel/debug/card/filter

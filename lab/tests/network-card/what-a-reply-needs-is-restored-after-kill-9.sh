@@ -9,6 +9,7 @@ moved() { [ "$(cat "$line")" = 1 ] && [ "$(cat /sys/kernel/debug/card/filter)" =
 wait_for 30 moved
 gathers /tmp/killed 1
 kill -9 "$begun"
+ends 137
 run 0 reveille restore
 contains "restore" 'hwtstamp' "$output"
 equal "the interrupt's CPUs" "$(cat "$line")" "$before"
