@@ -728,15 +728,6 @@ static int arrivals_show(struct seq_file *file, void *data)
 }
 DEFINE_SHOW_ATTRIBUTE(arrivals);
 
-static int filter_show(struct seq_file *file, void *data)
-{
-	struct card *card = file->private;
-
-	seq_printf(file, "%d\n", card->stamping.rx_filter);
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(filter);
-
 static int counts_show(struct seq_file *file, void *data)
 {
 	struct card *card = file->private;
@@ -818,7 +809,8 @@ static int probe(struct pci_dev *pci, const struct pci_device_id *id)
 	card->folder = debugfs_create_dir("card", NULL);
 	debugfs_create_file("launches", 0444, card->folder, card, &launches_fops);
 	debugfs_create_file("arrivals", 0444, card->folder, card, &arrivals_fops);
-	debugfs_create_file("filter", 0444, card->folder, card, &filter_fops);
+	/* As another program would set it. */
+	debugfs_create_u32("filter", 0644, card->folder, (u32 *)&card->stamping.rx_filter);
 	debugfs_create_file("counts", 0444, card->folder, card, &counts_fops);
 	return 0;
 

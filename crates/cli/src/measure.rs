@@ -38,6 +38,7 @@ Examples:
   sudo reveille measure --state C1E --datapoints 100000
   sudo reveille measure --source timer,remote --cpu 3
   sudo reveille measure --source hpet,nic:eth0 --nic-pin SDP0
+  sudo reveille measure --source reply:eth0,192.0.2.1
   sudo reveille measure --protocol sweep --state C6   the thesis's protocol, some 5 minutes
   reveille measure --probe user                       without root
   reveille measure --host root@sut --state C6         on another machine, by ssh
@@ -138,7 +139,8 @@ const SOURCES: [(&str, &str); 5] = [
     ),
     (
         "reply:IF,PEER",
-        "The network card of the interface IF, at the reply to a ping of the address PEER",
+        "The network card of the interface IF, at the reply to a ping of the address PEER; not yet tried with a real \
+         card",
     ),
 ];
 

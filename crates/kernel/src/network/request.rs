@@ -1,8 +1,8 @@
 //! Requests about a network interface, by its name (netdevice(7)).
 
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixDatagram;
 
 use nix::libc;
 
@@ -12,8 +12,8 @@ pub(super) fn send<const WORDS: usize>(
     request: u32,
     words: &mut [u32; WORDS],
 ) -> io::Result<()> {
-    // Any socket will do.
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+    // Any socket will do, and this one needs no address.
+    let socket = UnixDatagram::unbound()?;
     // SAFETY: an ifreq is plain data, and all zeros is one.
     let mut about: libc::ifreq = unsafe { std::mem::zeroed() };
     if interface.len() >= about.ifr_name.len() {

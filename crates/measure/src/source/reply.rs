@@ -196,8 +196,8 @@ impl Probe {
                 "source reply: {interface} does not timestamp the replies of {peer}, though its driver says it would"
             ),
             false => format!(
-                "source reply: {peer} does not answer pings through {interface}: is it on, in this network, and does \
-                 its firewall allow them?"
+                "source reply: {peer} does not answer pings through {interface}: is it on, does its firewall allow \
+                 them, and has {interface} an address in its network?"
             ),
         }))
     }
