@@ -7,6 +7,7 @@ begin reveille measure --cpu 1 --source nic:eth0 --nic-pin SDP2 --duration 60s -
 gathers /tmp/killed 5
 equal "the pin" "$(cat /sys/class/ptp/ptp0/pins/SDP2)" "2 0"
 kill -9 "$begun"
+ends 137
 contains "the card" '^on 1' "$(cat /sys/kernel/debug/card/counts)"
 run 0 reveille restore
 contains "the card" '^on 0' "$(cat /sys/kernel/debug/card/counts)"
