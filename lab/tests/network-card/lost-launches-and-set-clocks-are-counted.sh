@@ -6,17 +6,15 @@ measures() {
   at_least "the datapoints" "$(datapoints "$1" source nic)" 20
   true_times "$1" /sys/kernel/debug/card/launches
 }
-dropped() { sed -n "s/^ *\"$2\": \([0-9]*\),*$/\1/p" "$1/result.json" | head -n 1; }
-
 card lose_every 10
 measures /tmp/lost 6s
-at_least "the lost launches" "$(dropped /tmp/lost 'the card did not interrupt')" 3
+at_least "the lost launches" "$(drops /tmp/lost 'the card did not interrupt')" 3
 card lose_every 0
 
 # A reset ends the target time and sets the card's clock.
 card reset_every 10
 measures /tmp/reset 6s
-at_least "the lost launches" "$(dropped /tmp/reset 'the card did not interrupt')" 3
+at_least "the lost launches" "$(drops /tmp/reset 'the card did not interrupt')" 3
 card reset_every 0
 
 # Nothing of a launch is by CLOCK_REALTIME, though this kernel reads the card's clock beside that.
