@@ -16,8 +16,10 @@ contains "the card" '^on 0' "$(cat /sys/kernel/debug/card/counts)"
 contains "the card" '^in_frequency_mode 0' "$(cat /sys/kernel/debug/card/counts)"
 
 # A reset ends the periodic launches, too; they are begun anew.
+begin reveille measure --cpu 1 --source nic:eth0 --nic-pin SDP0 --state C1 --distance 3ms..8ms --duration 9s --out /tmp/reset
+gathers /tmp/reset 5
 echo 20 >/sys/module/card/parameters/reset_every
-run 0 reveille measure --cpu 1 --source nic:eth0 --nic-pin SDP0 --state C1 --distance 3ms..8ms --duration 9s --out /tmp/reset
+ends 0
 echo 0 >/sys/module/card/parameters/reset_every
 at_least "the datapoints" "$(datapoints /tmp/reset source nic)" 20
 contains "the result" 'the card did not interrupt' "$(cat /tmp/reset/result.json)"

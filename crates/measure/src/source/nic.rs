@@ -43,7 +43,8 @@ const PROBES: usize = 3;
 const PROBE_AHEAD_NS: u64 = 5_000_000;
 /// For a hypervisor; less than from one periodic launch to the next.
 const PROBE_WAITS_NS: u64 = 50_000_000;
-const MOVES_WITHIN: Duration = Duration::from_secs(3);
+/// Periodic launches take two seconds to begin anew.
+const MOVES_WITHIN: Duration = Duration::from_secs(5);
 /// The clock is read no earlier than this after a launch, ns, so that it disturbs no wake-up.
 const AFTER_NS: u64 = 100_000;
 /// How often the thread looks whether an interrupt came, ns.
@@ -313,16 +314,25 @@ impl Pacing {
 
     /// Some controllers move an interrupt only when it next comes.
     fn wait_for_interrupts_on(&mut self, cpu: u32, number: u32) -> Result<()> {
-        let count_there = || {
+        let counts = || {
             let all = Interrupts::read(&Root::default()).unwrap_or_default();
-            all.count(&number.to_string(), cpu)
+            let there = all.count(&number.to_string(), cpu);
+            (
+                there,
+                listed(number).map(|line| line.counts.iter().sum::<u64>()),
+            )
         };
         let end = Instant::now() + MOVES_WITHIN;
         while Instant::now() < end {
-            let before = count_there();
+            let (there, anywhere) = counts();
             self.probe()?;
-            if count_there() > before {
+            let now = counts();
+            if now.0 > there {
                 return Ok(());
+            }
+            if now.1 == anywhere {
+                // The card was reset: periodic launches are begun anew.
+                self.running = None;
             }
         }
         Err(Error::Cannot(format!(
