@@ -1,4 +1,4 @@
-//! Compiles the BPF program and generates its skeleton; its types come from the object's BTF, so
+//! Compiles the BPF programs and generates their skeletons; types come from the object's BTF, so
 //! `intf.h` is their only definition.
 
 fn main() {
@@ -13,22 +13,22 @@ fn skeleton() {
 
     use libbpf_cargo::SkeletonBuilder;
 
-    const SOURCE: &str = "src/bpf/wake.bpf.c";
-
-    let out =
-        PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("wake.skel.rs");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     println!("cargo:rerun-if-changed=src/bpf");
     println!("cargo:rerun-if-changed=../kernel/src/bpf");
     // Debian keeps <asm/types.h> per architecture, and clang does not look there for BPF.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
     let asm = format!("-I/usr/include/{arch}-linux-gnu");
-    if let Err(error) = SkeletonBuilder::new()
-        .source(SOURCE)
-        .clang_args(["-Wall", "-Werror", "-mcpu=v3", &asm, "-I../kernel/src/bpf"])
-        .build_and_generate(&out)
-    {
-        panic!(
-            "{SOURCE}: {error:#}\nneeds clang with its BPF back end: Debian's packages clang and libbpf-dev"
-        );
+    for name in ["wake", "card"] {
+        let source = format!("src/bpf/{name}.bpf.c");
+        if let Err(error) = SkeletonBuilder::new()
+            .source(&source)
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", &asm, "-I../kernel/src/bpf"])
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+        {
+            panic!(
+                "{source}: {error:#}\nneeds clang with its BPF back end: Debian's packages clang and libbpf-dev"
+            );
+        }
     }
 }

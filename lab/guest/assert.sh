@@ -75,6 +75,7 @@ settings() {
     /sys/power/pm_print_times /sys/power/pm_debug_messages /sys/power/mem_sleep \
     /sys/class/rtc/rtc*/wakealarm /sys/class/rtc/rtc*/device/power/wakeup \
     /proc/sys/kernel/timer_migration 2>/dev/null || true
+  grep . /sys/kernel/debug/card/filter 2>/dev/null || true
   # Devices get other interrupt numbers when they resume.
   # The kernel lists the HPET's interrupt from its first use on; its tests look at it.
   [ -e /lab/devices ] || grep . /proc/irq/*/smp_affinity | grep -v /irq/16/
@@ -159,6 +160,49 @@ gathers() {
   local one='^[0-9]'
   [ -z "${3:-}" ] || one=",$3,"
   wait_for 120 has_lines "$2" "$one" "$1/datapoints.partial.csv"
+}
+
+# drops RESULT REASON: how many of its launches were dropped for that reason.
+drops() {
+  local found
+  found=$(sed -n "s/^ *\"$2\": \([0-9]*\),*$/\1/p" "$1/result.json" | head -n 1)
+  echo "${found:-0}"
+}
+
+# keeps RESULT: almost all of its launches became datapoints, except those in which the guest itself was awake or had
+# another interrupt, which the host's load decides.
+keeps() {
+  local launched kept of_guest
+  launched=$(($(described "$1" launched) - $(drops "$1" 'beyond the number asked for')))
+  kept=$(described "$1" kept)
+  of_guest=$(($(drops "$1" 'another interrupt') + $(drops "$1" 'not idle at the launch') + $(drops "$1" 'an earlier timer')))
+  if [ $((kept * 100)) -lt $(((launched - of_guest) * 95)) ] || [ $((kept * 2)) -lt "$launched" ]; then
+    fail "$kept of $launched launches were kept: $(sed -n '/"dropped"/,/}/p' "$1/result.json" | tr -d '\n')"
+  fi
+}
+
+# true_times RESULT FILE: FILE has the card's clock and CLOCK_MONOTONIC at each instant. A datapoint confines the start
+# of the run to an interval, since its times are counted from there; all of them have a number in common if each launch
+# is within its error.
+true_times() {
+  run 0 reveille export "$1" --csv --out /tmp/times.csv
+  awk '
+    FNR == NR { truth[$1] = $2; next }
+    FNR == 1 { split($0, name, ","); for (at in name) column[name[at]] = at; next }
+    {
+      split($0, field, ",")
+      clock = field[column["launch_clock"]]
+      if (!(clock in truth)) { unknown++; next }
+      start = truth[clock] - field[column["time_ns"]]
+      error = field[column["launch_error_ns"]]
+      if (!count++ || start - error > low) low = start - error
+      if (count == 1 || start + error < high) high = start + error
+    }
+    END {
+      printf "%d launches, %d unknown; the start is from %.0f to %.0f\n", count, unknown, low, high
+      exit !(count && !unknown && low <= high)
+    }' "$2" /tmp/times.csv >/tmp/times.text || fail "$1: the launch times contradict the card: $(cat /tmp/times.text)"
+  rm /tmp/times.csv
 }
 
 # has_or_gathers RESULT STATE: the result has a datapoint of that state of CPU 1, or else a

@@ -1,10 +1,13 @@
 //! `reveille measure`: arguments become options, a run, and what is printed of its result.
 
+use std::ffi::OsStr;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use reveille_kernel::interrupts;
 use reveille_kernel::{Identity, Idle, IdleState, Root, journal};
 use reveille_measure::{Distances, Options, Protocol, Recorder};
@@ -34,6 +37,7 @@ Examples:
   sudo reveille measure --each-state --duration 60s   every state in turn
   sudo reveille measure --state C1E --datapoints 100000
   sudo reveille measure --source timer,remote --cpu 3
+  sudo reveille measure --source reply:eth0,192.0.2.1
   sudo reveille measure --protocol sweep --state C6   the thesis's protocol, some 5 minutes
   reveille measure --probe user                       without root
   reveille measure --host root@sut --state C6         on another machine, by ssh
@@ -51,9 +55,14 @@ pub struct Args {
         long,
         value_name = "SOURCE",
         value_delimiter = ',',
+        value_parser = SourceParser,
         default_value = "timer"
     )]
-    source: Vec<SourceChoice>,
+    source: Vec<String>,
+    /// A pin of the card (SDP0 to SDP3) that --source nic may make an electrical output, toggled at each launch:
+    /// nothing may be connected to it
+    #[arg(long, value_name = "PIN")]
+    nic_pin: Option<String>,
     /// End after N datapoints in all
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     datapoints: Option<u64>,
@@ -117,14 +126,62 @@ enum ProbeChoice {
     User,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum SourceChoice {
-    /// A timer on the CPU itself
-    Timer,
-    /// Another CPU, without warning
-    Remote,
-    /// A timer of the HPET, outside the CPUs
-    Hpet,
+/// Names of sources, and what they are.
+const SOURCES: [(&str, &str); 5] = [
+    ("timer", "A timer on the CPU itself"),
+    ("remote", "Another CPU, without warning"),
+    ("hpet", "A timer of the HPET, outside the CPUs"),
+    (
+        "nic:IF",
+        "The network card of the interface IF (i210, i211, i225, i226), at a time of its clock; not yet tried with a \
+         real card",
+    ),
+    (
+        "reply:IF,PEER",
+        "The network card of the interface IF, at the reply to a ping of the address PEER; not yet tried with a real \
+         card",
+    ),
+];
+
+/// Takes a part of `--source` between commas: `reply` has two, the second an address.
+#[derive(Clone)]
+struct SourceParser;
+
+impl TypedValueParser for SourceParser {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        argument: Option<&clap::Arg>,
+        value: &OsStr,
+    ) -> Result<String, clap::Error> {
+        match value.to_str() {
+            Some(text)
+                if text.starts_with(REPLY) || text.starts_with("nic:") || is_address(text) =>
+            {
+                Ok(text.to_owned())
+            }
+            _ => {
+                let names = SOURCES.map(|(name, _)| name);
+                PossibleValuesParser::new(names).parse_ref(command, argument, value)
+            }
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let values = SOURCES.iter();
+        let values = values.map(|(name, help)| PossibleValue::new(*name).help(*help));
+        Some(Box::new(values))
+    }
+}
+
+const REPLY: &str = "reply:";
+
+/// An address, after which % may name the interface.
+fn is_address(text: &str) -> bool {
+    let address = text.split('%').next().unwrap_or_default();
+    address.parse::<IpAddr>().is_ok()
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -330,6 +387,7 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
             .unwrap_or_else(|| protocol.default_distances()),
         protocol,
         deepest,
+        nic_pin: args.nic_pin.clone(),
         cold_bytes: args.cold_caches.unwrap_or(0),
         offline_others: args.offline_others,
         seed: args.seed,
@@ -341,23 +399,25 @@ fn names(states: &[IdleState]) -> Vec<String> {
     states.iter().map(|state| state.name.clone()).collect()
 }
 
-/// Each once: a repeated name would be another source.
-fn sources(chosen: &[SourceChoice]) -> Vec<String> {
+/// Each once: a repeated name would be another source. An address belongs to the `reply` before it.
+fn sources(parts: &[String]) -> Vec<String> {
+    let mut named: Vec<String> = Vec::new();
+    for part in parts {
+        match named.last_mut() {
+            Some(reply) if reply.starts_with(REPLY) && is_address(part) => {
+                reply.push(',');
+                reply.push_str(part);
+            }
+            _ => named.push(part.clone()),
+        }
+    }
     let mut sources: Vec<String> = Vec::new();
-    for name in chosen.iter().map(|source| source_name(*source)) {
-        if !sources.iter().any(|source| source == name) {
-            sources.push(name.to_owned());
+    for name in named {
+        if !sources.contains(&name) {
+            sources.push(name);
         }
     }
     sources
-}
-
-fn source_name(source: SourceChoice) -> &'static str {
-    match source {
-        SourceChoice::Timer => "timer",
-        SourceChoice::Remote => "remote",
-        SourceChoice::Hpet => "hpet",
-    }
 }
 
 /// The CPU that serves the fewest device interrupts, by a short look; of those that are mostly
@@ -379,7 +439,17 @@ mod tests {
 
     #[test]
     fn a_repeated_source_is_measured_once() {
-        use SourceChoice::{Remote, Timer};
-        assert_eq!(sources(&[Remote, Timer, Remote]), ["remote", "timer"]);
+        let of = |text: &str| {
+            let parts: Vec<String> = text.split(',').map(str::to_owned).collect();
+            sources(&parts)
+        };
+        assert_eq!(of("remote,timer,remote"), ["remote", "timer"]);
+        assert_eq!(
+            of("timer,reply:eth0,192.0.2.1,hpet"),
+            ["timer", "reply:eth0,192.0.2.1", "hpet"]
+        );
+        assert_eq!(of("reply:eth0,fe80::1%eth0"), ["reply:eth0,fe80::1%eth0"]);
+        // What is left over is reported as an unknown source.
+        assert_eq!(of("timer,192.0.2.1"), ["timer", "192.0.2.1"]);
     }
 }

@@ -97,7 +97,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "measure --source radio",
         2,
-        "invalid value 'radio' for '--source <SOURCE>'; [possible values: timer, remote, hpet]",
+        "invalid value 'radio' for '--source <SOURCE>'; [possible values: timer, remote, hpet, nic:IF, reply:IF,PEER]",
     ),
     (
         "measure --distance 8ms..100us",

@@ -250,6 +250,34 @@ impl Journal {
         }
     }
 
+    /// Claims what a card's clock puts out on its first channel (`period` in its folder), which is switched on
+    /// by a system call, outlives the program, and is shown by no file: it is switched off in the end.
+    ///
+    /// # Errors
+    /// If the setting is unknown, or the journal cannot be written.
+    pub fn will_switch_off(&mut self, path: &str) -> Result<()> {
+        let owner = Owner::this()?;
+        self.read(path, kind::ON)?;
+        let path = format!("/{}", path.trim_start_matches('/'));
+        let mut file = self.file()?;
+        remove_ended(&mut file.records);
+        let claim = self.claim(&owner, kind::ON);
+        match places(&file.records).get(&path) {
+            Some(&place) => file.records[place].claims.push(claim),
+            None => file.records.push(Record {
+                path,
+                original: kind::OFF.to_owned(),
+                ours: vec![kind::ON.to_owned()],
+                live: Vec::new(),
+                claims: vec![claim],
+                settled: true,
+            }),
+        }
+        self.has_claims = true;
+        self.remember(&file, &owner);
+        file.save()
+    }
+
     /// Takes these CPUs offline. The interrupts that only they took, which the kernel then sends
     /// elsewhere and leaves there, are restored with them.
     ///

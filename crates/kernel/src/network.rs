@@ -1,6 +1,9 @@
 //! Network interfaces: their interrupts, and settings that delay packets.
 
 pub mod ethtool;
+pub mod icmp;
+mod request;
+pub mod timestamps;
 
 use std::ffi::CString;
 use std::os::unix::fs::MetadataExt;
@@ -93,6 +96,27 @@ pub fn namespace() -> Result<u32> {
         Ok(metadata) => Ok(metadata.ino() as u32),
         Err(source) => Err(Error::Io { path, source }),
     }
+}
+
+/// The driver of the interface's device.
+pub fn driver(root: &Root, name: &str) -> Option<String> {
+    let link = root.path(&format!("{CLASS}/{name}/device/driver"));
+    let target = std::fs::read_link(link).ok()?;
+    Some(target.file_name()?.to_string_lossy().into_owned())
+}
+
+/// Whether the interface is up, with or without a link.
+pub fn is_up(root: &Root, name: &str) -> Option<bool> {
+    const IFF_UP: u64 = 1;
+    let flags = root.line(&format!("{CLASS}/{name}/flags"))?;
+    let flags = u64::from_str_radix(flags.trim_start_matches("0x"), 16).ok()?;
+    Some(flags & IFF_UP != 0)
+}
+
+/// Whether an interface that is up has a link.
+pub fn has_link(root: &Root, name: &str) -> Option<bool> {
+    let carrier = root.number(&format!("{CLASS}/{name}/carrier"))?;
+    Some(carrier != 0)
 }
 
 /// The ASPM policy in force, and those there are: the one in brackets of

@@ -13,6 +13,7 @@ use libbpf_rs::{
     Link, MapCore, MapFlags, ProgramInput, ProgramMut, ProgramType, RingBuffer, RingBufferBuilder,
 };
 use reveille_kernel::bpf::{self, KernelBtf, Shared, word, words};
+use reveille_kernel::network;
 use reveille_results::Source;
 use reveille_results::description::Cost;
 
@@ -41,6 +42,8 @@ pub struct Setup<'a> {
     pub source: Source,
     /// The number of the device source's interrupt.
     pub device_interrupt: Option<u32>,
+    /// The index of the network interface whose packets it brings.
+    pub interface: Option<u32>,
     /// Events of the measured CPU, read at TBI and after TAI in this order.
     pub counters: &'a [OwnedFd],
     /// Which of them counts SMIs.
@@ -124,6 +127,10 @@ impl Kernel {
         rodata.cpu = setup.cpu;
         rodata.source = number_of(setup.source);
         rodata.device_irq = setup.device_interrupt.map_or(-1, |number| number as i32);
+        if let Some(interface) = setup.interface {
+            rodata.interface = interface as i32;
+            rodata.namespace = network::namespace()?;
+        }
         rodata.counters = setup.counters.len() as u32;
         rodata.smi_counter = setup.smi_counter.unwrap_or(MAX_COUNTERS) as u32;
         rodata.expiry_is_interrupt = expiry_is_interrupt;
@@ -137,6 +144,7 @@ impl Kernel {
         bpf::choose(&mut open, btf, |kind, target| match (kind, target) {
             ("tp_btf", "hrtimer_expire_entry") => expiry_is_interrupt,
             ("tp_btf", "sched_wake_idle_without_ipi" | "ipi_send_cpu") => remote,
+            ("tp_btf", "netif_receive_skb" | "consume_skb") => setup.interface.is_some(),
             ("fentry", HPET_HANDLER) => setup.source == Source::Hpet,
             ("fentry", _) => fentry,
             _ => true,
@@ -232,16 +240,18 @@ impl Kernel {
                 other_interrupt: word!(place, types::bss, dropped.other_interrupt).load(Relaxed),
                 earlier_timer: word!(place, types::bss, dropped.earlier_timer).load(Relaxed),
                 no_interrupt: word!(place, types::bss, dropped.no_interrupt).load(Relaxed),
+                other_packet: word!(place, types::bss, dropped.other_packet).load(Relaxed),
                 nmi: word!(place, types::bss, dropped.nmi).load(Relaxed),
                 smi: word!(place, types::bss, dropped.smi).load(Relaxed),
                 ring_full: word!(place, types::bss, dropped.ring_full).load(Relaxed),
             },
             idle_entries: word!(place, types::bss, idle_entries).load(Relaxed),
             strayed: word!(place, types::bss, strayed).load(Relaxed),
+            unanswered: word!(place, types::bss, unanswered).load(Relaxed),
         };
         // Last, so that no fewer are launched than settled.
         fence(Acquire);
-        counts.launched = word!(place, types::bss, launched).load(Relaxed);
+        counts.launched = word!(place, types::bss, launched).load(Relaxed) + counts.unanswered;
         counts
     }
 
@@ -400,6 +410,8 @@ impl Kernel {
             &progs.on_irq_handler_entry,
             &progs.on_hrtimer_expire_entry,
             &progs.on_softirq_entry,
+            &progs.on_netif_receive_skb,
+            &progs.on_consume_skb,
         ];
         let loaded = probes.into_iter().filter(|program| program.autoload());
         loaded.map(|program| program.as_fd()).collect()
@@ -416,10 +428,12 @@ pub struct Counts {
     pub idle_entries: u64,
     /// Launches whose timer ran on another CPU.
     pub strayed: u64,
+    /// Pings without a reply, target times without an interrupt.
+    pub unanswered: u64,
 }
 
 impl Counts {
-    /// Launches that were sent, dropped or strayed.
+    /// Launches that were sent, dropped, strayed or lost.
     pub fn settled(&self) -> u64 {
         let drops = &self.dropped;
         let by_cpu = [
@@ -427,11 +441,12 @@ impl Counts {
             drops.other_interrupt,
             drops.earlier_timer,
             drops.no_interrupt,
+            drops.other_packet,
             drops.nmi,
             drops.smi,
             drops.ring_full,
         ];
-        self.sent + by_cpu.iter().sum::<u64>() + self.strayed
+        self.sent + by_cpu.iter().sum::<u64>() + self.strayed + self.unanswered
     }
 
     /// Launches that are not settled.
@@ -446,7 +461,9 @@ fn number_of(source: Source) -> types::source {
     match source {
         Source::Remote => types::source::SOURCE_REMOTE,
         Source::Hpet => types::source::SOURCE_DEVICE,
-        Source::Timer | Source::Nic => types::source::SOURCE_TIMER,
+        Source::Reply => types::source::SOURCE_REPLY,
+        Source::Nic => types::source::SOURCE_NIC,
+        Source::Timer => types::source::SOURCE_TIMER,
     }
 }
 

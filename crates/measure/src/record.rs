@@ -160,7 +160,12 @@ impl Options {
     /// As a result keeps them.
     fn settings(&self) -> Settings {
         Settings {
-            sources: self.sources.clone(),
+            // As in the column; `arming` has what follows the name.
+            sources: self
+                .sources
+                .iter()
+                .filter_map(|name| name.split(':').next().map(str::to_owned))
+                .collect(),
             cpu: Some(self.cpu),
             datapoints: self.datapoints,
             duration_s: self.duration.map(|duration| duration.as_secs_f64()),

@@ -105,6 +105,8 @@ pub struct Options {
     pub protocol: Protocol,
     /// Deepest idle state allowed, by name, in turn; empty: as the machine is set.
     pub deepest: Vec<String>,
+    /// The pin of the network card that may be switched for the source `nic`: an electrical output.
+    pub nic_pin: Option<String>,
     /// How many bytes are read on the measured CPU before each of its idle periods, so that the wake-up meets cold
     /// caches; 0: none. At most [`Options::MOST_COLD_BYTES`], and only by BPF.
     pub cold_bytes: u64,
@@ -745,10 +747,11 @@ impl Goal {
 
 /// Drops by reason, without those that did not happen.
 fn by_reason(dropped: Vec<(&'static str, u64)>) -> BTreeMap<String, u64> {
-    let dropped = dropped.into_iter().filter(|(_, count)| *count > 0);
-    dropped
-        .map(|(reason, count)| (reason.to_owned(), count))
-        .collect()
+    let mut sums = BTreeMap::new();
+    for (reason, count) in dropped.into_iter().filter(|(_, count)| *count > 0) {
+        *sums.entry(reason.to_owned()).or_default() += count;
+    }
+    sums
 }
 
 /// Waits for the next batch, unless the user has interrupted.
@@ -792,6 +795,15 @@ fn check(idle: &Idle, options: &Options) -> Result<Vec<IdleState>> {
         return Err(Error::Usage(
             "0 datapoints or 0 seconds: nothing to measure".into(),
         ));
+    }
+    for (kind, of_one) in [("reply:", "card and neighbour"), ("nic:", "card")] {
+        let named = options.sources.iter();
+        if named.filter(|name| name.starts_with(kind)).count() > 1 {
+            let source = kind.trim_end_matches(':');
+            return Err(Error::Usage(format!(
+                "source {source}: only one {of_one} in a run, since results do not tell two apart"
+            )));
+        }
     }
     if options.cold_bytes > Options::MOST_COLD_BYTES {
         return Err(Error::Usage("cold caches: at most 1 GiB".into()));
@@ -889,6 +901,7 @@ mod tests {
             distances: Protocol::Random.default_distances(),
             protocol: Protocol::Random,
             deepest: Vec::new(),
+            nic_pin: None,
             cold_bytes: 0,
             offline_others: false,
             seed: 1,

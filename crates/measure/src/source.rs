@@ -2,15 +2,21 @@
 
 mod event_source;
 mod hpet;
+mod launches;
+mod nic;
+mod phc;
 mod remote;
+mod reply;
 mod timer;
 
 use reveille_kernel::{Idle, Journal};
 
 use crate::{Error, Result};
-pub use event_source::EventSource;
+pub use event_source::{EventSource, Launch};
 pub use hpet::Hpet;
+pub use nic::Nic;
 pub use remote::Remote;
+pub use reply::Reply;
 pub use timer::Timer;
 
 /// The source of that name, waking `cpu`.
@@ -20,15 +26,22 @@ pub use timer::Timer;
 pub(crate) fn by_name(
     name: &str,
     cpu: u32,
+    nic_pin: Option<&str>,
     idle: &Idle,
     journal: &mut Journal,
 ) -> Result<Box<dyn EventSource>> {
+    if let Some(interface) = name.strip_prefix("nic:") {
+        return Ok(Box::new(Nic::new(interface, nic_pin, cpu, idle, journal)?));
+    }
+    if let Some(target) = name.strip_prefix("reply:") {
+        return Ok(Box::new(Reply::new(target, cpu, idle, journal)?));
+    }
     match name {
         "timer" => Ok(Box::new(Timer { cpu })),
         "remote" => Ok(Box::new(Remote::new(cpu, idle)?)),
         "hpet" => Ok(Box::new(Hpet::new(cpu, idle, journal)?)),
         _ => Err(Error::Usage(format!(
-            "unknown source {name:?}: choose timer, remote or hpet"
+            "unknown source {name:?}: choose timer, remote, hpet, nic:IF or reply:IF,PEER"
         ))),
     }
 }

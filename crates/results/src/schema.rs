@@ -32,6 +32,8 @@ pub enum Source {
     Hpet,
     /// A network card, at an instant of its own clock.
     Nic,
+    /// A network card, for the reply to a ping.
+    Reply,
 }
 
 impl Source {
@@ -42,6 +44,7 @@ impl Source {
             Self::Remote => "remote",
             Self::Hpet => "hpet",
             Self::Nic => "nic",
+            Self::Reply => "reply",
         }
     }
 }
@@ -209,9 +212,15 @@ mod tests {
 
     #[test]
     fn column_names_are_those_of_the_schema() {
-        let sources =
-            [Source::Timer, Source::Remote, Source::Hpet, Source::Nic].map(Source::as_str);
-        assert_eq!(sources, ["timer", "remote", "hpet", "nic"]);
+        let sources = [
+            Source::Timer,
+            Source::Remote,
+            Source::Hpet,
+            Source::Nic,
+            Source::Reply,
+        ]
+        .map(Source::as_str);
+        assert_eq!(sources, ["timer", "remote", "hpet", "nic", "reply"]);
         let woken = [WokenBy::Interrupt, WokenBy::Flag].map(WokenBy::as_str);
         assert_eq!(woken, ["interrupt", "flag"]);
         let first = [First::AfterIdle, First::Interrupt, First::Thread].map(First::as_str);

@@ -3,7 +3,6 @@
 mod client;
 mod command;
 mod echo;
-mod icmp;
 mod message;
 mod ping;
 mod requests;

@@ -4,6 +4,7 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
+use crate::network::timestamps;
 use crate::{Error, Result, cpulist};
 
 /// What a setting holds, and how its claims resolve: to the last one, unless stated otherwise.
@@ -26,10 +27,17 @@ pub(super) enum Kind {
     Alarm,
     /// A folder that exists as long as it has a claim.
     Folder,
+    /// Which packets a network card stamps ([`timestamps`]).
+    Timestamps,
+    /// The function of a pin of a card's clock, and its channel.
+    Pin,
+    /// What a card's clock puts out on channel 0: its driver does not tell. A claim writes nothing
+    /// ([`super::Journal::will_switch_off`]).
+    Output,
 }
 
-/// Every setting that is changed, below the root; `#` stands for a number.
-const KNOWN: [(&str, Kind); 12] = [
+/// Every setting that is changed, below the root; `#` stands for a number, `*` for a network interface.
+const KNOWN: [(&str, Kind); 15] = [
     (
         "sys/devices/system/cpu/cpu#/cpuidle/state#/disable",
         Kind::Switch,
@@ -51,6 +59,9 @@ const KNOWN: [(&str, Kind); 12] = [
         "sys/kernel/debug/tracing/instances/reveille-#",
         Kind::Folder,
     ),
+    ("sys/class/net/*/hwtstamp@#", Kind::Timestamps),
+    ("sys/class/ptp/ptp#/pins/SDP#", Kind::Pin),
+    ("sys/class/ptp/ptp#/period", Kind::Output),
 ];
 
 /// The kind of the setting at this path below the root; `None` for one that is not known.
@@ -67,8 +78,18 @@ fn fits(path: &str, pattern: &str) -> bool {
             .zip(pattern.split('/'))
             .all(|(element, pattern)| match pattern.strip_suffix('#') {
                 Some(letters) => element.strip_prefix(letters).is_some_and(is_number),
+                None if pattern == "*" => is_interface(element),
                 None => element == pattern,
             })
+}
+
+/// As the kernel allows (dev_valid_name()), of ASCII.
+fn is_interface(name: &str) -> bool {
+    (1..16).contains(&name.len())
+        && ![".", ".."].contains(&name)
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_graphic() && byte != b':')
 }
 
 fn is_number(text: &str) -> bool {
@@ -90,6 +111,18 @@ impl Kind {
             Self::Word => short_word() && value.bytes().all(|byte| byte.is_ascii_alphanumeric()),
             Self::Alarm => value.is_empty() || is_number(value),
             Self::Folder => matches!(value, ABSENT | PRESENT),
+            Self::Timestamps => timestamps::Setting::parse(value).is_some(),
+            Self::Pin => value.split(' ').count() == 2 && value.split(' ').all(is_number),
+            Self::Output => matches!(value, OFF | ON),
+        }
+    }
+
+    /// Whether the setting no longer exists, with its device.
+    pub fn is_gone(self, path: &Path) -> bool {
+        match self {
+            Self::Interrupt | Self::Pin | Self::Output => !path.exists(),
+            Self::Timestamps => timestamps::is_gone(path),
+            _ => false,
         }
     }
 
@@ -113,6 +146,13 @@ impl Kind {
             let there = fs::symlink_metadata(path).is_ok();
             return Ok(if there { PRESENT } else { ABSENT }.to_owned());
         }
+        if self == Self::Timestamps {
+            return timestamps::read_at(path);
+        }
+        if self == Self::Output {
+            let there = fs::symlink_metadata(path).map_err(Error::at_setting(path));
+            return there.map(|_| ON.to_owned());
+        }
         let text = fs::read_to_string(path).map_err(Error::at_setting(path))?;
         let text = text.trim_end();
         let mut chosen = text
@@ -129,6 +169,8 @@ impl Kind {
         match (self, value) {
             (Self::Folder, ABSENT) => fs::remove_dir(path).map_err(Error::at_setting(path))?,
             (Self::Folder, _) => fs::create_dir(path).map_err(Error::at_setting(path))?,
+            (Self::Timestamps, _) => timestamps::write_at(path, value)?,
+            (Self::Output, _) => return write(path, NO_OUTPUT),
             _ => write(path, value)?,
         }
         let present = self.read(path)?;
@@ -146,6 +188,12 @@ impl Kind {
 /// Values of a folder's claim and its original.
 const ABSENT: &str = "absent";
 pub(super) const PRESENT: &str = "present";
+/// Values of an output's claim and its original.
+pub(super) const ON: &str = "on";
+pub(super) const OFF: &str = "off";
+/// Channel, start and period, s and ns.
+/// Source: Documentation/ABI/testing/sysfs-ptp, period.
+const NO_OUTPUT: &str = "0 0 0 0 0";
 
 fn write(path: &Path, value: &str) -> Result<()> {
     // Not fs::write, which creates a missing file.
@@ -187,6 +235,9 @@ mod tests {
             "/sys/class/rtc/rtc0/wakealarm",
             "/sys/kernel/tracing/instances/reveille-77",
             "/sys/kernel/debug/tracing/instances/reveille-77",
+            "/sys/class/ptp/ptp0/pins/SDP3",
+            "/sys/class/ptp/ptp0/period",
+            "/sys/class/net/enp1s0f0/hwtstamp@4026531840",
         ] {
             assert!(of(known).is_some(), "{known}");
         }
@@ -201,6 +252,13 @@ mod tests {
             "/sys/kernel/tracing/instances/reveille-1/..",
             "/sys/kernel/tracing/instances/others",
             "/proc/irq/default_smp_affinity",
+            "/sys/class/ptp/ptp0/pins/U.FL1",
+            "/sys/class/ptp/ptp0/fifo",
+            "/sys/class/net/../hwtstamp@1",
+            "/sys/class/net//hwtstamp@1",
+            "/sys/class/net/a:b/hwtstamp@1",
+            "/sys/class/net/sixteen-letters-/hwtstamp@1",
+            "/sys/class/net/eth0/mtu",
             "/proc/sys/kernel/core_pattern",
             "",
         ] {
@@ -211,6 +269,10 @@ mod tests {
     #[test]
     fn values_match_their_kind() {
         let takes = |path: &str, value: &str| of(path).unwrap().takes(value);
+        assert!(takes("/sys/class/ptp/ptp0/pins/SDP0", "2 0"));
+        assert!(!takes("/sys/class/ptp/ptp0/pins/SDP0", "2 0 1"));
+        assert!(!takes("/sys/class/ptp/ptp0/pins/SDP0", "2"));
+        assert!(!takes("/sys/class/ptp/ptp0/period", "0 0 0 1 0"));
         assert!(takes("/sys/power/mem_sleep", "s2idle"));
         assert!(!takes("/sys/power/mem_sleep", "a b"));
         assert!(takes("/proc/sys/kernel/printk", "4\t4\t1\t7"));
@@ -218,6 +280,8 @@ mod tests {
         assert!(takes("/proc/irq/1/smp_affinity_list", "0-3,8"));
         assert!(!takes("/proc/irq/1/smp_affinity_list", "zero"));
         assert!(!takes("/sys/devices/system/cpu/cpu0/online", "2"));
+        assert!(takes("/sys/class/net/eth0/hwtstamp@1", "0 1"));
+        assert!(!takes("/sys/class/net/eth0/hwtstamp@1", "1"));
     }
 
     #[test]

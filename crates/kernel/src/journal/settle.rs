@@ -80,8 +80,7 @@ fn plan(root: &Root, record: &Record) -> Plan {
     let path = root.path(&record.path);
     let present = match record.kind().read(&path) {
         Ok(present) => present,
-        // The interrupt no longer exists.
-        Err(_) if record.kind() == Kind::Interrupt && !path.exists() => {
+        Err(_) if record.kind().is_gone(&path) => {
             return Plan::Nothing(Outcome::Present(String::new()));
         }
         Err(error) => return Plan::Nothing(Outcome::Failed(error)),

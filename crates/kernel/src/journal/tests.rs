@@ -403,6 +403,33 @@ fn a_created_folder_is_removed_even_after_a_kill() {
 }
 
 #[test]
+fn a_cards_output_is_switched_off_before_its_pin_even_after_a_kill() {
+    const PERIOD: &str = "/sys/class/ptp/ptp0/period";
+    const PIN: &str = "/sys/class/ptp/ptp0/pins/SDP0";
+    let machine = Machine::new();
+    machine.put(PIN, "0 0");
+    machine.put(PERIOD, "what the card puts out");
+    let mut journal = machine.claim(PIN, "2 0");
+    journal.will_switch_off(PERIOD).unwrap();
+    assert_eq!(machine.at(PIN), "2 0");
+    assert_eq!(machine.at(PERIOD).trim(), "what the card puts out");
+    machine.kill(journal);
+    let undone = machine.recover().undone;
+    let paths: Vec<_> = undone.iter().map(|one| one.path.clone()).collect();
+    assert_eq!(paths, [PERIOD, PIN].map(|path| machine.root.path(path)));
+    assert!(machine.at(PERIOD).starts_with("0 0 0 0 0"));
+    assert_eq!(machine.at(PIN), "0 0");
+    assert!(machine.is_clean());
+
+    // The card has gone.
+    let mut journal = machine.claim(PIN, "2 0");
+    journal.will_switch_off(PERIOD).unwrap();
+    fs::remove_dir_all(machine.root.path("/sys/class/ptp/ptp0")).unwrap();
+    assert_eq!(journal.restore(), Restored::default());
+    assert!(machine.is_clean());
+}
+
+#[test]
 fn interrupts_moved_by_the_kernel_return_with_their_cpu() {
     let machine = Machine::new();
     machine.put(INTERRUPT, "1");

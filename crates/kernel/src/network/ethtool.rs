@@ -3,14 +3,18 @@
 //! Source: include/uapi/linux/ethtool.h of the kernel.
 
 use std::io;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::AsRawFd;
 
 use nix::libc;
 use serde::{Deserialize, Serialize};
 
+use super::request;
+
+const ETHTOOL_GSET: u32 = 0x01;
 const ETHTOOL_GCOALESCE: u32 = 0x0e;
 const ETHTOOL_GEEE: u32 = 0x44;
+
+/// Of struct ethtool_cmd's port.
+const PORT_TP: u32 = 0;
 
 /// Interrupt coalescing of received packets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +56,16 @@ pub fn link_sleep(interface: &str) -> io::Result<Option<LinkSleep>> {
     Ok(ask::<WORDS>(interface, ETHTOOL_GEEE)?.map(|answer| LinkSleep::of(&answer)))
 }
 
+/// Whether the connector is for copper (RJ45); `None` where the driver does not report it.
+///
+/// # Errors
+/// As [`coalescing`].
+pub fn is_copper(interface: &str) -> io::Result<Option<bool>> {
+    // struct ethtool_cmd: cmd, two masks, then speed, duplex and port in one, and seven more.
+    const WORDS: usize = 11;
+    Ok(ask::<WORDS>(interface, ETHTOOL_GSET)?.map(|answer| answer[3] >> 24 == PORT_TP))
+}
+
 impl Coalescing {
     /// From struct ethtool_coalesce.
     fn of(answer: &[u32]) -> Self {
@@ -75,32 +89,14 @@ impl LinkSleep {
 
 /// Runs an ethtool command whose struct has that many 32-bit words, the command first. `None` if the
 /// driver does not support it.
-fn ask<const WORDS: usize>(interface: &str, question: u32) -> io::Result<Option<[u32; WORDS]>> {
-    // Any socket will do.
-    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+pub(super) fn ask<const WORDS: usize>(
+    interface: &str,
+    question: u32,
+) -> io::Result<Option<[u32; WORDS]>> {
     let mut words = [0_u32; WORDS];
     words[0] = question;
-    // SAFETY: an ifreq is plain data, and all zeros is one.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if interface.len() >= request.ifr_name.len() {
-        return Err(io::Error::from_raw_os_error(libc::ENODEV));
-    }
-    for (place, byte) in request.ifr_name.iter_mut().zip(interface.bytes()) {
-        *place = byte as libc::c_char;
-    }
-    request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // SAFETY: `request` holds the interface's name, ended by a zero, and points to the question's
-    // struct, of the length that the kernel knows for it; both outlive the call.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCETHTOOL as _, &raw mut request) };
-    if result == 0 {
-        return Ok(Some(words));
-    }
-    let error = io::Error::last_os_error();
-    match error.raw_os_error() {
-        Some(libc::EOPNOTSUPP | libc::EINVAL | libc::ENOTTY) => Ok(None),
-        _ => Err(error),
-    }
+    let answered = request::send(interface, libc::SIOCETHTOOL as u32, &mut words);
+    Ok(request::if_supported(answered)?.map(|()| words))
 }
 
 #[cfg(test)]

@@ -28,6 +28,11 @@ enum source {
 	SOURCE_REMOTE,
 	/* A device's interrupt, whose launch time is known when it is served. */
 	SOURCE_DEVICE,
+	/* The interrupt of a network card for the reply to a ping: the program knows the launch
+	   time. */
+	SOURCE_REPLY,
+	/* The same of its interrupt at a target time of its clock. */
+	SOURCE_NIC,
 };
 
 /* The interrupt whose entry was seen. */
@@ -58,6 +63,8 @@ struct drops {
 	unsigned long long earlier_timer;
 	/* The source's interrupt was not seen. */
 	unsigned long long no_interrupt;
+	/* The same interrupt announced another packet before the reply. */
+	unsigned long long other_packet;
 	unsigned long long nmi;
 	unsigned long long smi;
 	unsigned long long ring_full;
@@ -92,6 +99,10 @@ struct event {
 	unsigned long long launch_error;
 	/* The launch by the device's own clock, in its steps. */
 	unsigned long long launch_clock;
+	/* When the CPU's own timer was due, read as the idle period began. */
+	unsigned long long timer_due;
+	/* The launch's number (of a reply: its identifier and number), where it has no time yet. */
+	unsigned int number;
 	struct counted counters[MAX_COUNTERS];
 };
 
@@ -103,6 +114,11 @@ struct launch {
 	unsigned long long clock;
 	unsigned int pending;
 	unsigned int by_flag;
+	unsigned int number;
+	/* Of the card, in the same interrupt before the reply. */
+	unsigned int packets;
+	/* Its interrupt found the CPU awake. */
+	unsigned int found_awake;
 };
 
 /*
@@ -121,8 +137,10 @@ struct hot {
 	unsigned int awake_counts;
 	/* Address of the measured CPU's struct hrtimer_cpu_base; 0: unknown. */
 	unsigned long long timers;
-	/* When the CPU's own timer was due, read as the current idle period began. */
-	unsigned long long timer_due;
+	/* Of the card, since the source's interrupt. */
+	unsigned int packets;
+	/* The source's interrupt found the CPU awake. */
+	unsigned int found_awake;
 	/* The current idle period. */
 	struct event now;
 };

@@ -18,7 +18,7 @@
  * it last when they fill one in. NMIs only count. With the remote source the waking CPU fills
  * `armed` and sets `pending` last; the measured CPU clears `pending`.
  */
-#include "kernel.h"
+#include "packet.h"
 #include <linux/errno.h>
 #include <stddef.h>
 #include "intf.h"
@@ -50,6 +50,9 @@ const volatile unsigned int polling_states;
 const volatile unsigned int cold_blocks;
 /* The device source's interrupt. */
 const volatile int device_irq = -1;
+/* The interface that is pinged through, and its network namespace. */
+const volatile int interface;
+const volatile unsigned int namespace;
 
 /* Set by the program while running. */
 struct hot hot __attribute__((aligned(64)));
@@ -61,6 +64,9 @@ unsigned long long waker_armed_at;
 unsigned int stop;
 /* When the device's next interrupt was armed. */
 unsigned long long device_armed_at;
+/* The number of the launch that is waited for: a reply's identifier and number, or counted; 0:
+ * none. */
+unsigned int awaited;
 
 /* Read by the program. */
 unsigned long long launched;
@@ -72,6 +78,9 @@ unsigned long long timer_flags;
 /* Launches whose callback ran on another CPU: the timer was not pinned, and the kernel moved it.
  * They are settled, but not counted in `dropped`, which only the measured CPU writes. */
 unsigned long long strayed;
+/* Pings without a reply and target times without an interrupt, which the program counts: they are
+ * settled, and not in `launched` or `dropped`. */
+unsigned long long unanswered;
 /* The measured CPU went offline or came back. */
 unsigned int replugged;
 /* Results of the characterisation, ns. */
@@ -142,10 +151,16 @@ static __always_inline unsigned long long first_seen(void)
 	return hot.now.tintr;
 }
 
+/* The launch has a number here, and its time is the program's to find. */
+static __always_inline bool program_knows_time(void)
+{
+	return source == SOURCE_REPLY || source == SOURCE_NIC;
+}
+
 /* Its launch time is in `fired`: `armed` is of sources that know it beforehand. */
 static __always_inline bool launch_is_known_late(void)
 {
-	return source == SOURCE_DEVICE;
+	return source == SOURCE_DEVICE || program_knows_time();
 }
 
 static __always_inline bool is_message(enum vector vector)
@@ -157,10 +172,13 @@ static __always_inline bool is_message(enum vector vector)
 /* The drop count of a launch; NULL if it becomes a datapoint. */
 static __always_inline unsigned long long *judge(const struct launch *launch)
 {
+	/* Where the program knows the launch time, it compares the times again. */
+	const bool has_time = !program_knows_time();
 	unsigned long long first;
 
-	if (hot.now.state == AWAKE ? !hot.awake_counts
-				   : !hot.now.tbi || hot.now.tbi >= launch->time)
+	if (hot.now.state == AWAKE
+		? !hot.awake_counts
+		: !hot.now.tbi || (has_time && hot.now.tbi >= launch->time) || launch->found_awake)
 		return &dropped.not_idle;
 	if (launch->by_flag && hot.now.tai && hot.now.tintr > hot.now.tai) {
 		/* A flag comes without an interrupt: this one is unrelated. */
@@ -171,7 +189,7 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 	first = first_seen();
 	if (!first)
 		return &dropped.no_interrupt;
-	if (first <= launch->time)
+	if (has_time && first <= launch->time)
 		return &dropped.not_idle;
 	if (hot.now.nmis)
 		return &dropped.nmi;
@@ -186,11 +204,13 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 			return &dropped.no_interrupt;
 		if (hot.now.vector != VECTOR_LOCAL_TIMER && hot.now.vector != VECTOR_TIMER_EXPIRY)
 			return &dropped.other_interrupt;
-	} else if (source == SOURCE_DEVICE) {
+	} else if (launch_is_known_late()) {
 		if (!hot.now.tintr)
 			return &dropped.no_interrupt;
 		if (hot.now.vector != VECTOR_SOURCE)
 			return &dropped.other_interrupt;
+		if (launch->packets)
+			return &dropped.other_packet;
 	} else if (!launch->by_flag) {
 		if (!hot.now.tintr)
 			return &dropped.no_interrupt;
@@ -199,7 +219,7 @@ static __always_inline unsigned long long *judge(const struct launch *launch)
 	}
 	/* One interrupt serves several timers. If another was due before LT and the interrupt came
 	 * after LT, the CPU was already waking at LT. */
-	if (hot.timer_due < launch->time)
+	if (has_time && hot.now.timer_due < launch->time)
 		return &dropped.earlier_timer;
 	return NULL;
 }
@@ -214,6 +234,7 @@ static __always_inline void settle(const struct launch *launch)
 		hot.now.armed_at = launch->armed_at;
 		hot.now.launch_error = launch->error;
 		hot.now.launch_clock = launch->clock;
+		hot.now.number = launch->number;
 		hot.now.by_flag = launch->by_flag;
 		/* No wake-up of the reader: it polls. */
 		drop = bpf_ringbuf_output(&events, &hot.now, EVENT_SIZE, BPF_RB_NO_WAKEUP)
@@ -278,7 +299,7 @@ static __always_inline void begin_window(int state, unsigned long long entry)
 	hot.now.nmis = 0;
 	hot.now.state = state;
 	hot.now.entry = entry;
-	hot.timer_due = timer_due();
+	hot.now.timer_due = timer_due();
 }
 
 static long read_cold_block(__u32 index, void *unused)
@@ -340,6 +361,10 @@ static __always_inline int interrupt(enum vector vector)
 	time = bpf_ktime_get_ns();
 	launched_before = launch_is_known_late() ? vector == VECTOR_SOURCE
 						 : hot.armed.pending && time >= hot.armed.time;
+	if (program_knows_time() && vector == VECTOR_SOURCE) {
+		hot.packets = 0;
+		hot.found_awake = !hot.idle && (!hot.now.tai || hot.now.tintr);
+	}
 	if (hot.awake_counts && !hot.idle) {
 		/* The floor on an awake CPU: the interrupt alone makes the datapoint. */
 		if (!launched_before)
@@ -407,11 +432,53 @@ INTERRUPT(threshold_apic_entry, VECTOR_OTHER)
 INTERRUPT(deferred_error_apic_entry, VECTOR_OTHER)
 /* ipi: arm64 and others. */
 INTERRUPT(ipi_entry, VECTOR_IPI)
-/* irq: every architecture. */
+
+/* The launch that was waited for has come. */
+static __always_inline void note_numbered_launch(__u32 number, __u32 packets)
+{
+	launched++;
+	if (bpf_get_smp_processor_id() != cpu) {
+		strayed++;
+		return;
+	}
+	/* The CPU has not been idle since the launch before. */
+	if (hot.fired.pending)
+		settle_fired();
+	hot.fired.number = number;
+	hot.fired.packets = packets;
+	hot.fired.found_awake = hot.found_awake;
+	hot.fired.armed_at = device_armed_at;
+	hot.fired_softirqs = hot.now.softirqs;
+	hot.fired_until = bpf_ktime_get_ns();
+	barrier();
+	hot.fired.pending = 1;
+	if (hot.awake_counts && !hot.idle && hot.now.state == AWAKE)
+		settle_fired();
+}
+
+/* True for one of those who find it: the program gives it up in the same way. */
+static __always_inline bool take_awaited(__u32 number)
+{
+	/* A full barrier. */
+	return number && number == awaited && __sync_lock_test_and_set(&awaited, 0) == number;
+}
+
+/*
+ * irq: every architecture. NIC source: the card's interrupt at a target time of its clock, which
+ * the program alone can read. It may come for another cause, ahead of the launch; then the program
+ * finds that by the times.
+ */
 SEC("tp_btf/irq_handler_entry")
 int BPF_PROG(on_irq_handler_entry, int irq)
 {
-	return interrupt(irq == device_irq ? VECTOR_SOURCE : VECTOR_DEVICE);
+	interrupt(irq == device_irq ? VECTOR_SOURCE : VECTOR_DEVICE);
+	if (source == SOURCE_NIC && irq == device_irq) {
+		__u32 number = awaited;
+
+		if (take_awaited(number))
+			note_numbered_launch(number, 0);
+	}
+	return 0;
 }
 
 SEC("tp_btf/hrtimer_expire_entry")
@@ -703,6 +770,50 @@ int BPF_PROG(on_hpet_interrupt, int irq, struct hpet_dev *device)
 	if (hot.fired.pending)
 		settle_fired();
 	note_hpet_launch(device);
+	return 0;
+}
+
+/*
+ * Reply source: another machine is pinged through a network card, which timestamps the reply as it
+ * arrives, and interrupts. Only the kernel's sockets know how to read every card's timestamp, so
+ * the program gets it there; here the launch is the reply's number.
+ */
+
+static __always_inline bool is_of_the_card(const struct sk_buff *skb)
+{
+	return skb->dev->ifindex == interface && skb->dev->nd_net.net->ns.inum == namespace;
+}
+
+/* Received or sent before the reply, and announced by the same interrupt: its cause. */
+static __always_inline void note_other_packet(void)
+{
+	if (!hot.fired.pending)
+		hot.packets++;
+}
+
+SEC("tp_btf/netif_receive_skb")
+int BPF_PROG(on_netif_receive_skb, struct sk_buff *skb)
+{
+	__u32 reply;
+
+	if (!is_of_the_card(skb))
+		return 0;
+	reply = echo_reply(skb->data, skb->protocol);
+	if (!take_awaited(reply)) {
+		if (bpf_get_smp_processor_id() == cpu)
+			note_other_packet();
+		return 0;
+	}
+	note_numbered_launch(reply, hot.packets);
+	return 0;
+}
+
+/* Among others what the card has sent. */
+SEC("tp_btf/consume_skb")
+int BPF_PROG(on_consume_skb, struct sk_buff *skb)
+{
+	if (bpf_get_smp_processor_id() == cpu && is_of_the_card(skb))
+		note_other_packet();
 	return 0;
 }
 

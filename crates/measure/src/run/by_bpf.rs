@@ -1,6 +1,7 @@
 //! Measuring with the BPF probe.
 
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -12,14 +13,14 @@ use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
 use super::{
-    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Launches, NOT_IDLE, NOTHING_KEPT,
-    Order, Run, Step, by_reason, rest,
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Goal, Launches, NOT_IDLE,
+    NOTHING_KEPT, Order, Run, Step, by_reason, rest,
 };
 use crate::counters::Counters;
 use crate::distance::DRAWN;
 use crate::event::Conversion;
 use crate::kernel::{Counts, Kernel, Setup, types};
-use crate::source::{self, EventSource};
+use crate::source::{self, EventSource, Launch};
 use crate::{Result, cost, floor, probe_cost};
 
 /// Checks that the probes can be loaded; they are removed at once.
@@ -32,6 +33,7 @@ pub fn try_bpf(cpu: u32) -> Result<()> {
         cpu,
         source: Source::Timer,
         device_interrupt: None,
+        interface: None,
         counters: &[],
         smi_counter: None,
         polling_states: 0,
@@ -44,8 +46,8 @@ impl Run<'_> {
     pub(super) fn by_bpf(&mut self) -> Result<()> {
         // All of them before anything is measured: the last one may be refused.
         let sources = self.options.sources.iter().map(|name| {
-            let (cpu, idle) = (self.options.cpu, &self.outcome.idle);
-            source::by_name(name, cpu, idle, &mut self.journal)
+            let (cpu, pin) = (self.options.cpu, self.options.nic_pin.as_deref());
+            source::by_name(name, cpu, pin, &self.outcome.idle, &mut self.journal)
         });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         let mut counters = Counters::open(self.root, self.options.cpu);
@@ -133,6 +135,7 @@ impl Run<'_> {
             cpu: self.options.cpu,
             source: source.source(),
             device_interrupt: source.device_interrupt(),
+            interface: source.interface(),
             counters: &counters.events,
             smi_counter: counters.smi,
             polling_states: polling_states(&self.states),
@@ -232,9 +235,10 @@ impl Run<'_> {
         let mut order = Order::new(sources.len(), self.options.seed);
         let mut seen = vec![Vec::new(); all.len()];
         for round in 0..rounds {
-            let step = (FLOOR_PHASE, &*distances, FLOOR_GOAL.of_round(round, rounds));
             for place in order.next_round() {
                 let at = sources[place];
+                let goal = floor_goal(all[at].source.slowest()).of_round(round, rounds);
+                let step = (FLOOR_PHASE, &*distances, goal);
                 self.switch(all, at)?;
                 seen[at].push(self.floor_latencies(&mut all[at], step, state)?);
                 if self.over() {
@@ -315,8 +319,9 @@ impl Run<'_> {
         let mut batch = Batch::default();
         let result = self.gather_into(&mut batch, probes, step, take);
         let now = batch.counts.unwrap_or_else(|| probes.kernel.counts());
-        let mut dropped = drops(before, &now);
+        let mut dropped = drops(probes.source.source(), before, &now);
         dropped.push((BEYOND, batch.beyond));
+        dropped.append(&mut batch.late);
         dropped.push(("settled between two phases", batch.stale));
         let gathered = Gathered {
             launched: now.launched - before.launched,
@@ -348,8 +353,30 @@ impl Run<'_> {
         batch.stale = reader.take().len() as u64;
         let polling = polling_states(&self.states);
         let (mut taken, mut periods) = (0, Periods::default());
-        let mut drain = |run: &mut Self, events: Vec<types::event>| -> Result<u64> {
-            for event in events {
+        let mut waiting = VecDeque::new();
+        let mut drain = |run: &mut Self, source: &dyn EventSource, events: Vec<types::event>| {
+            waiting.extend(events);
+            while let Some(mut event) = waiting.front().copied() {
+                let late = match source.launch(&event) {
+                    Launch::Known => None,
+                    Launch::At {
+                        at_ns,
+                        error_ns,
+                        clock,
+                    } => {
+                        event.launch = at_ns;
+                        event.launch_error = error_ns;
+                        event.launch_clock = clock;
+                        not_woken_by_it(&event)
+                    }
+                    Launch::Dropped(why) => Some(why),
+                    Launch::NotYet => break,
+                };
+                waiting.pop_front();
+                if let Some(why) = late {
+                    batch.late.push((why, 1));
+                    continue;
+                }
                 if goal.datapoints.is_some_and(|goal| taken >= goal) {
                     batch.beyond += 1;
                     continue;
@@ -359,10 +386,12 @@ impl Run<'_> {
                 let polls = u32::try_from(event.state).is_ok_and(|state| polls(polling, state));
                 periods.add(event.entry, polls);
             }
-            Ok(taken)
+            Ok::<_, crate::Error>(taken)
         };
         let longest = distances.iter().copied().max().unwrap_or(0);
-        let patience = Duration::from_nanos(longest) * 4 + Duration::from_secs(2);
+        // A slow source that is begun anew takes seconds.
+        let patience =
+            (Duration::from_nanos(longest) + 10 * source.slowest()) * 4 + Duration::from_secs(2);
         let before = kernel.counts();
         source.start(kernel, distances)?;
         let (mut settled, mut last_settled) = (before.settled(), start);
@@ -370,7 +399,7 @@ impl Run<'_> {
         let ended = loop {
             rest(goal.next_batch(start.elapsed()), self.interrupted);
             reader.consume()?;
-            let now_kept = match drain(self, reader.take()) {
+            let now_kept = match drain(self, &**source, reader.take()) {
                 Ok(taken) => taken,
                 Err(error) => break Err(error),
             };
@@ -379,7 +408,7 @@ impl Run<'_> {
             let now = kernel.counts();
             self.warn_if_scarce(done, || Launches {
                 launched: now.launched - before.launched,
-                dropped: by_reason(drops(&before, &now)),
+                dropped: by_reason(drops(source.source(), &before, &now)),
                 ..Launches::default()
             });
             if now.settled() != settled {
@@ -407,7 +436,7 @@ impl Run<'_> {
         source.stop(kernel, longest)?;
         ended?;
         let counts = reader.counts()?;
-        drain(self, reader.take())?;
+        drain(self, &**source, reader.take())?;
         batch.counts = Some(counts);
         batch.periods = periods.over_by(counts.idle_entries);
         Ok(())
@@ -420,6 +449,14 @@ impl Run<'_> {
         } else if let Some(why) = source.gone() {
             self.end_early(why);
         }
+    }
+}
+
+/// The time for the floor of a source that launches at least so far apart.
+fn floor_goal(slowest: Duration) -> Goal {
+    Goal {
+        duration: FLOOR_GOAL.duration.max(Some(slowest * FLOOR_LAUNCHES)),
+        ..FLOOR_GOAL
     }
 }
 
@@ -436,8 +473,27 @@ fn polls(polling_states: u32, state: u32) -> bool {
     state < u32::BITS && polling_states >> state & 1 == 1
 }
 
+const EARLIER_TIMER: &str = "an earlier timer";
+
 /// Reason of a drop: not settled when the measurement of a source ended.
 const ON_ITS_WAY: &str = "still on its way at the end";
+
+/// Why the launch of an event was not what woke the CPU, by its times. For other events the BPF programs judge so.
+fn not_woken_by_it(event: &types::event) -> Option<&'static str> {
+    let first = match (event.tai, event.tintr) {
+        (0, interrupt) => interrupt,
+        (after, 0) => after,
+        (after, interrupt) => after.min(interrupt),
+    };
+    // Of a CPU that was awake there is no TBI.
+    if event.tbi >= event.launch || first <= event.launch {
+        Some(NOT_IDLE)
+    } else if event.timer_due < event.launch {
+        Some(EARLIER_TIMER)
+    } else {
+        None
+    }
+}
 
 /// What a step read of the BPF programs.
 #[derive(Default)]
@@ -446,6 +502,8 @@ struct Batch {
     beyond: u64,
     /// Events of before it began.
     stale: u64,
+    /// Events that the source, which alone knows their launch times, has dropped.
+    late: Vec<(&'static str, u64)>,
     /// Idle periods that are over and have datapoints.
     periods: u64,
     gave_up: Option<String>,
@@ -496,6 +554,9 @@ impl<'a> Reader<'a> {
 /// A counter that takes longer to read is not read: a register takes some 30 ns (RDPMC) to 100 ns
 /// (RDMSR); beyond, a hypervisor intercepts it, and a VM exit before each idle period disturbs.
 const EXPENSIVE_COUNTER_NS: f64 = 250.0;
+
+/// Launches of a slow source's floor: some in each round.
+const FLOOR_LAUNCHES: u32 = 100;
 
 /// Rounds of the floors of several sources: enough for an interval of their difference that holds for a hundred
 /// states and pairs of sources together.
@@ -578,15 +639,23 @@ fn why_nothing_comes(
 }
 
 /// Drops between two moments, by reason.
-fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
+fn drops(source: Source, before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
     let (b, n) = (before.dropped, now.dropped);
+    let unanswered = match source {
+        Source::Nic => "the card did not interrupt",
+        _ => "no reply came",
+    };
     vec![
         (NOT_IDLE, n.not_idle - b.not_idle),
         ("another interrupt", n.other_interrupt - b.other_interrupt),
-        ("an earlier timer", n.earlier_timer - b.earlier_timer),
+        (EARLIER_TIMER, n.earlier_timer - b.earlier_timer),
         (
             "the source's interrupt was not seen",
             n.no_interrupt - b.no_interrupt,
+        ),
+        (
+            "another packet came with the reply",
+            n.other_packet - b.other_packet,
         ),
         ("NMI", n.nmi - b.nmi),
         ("SMI", n.smi - b.smi),
@@ -595,5 +664,58 @@ fn drops(before: &Counts, now: &Counts) -> Vec<(&'static str, u64)> {
             "its interrupt came on another CPU",
             now.strayed - before.strayed,
         ),
+        (unanswered, now.unanswered - before.unanswered),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// From 10 µs on idle; awake again at 30 µs, with the interrupt at 31 µs; a timer would have been due at 90 µs.
+    fn event(launch: u64) -> types::event {
+        types::event {
+            tbi: 10_000,
+            tai: 30_000,
+            tintr: 31_000,
+            timer_due: 90_000,
+            launch,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_launch_is_between_the_idle_entry_and_the_first_code_after_it() {
+        for (launch, why) in [
+            (9_999, Some(NOT_IDLE)),
+            (10_000, Some(NOT_IDLE)),
+            (10_001, None),
+            (29_999, None),
+            (30_000, Some(NOT_IDLE)),
+            (30_500, Some(NOT_IDLE)),
+        ] {
+            assert_eq!(not_woken_by_it(&event(launch)), why, "{launch}");
+        }
+        // Only one of the two was seen.
+        let halted = types::event {
+            tai: 0,
+            ..event(30_500)
+        };
+        assert_eq!(not_woken_by_it(&halted), None);
+        let by_flag = types::event {
+            tintr: 0,
+            ..event(30_500)
+        };
+        assert_eq!(not_woken_by_it(&by_flag), Some(NOT_IDLE));
+    }
+
+    #[test]
+    fn a_cpu_whose_timer_was_due_before_the_launch_was_waking_already() {
+        let due = |timer_due| types::event {
+            timer_due,
+            ..event(20_000)
+        };
+        assert_eq!(not_woken_by_it(&due(19_999)), Some(EARLIER_TIMER));
+        assert_eq!(not_woken_by_it(&due(20_000)), None);
+    }
 }

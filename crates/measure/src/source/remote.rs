@@ -144,7 +144,7 @@ impl Drop for Remote {
 }
 
 /// A perf event of `cpu` that counts nothing.
-fn dummy_event(cpu: u32) -> reveille_kernel::Result<OwnedFd> {
+pub(super) fn dummy_event(cpu: u32) -> reveille_kernel::Result<OwnedFd> {
     // From the kernel's include/uapi/linux/perf_event.h.
     const PERF_TYPE_SOFTWARE: u32 = 1;
     const PERF_COUNT_SW_DUMMY: u64 = 9;

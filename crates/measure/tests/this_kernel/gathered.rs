@@ -32,6 +32,7 @@ pub fn options(datapoints: u64) -> Options {
         distances: Distances::new(200_000, 2_000_000).unwrap(),
         protocol: Protocol::Random,
         deepest: Vec::new(),
+        nic_pin: None,
         cold_bytes: 0,
         offline_others: false,
         seed: 7,

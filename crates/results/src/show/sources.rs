@@ -8,6 +8,7 @@ use reveille_show::sheet::{Column, Section, Table, Value};
 use crate::Description;
 use crate::schema::Source;
 use crate::sources::{SourceDifference, SourceVerdict, TURN_MIN};
+use crate::statistics::Floor;
 
 /// How the sources differ.
 pub const COLUMNS: &[Column<SourceDifference>] = &columns!(|one|
@@ -53,9 +54,42 @@ pub fn section<'a>(section: Section<'a>, who: &str, description: &Description) -
     let caption = format!("{who}Wake latency of the second source less that of the first");
     let section = section.table(Table::of(caption, COLUMNS, differences).whole());
     let is_virtual = description.machine.hypervisor.is_some();
-    differences.iter().fold(section, |section, one| {
-        section.text(format!("{who}{}", in_full(one, is_virtual)))
-    })
+    let sentences = differences.iter().map(|one| in_full(one, is_virtual));
+    let floors = &description.characterisation.floors;
+    sentences
+        .chain(self_check(floors, is_virtual))
+        .fold(section, |section, one| section.text(format!("{who}{one}")))
+}
+
+/// The ways of two devices' interrupts to a CPU that is awake may differ by this, ns: each takes one or two
+/// microseconds, and a card's link a few to wake up.
+const WAYS_NS: i64 = 5_000;
+
+/// Whether two devices agree on a CPU that does not sleep: if not, a launch time may be wrong.
+fn self_check(floors: &[Floor], is_virtual: bool) -> Option<String> {
+    let of = |source: Source| {
+        let floor = floors.iter().find(|floor| floor.source == source.as_str());
+        floor.map(|floor| floor.median_ns)
+    };
+    let (hpet, nic) = (of(Source::Hpet)?, of(Source::Nic)?);
+    let apart = (nic - hpet).abs();
+    let ways = duration(WAYS_NS as f64);
+    let means = match (is_virtual, apart <= WAYS_NS) {
+        (true, _) => "the hypervisor delivers both interrupts, so that tells little".to_owned(),
+        (false, true) => format!(
+            "the ways of two interrupts may differ by {ways}, so there is no sign that a launch time is wrong"
+        ),
+        (false, false) => format!(
+            "the ways of two interrupts differ by less ({ways}), so one of the launch times may be wrong; trust neither \
+             until that is explained"
+        ),
+    };
+    Some(format!(
+        "Floors of hpet and nic: {} and {}, which are {} apart; {means}.",
+        duration(hpet as f64),
+        duration(nic as f64),
+        duration(apart as f64)
+    ))
 }
 
 fn in_short(verdict: SourceVerdict) -> &'static str {
@@ -175,6 +209,30 @@ mod tests {
             interval: Some((low, high)),
             rounds: 20,
         })
+    }
+
+    #[test]
+    fn floors_of_two_devices_that_are_far_apart_are_a_warning() {
+        let floor = |source: Source, median_ns| Floor {
+            state: "POLL".into(),
+            source: source.as_str().into(),
+            count: 100,
+            median_ns,
+            p90_ns: None,
+            p99_ns: None,
+            max_ns: median_ns,
+            medians_ns: Vec::new(),
+        };
+        let of = |nic, is_virtual| {
+            let floors = [floor(Source::Hpet, 2_000), floor(Source::Nic, nic)];
+            self_check(&floors, is_virtual).unwrap()
+        };
+        let agree = of(7_000, false);
+        assert!(agree.starts_with("Floors of hpet and nic: 2 µs and 7 µs, which are 5 µs apart; "));
+        assert!(agree.contains("no sign"), "{agree}");
+        assert!(of(7_001, false).contains("may be wrong"));
+        assert!(of(90_000, true).contains("the hypervisor"));
+        assert_eq!(self_check(&[floor(Source::Hpet, 2_000)], false), None);
     }
 
     /// In C6, where the second source takes 2 µs longer.

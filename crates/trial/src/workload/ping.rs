@@ -11,7 +11,8 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockProtocol, SockType};
 use nix::sys::time::TimeVal;
 use nix::time::{ClockId, clock_gettime};
 
-use super::icmp::{self, Version};
+use reveille_kernel::network::icmp::{self, Version};
+
 use super::requests::{Answer, Exchange};
 use crate::{Error, Result};
 

@@ -3,7 +3,9 @@
 /// Which of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
+    /// ICMP.
     V4,
+    /// ICMPv6.
     V6,
 }
 

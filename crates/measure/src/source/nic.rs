@@ -1,0 +1,473 @@
+//! A network card wakes the measured CPU: its interrupt at a target time of its own clock.
+//!
+//! The card keeps its driver and its traffic. A thread on another CPU asks the driver for target times
+//! ([`perout`]), as for an output on a pin; the interrupt comes with each edge. The launch time is the target time, by
+//! the line from the card's clock to CLOCK_MONOTONIC: that clock is read before the launch is armed and after its
+//! interrupt, never near it, since a read wakes the card's link. Where launches are periodic (igc), another CPU's
+//! message wakes the measured CPU a launch distance ahead, so that it then sleeps for that.
+
+mod card;
+mod output;
+mod perout;
+
+use std::fs::File;
+use std::io::Read;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use reveille_figures::clock_line::{ClockLine, Dropped, Sample};
+use reveille_kernel::bpf::{Shared, word};
+use reveille_kernel::interrupts::{Interrupts, Line};
+use reveille_kernel::{Idle, Journal, Root, now_ns};
+use reveille_results::Source;
+
+use self::card::Card;
+use self::perout::{Request, Rule};
+use super::event_source::{EventSource, Launch, wait_until_settled};
+use super::launches::{Launches, lock};
+use super::phc::Phc;
+use super::remote::dummy_event;
+use crate::kernel::{Kernel, types};
+use crate::placement::{self, Elsewhere};
+use crate::user::sleep_until;
+use crate::{Error, Result};
+
+/// The clock's rate is known after this.
+const RATE_TAKES: Duration = Duration::from_millis(600);
+const RATE_PAUSE: Duration = Duration::from_millis(50);
+/// Launches that show which interrupt is theirs.
+const PROBES: usize = 3;
+const PROBE_AHEAD_NS: u64 = 5_000_000;
+const MOVES_WITHIN: Duration = Duration::from_secs(3);
+/// The clock is read no earlier than this after a launch, ns, so that it disturbs no wake-up.
+const AFTER_NS: u64 = 100_000;
+/// How often the thread looks whether an interrupt came, ns.
+const LOOK_NS: u64 = 100_000;
+/// After this a launch is lost: no interrupt takes so long, other than a hypervisor's.
+const LOST_AFTER_NS: u64 = 300_000_000;
+/// So many lost ones in a row end the run.
+const LOST_MOST: u32 = 20;
+/// A periodic launch is prepared so long ahead of its distance, ns.
+const PREPARED_NS: u64 = 500_000;
+/// How often the thread looks whether it should end while it waits for a periodic launch, ns.
+const PATIENCE_NS: u64 = 20_000_000;
+
+pub struct Nic {
+    card: Card,
+    clock: u32,
+    interrupt: Line,
+    number: u32,
+    elsewhere: Elsewhere,
+    pacing: Arc<Mutex<Pacing>>,
+    launches: Arc<Mutex<Launches>>,
+    thread: Option<(Arc<AtomicBool>, JoinHandle<Result<()>>)>,
+    gone: Arc<OnceLock<String>>,
+}
+
+/// What the thread needs from one turn to the next.
+struct Pacing {
+    rule: Rule,
+    phc: Phc,
+    line: ClockLine,
+    /// The periodic launches that the card makes.
+    running: Option<Request>,
+    /// The latest launch's; not 0.
+    number: u32,
+    /// Reading it sends the measured CPU a message.
+    kick: File,
+}
+
+/// A launch to come.
+struct Aim {
+    /// The card's clock.
+    target: u64,
+    /// CLOCK_MONOTONIC.
+    at: u64,
+    /// Since when the CPU may sleep for it.
+    armed_at: u64,
+}
+
+impl Nic {
+    /// Switches the pin, finds the card's interrupt, and has it come to that CPU.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] or [`Error::Cannot`] if the card cannot be used.
+    pub fn new(
+        name: &str,
+        pin: Option<&str>,
+        cpu: u32,
+        idle: &Idle,
+        journal: &mut Journal,
+    ) -> Result<Self> {
+        let (card, phc) = Card::of(&Root::default(), name, pin)?;
+        let elsewhere = Elsewhere::than(cpu, idle);
+        if elsewhere.cpus.is_empty() {
+            return Err(Error::Cannot(
+                "source nic: a second CPU must set the target times, and no other CPU is usable"
+                    .into(),
+            ));
+        }
+        let kick = dummy_event(cpu).map_err(|error| {
+            Error::Cannot(format!("source nic: no perf event on CPU {cpu} ({error})"))
+        })?;
+        card.switch_pin(phc.number, journal)?;
+        let clock = phc.number;
+        let mut pacing = Pacing::of(card.rule, phc, kick.into())?;
+        let number = pacing.interrupt_of(&card)?;
+        journal.set(
+            &format!("/proc/irq/{number}/smp_affinity_list"),
+            &cpu.to_string(),
+        )?;
+        pacing.wait_for_interrupts_on(cpu, number)?;
+        Ok(Self {
+            clock,
+            interrupt: listed(number).unwrap_or(Line {
+                name: number.to_string(),
+                counts: Vec::new(),
+                description: String::new(),
+            }),
+            number,
+            elsewhere,
+            pacing: Arc::new(Mutex::new(pacing)),
+            launches: Arc::default(),
+            thread: None,
+            gone: Arc::default(),
+            card,
+        })
+    }
+
+    fn end_thread(&mut self) -> Result<()> {
+        let Some((stop, thread)) = self.thread.take() else {
+            return Ok(());
+        };
+        stop.store(true, Relaxed);
+        thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+impl EventSource for Nic {
+    fn source(&self) -> Source {
+        Source::Nic
+    }
+
+    fn arming(&self, _: &Kernel) -> String {
+        let Card {
+            interface,
+            driver,
+            rule,
+            pin,
+        } = &self.card;
+        let shared = match self.interrupt.description.contains(',') {
+            true => "shared with other devices",
+            false => "not shared",
+        };
+        let when = match rule {
+            Rule::EachLaunch => "a target time for each launch",
+            Rule::Periodic => {
+                "a launch each 70 ms, and another CPU's message a launch distance ahead of it"
+            }
+        };
+        format!(
+            "network card of {} ({driver}), interrupt {} ({}), {shared}; {when}, by the card's clock, /dev/ptp{}, and \
+             its pin {pin}; ASPM {}",
+            interface.name,
+            self.number,
+            self.interrupt.description,
+            self.clock,
+            self.card.link_sleep()
+        )
+    }
+
+    fn reservation(&self) -> Option<String> {
+        let sleeps = self.card.interface.link_states.as_ref();
+        let sleeps = sleeps.is_some_and(|states| !states.is_empty());
+        let link = match sleeps {
+            true => "; the card's link may sleep (ASPM), which delays its interrupt",
+            false => "",
+        };
+        Some(format!(
+            "source nic: no real card has been measured with it yet, only a made-up one; compare its floor with that \
+             of hpet (--source hpet,nic:{}){link}",
+            self.card.interface.name
+        ))
+    }
+
+    fn device_interrupt(&self) -> Option<u32> {
+        Some(self.number)
+    }
+
+    fn gone(&self) -> Option<String> {
+        self.gone.get().cloned()
+    }
+
+    fn slowest(&self) -> Duration {
+        Duration::from_nanos(self.card.rule.least_ns())
+    }
+
+    fn launch(&self, event: &types::event) -> Launch {
+        let known = lock(&self.launches).take(event.number);
+        known.unwrap_or(match self.thread {
+            Some(_) => Launch::NotYet,
+            None => Launch::Dropped(UNREAD),
+        })
+    }
+
+    fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
+        lock(&self.launches).clear();
+        let stop = Arc::new(AtomicBool::new(false));
+        let pacer = Pacer {
+            pacing: self.pacing.clone(),
+            launches: self.launches.clone(),
+            shared: kernel.shared().clone(),
+            distances: distances.to_vec(),
+            elsewhere: self.elsewhere.clone(),
+            name: self.card.interface.name.clone(),
+            stop: stop.clone(),
+            gone: self.gone.clone(),
+        };
+        let thread = std::thread::Builder::new().name("pacer".into());
+        let thread = thread.spawn(move || pacer.run());
+        self.thread = Some((stop, thread.map_err(Error::system("starting a thread"))?));
+        Ok(())
+    }
+
+    fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
+        self.end_thread()?;
+        wait_until_settled(kernel, longest_ns.min(10_000_000));
+        Ok(())
+    }
+}
+
+impl Drop for Nic {
+    fn drop(&mut self) {
+        let _ = self.end_thread();
+        // The journal does that, too.
+        let _ = output::switch_off(lock(&self.pacing).phc.device());
+    }
+}
+
+const UNREAD: &str = "its launch time is not known";
+const STEPPED: &str = "a clock was set";
+const TOO_LATE: &str = "armed too late";
+
+/// The interrupt of that number in /proc/interrupts.
+fn listed(number: u32) -> Option<Line> {
+    let all = Interrupts::read(&Root::default())?.lines;
+    all.into_iter().find(|line| line.name == number.to_string())
+}
+
+impl Pacing {
+    fn of(rule: Rule, mut phc: Phc, kick: File) -> Result<Self> {
+        let mut line = phc.line()?;
+        let end = Instant::now() + RATE_TAKES;
+        while Instant::now() < end {
+            // A step is followed.
+            let _ = line.add(&phc.burst()?);
+            std::thread::sleep(RATE_PAUSE);
+        }
+        Ok(Self {
+            rule,
+            phc,
+            line,
+            running: None,
+            number: 0,
+            kick,
+        })
+    }
+
+    /// The card's interrupt that comes once with each of some launches.
+    fn interrupt_of(&mut self, card: &Card) -> Result<u32> {
+        let numbers: Vec<u32> = card
+            .interface
+            .interrupts
+            .iter()
+            .map(|one| one.number)
+            .collect();
+        let count =
+            |number: &u32| listed(*number).map_or(0, |line| line.counts.iter().sum::<u64>());
+        let mut once = vec![0; numbers.len()];
+        for _ in 0..PROBES {
+            // Of the launches before.
+            let before: Vec<u64> = numbers.iter().map(count).collect();
+            self.probe()?;
+            for (at, number) in numbers.iter().enumerate() {
+                once[at] += usize::from(count(number) == before[at] + 1);
+            }
+        }
+        let most = once.iter().copied().max().unwrap_or(0);
+        let found = once.iter().position(|times| *times == most && most > 0);
+        found.map(|at| numbers[at]).ok_or_else(|| {
+            Error::Cannot(format!(
+                "source nic: no interrupt of {} came at {PROBES} target times",
+                card.interface.name
+            ))
+        })
+    }
+
+    /// Some controllers move an interrupt only when it next comes.
+    fn wait_for_interrupts_on(&mut self, cpu: u32, number: u32) -> Result<()> {
+        let count_there = || {
+            let all = Interrupts::read(&Root::default()).unwrap_or_default();
+            all.count(&number.to_string(), cpu)
+        };
+        let end = Instant::now() + MOVES_WITHIN;
+        while Instant::now() < end {
+            let before = count_there();
+            self.probe()?;
+            if count_there() > before {
+                return Ok(());
+            }
+        }
+        Err(Error::Cannot(format!(
+            "source nic: interrupt {number} does not come to CPU {cpu}: the interrupt controller or another program \
+             (irqbalance) decides so"
+        )))
+    }
+
+    /// A launch that nobody observes; returns after its interrupt.
+    fn probe(&mut self) -> Result<()> {
+        let before = self.phc.burst()?;
+        let _ = self.line.add(&before);
+        let aim = self.aim(&before, PROBE_AHEAD_NS)?;
+        self.arm(&aim)?;
+        sleep_until(aim.at + PROBE_AHEAD_NS);
+        Ok(())
+    }
+
+    /// The next launch that is so far ahead. `before`: the newest readings of the clock.
+    fn aim(&mut self, before: &[Sample], distance: u64) -> Result<Aim> {
+        let newest = before.last().expect("a burst has readings");
+        let clock_at = |time: u64| newest.foreign_ns + time.saturating_sub(newest.after_ns);
+        let target = match self.rule {
+            Rule::EachLaunch => clock_at(now_ns()) + distance,
+            Rule::Periodic => {
+                let running = match self.running {
+                    Some(running) => running,
+                    None => {
+                        let request = self.rule.request(clock_at(now_ns()), 0);
+                        output::arm(self.phc.device(), &request)?;
+                        *self.running.insert(request)
+                    }
+                };
+                running.edge(clock_at(now_ns()) + distance + PREPARED_NS)
+            }
+        };
+        let at = self
+            .line
+            .extrapolate(target)
+            .map_or(0, |instant| instant.at_ns);
+        Ok(Aim {
+            target,
+            at,
+            armed_at: match self.rule {
+                Rule::EachLaunch => now_ns(),
+                Rule::Periodic => at - distance,
+            },
+        })
+    }
+
+    /// Sets the target time, or, of a periodic launch, has the CPU begin to sleep for it.
+    fn arm(&mut self, aim: &Aim) -> Result<()> {
+        match self.rule {
+            Rule::EachLaunch => output::arm(self.phc.device(), &self.rule.request(0, aim.target)),
+            Rule::Periodic => {
+                sleep_until(aim.armed_at);
+                let read = self.kick.read_exact(&mut [0; 8]);
+                read.map_err(|error| Error::Cannot(format!("source nic: a perf event: {error}")))
+            }
+        }
+    }
+}
+
+/// Sets target times, and tells when launches were.
+struct Pacer {
+    pacing: Arc<Mutex<Pacing>>,
+    launches: Arc<Mutex<Launches>>,
+    shared: Arc<Shared<types::bss>>,
+    distances: Vec<u64>,
+    elsewhere: Elsewhere,
+    name: String,
+    stop: Arc<AtomicBool>,
+    gone: Arc<OnceLock<String>>,
+}
+
+impl Pacer {
+    fn run(self) -> Result<()> {
+        self.elsewhere.go()?;
+        // Without the priority, launches may be armed too late; those are dropped.
+        placement::be_prompt();
+        let mut pacing = lock(&self.pacing);
+        let mut lost = 0;
+        for &distance in self.distances.iter().cycle() {
+            match self.launch(&mut pacing, distance)? {
+                None => break,
+                Some(true) => lost = 0,
+                Some(false) => lost += 1,
+            }
+            if lost == LOST_MOST {
+                let name = &self.name;
+                let _ = self
+                    .gone
+                    .set(format!("the card of {name} no longer interrupts"));
+                break;
+            }
+        }
+        if pacing.rule == Rule::EachLaunch {
+            // Half a period after the latest launch, another would come.
+            output::switch_off(pacing.phc.device())?;
+        }
+        Ok(())
+    }
+
+    /// Whether the interrupt came; `None` at the end.
+    fn launch(&self, pacing: &mut Pacing, distance: u64) -> Result<Option<bool>> {
+        let before = pacing.phc.burst()?;
+        let aim = pacing.aim(&before, distance)?;
+        // The first of periodic launches may be seconds ahead.
+        while aim.armed_at > now_ns() + PATIENCE_NS && !self.stop.load(Relaxed) {
+            sleep_until(now_ns() + PATIENCE_NS / 2);
+        }
+        if self.stop.load(Relaxed) {
+            return Ok(None);
+        }
+        let place = self.shared.at(0);
+        let awaited = word!(place, types::bss, awaited);
+        pacing.number = pacing.number.checked_add(1).unwrap_or(1);
+        word!(place, types::bss, device_armed_at).store(aim.armed_at, Relaxed);
+        awaited.store(pacing.number, Release);
+        pacing.arm(&aim)?;
+        let is_late = now_ns() >= aim.at;
+        sleep_until(aim.at + AFTER_NS);
+        while awaited.load(Acquire) != 0 && now_ns() < aim.at + LOST_AFTER_NS {
+            sleep_until(now_ns() + LOOK_NS);
+        }
+        // The BPF program clears it in the same way.
+        let is_lost = awaited.swap(0, AcqRel) != 0;
+        let after = pacing.phc.burst()?;
+        let instant = pacing.line.launch(&before, aim.target, &after);
+        if is_lost {
+            word!(place, types::bss, unanswered).fetch_add(1, Relaxed);
+        }
+        if is_lost || instant.is_err() {
+            // The card was reset, or its clock set: periodic launches are begun anew.
+            pacing.running = None;
+        }
+        let launch = match instant {
+            _ if is_late => Launch::Dropped(TOO_LATE),
+            Ok(instant) => Launch::At {
+                at_ns: instant.at_ns,
+                error_ns: instant.error_ns,
+                clock: aim.target,
+            },
+            Err(Dropped::Stepped | Dropped::Outside) => Launch::Dropped(STEPPED),
+            Err(Dropped::NoSample) => Launch::Dropped(UNREAD),
+        };
+        lock(&self.launches).add(pacing.number, launch);
+        Ok(Some(!is_lost))
+    }
+}
