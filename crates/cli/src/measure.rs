@@ -37,6 +37,7 @@ Examples:
   sudo reveille measure --each-state --duration 60s   every state in turn
   sudo reveille measure --state C1E --datapoints 100000
   sudo reveille measure --source timer,remote --cpu 3
+  sudo reveille measure --source hpet,nic:eth0 --nic-pin SDP0
   sudo reveille measure --source reply:eth0,192.0.2.1
   sudo reveille measure --protocol sweep --state C6   the thesis's protocol, some 5 minutes
   reveille measure --probe user                       without root

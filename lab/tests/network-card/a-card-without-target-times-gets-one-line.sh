@@ -15,7 +15,7 @@ refused 2 'only one card in a run' nic:eth0,nic:eth1 --nic-pin SDP0
 exec 9<>/dev/ptp0
 refused 3 'is in use: .* has its clock, /dev/ptp0, open' nic:eth0 --nic-pin SDP0
 exec 9<&-
-echo 1 0 >/sys/class/ptp/ptp0/pins/SDP0
+echo 2 1 >/sys/class/ptp/ptp0/pins/SDP0
 refused 3 'uses pin SDP0 for something else' nic:eth0 --nic-pin SDP0
 echo 0 0 >/sys/class/ptp/ptp0/pins/SDP0
 ip link set eth0 down

@@ -41,6 +41,8 @@ const RATE_PAUSE: Duration = Duration::from_millis(50);
 /// Launches that show which interrupt is theirs.
 const PROBES: usize = 3;
 const PROBE_AHEAD_NS: u64 = 5_000_000;
+/// For a hypervisor; less than from one periodic launch to the next.
+const PROBE_WAITS_NS: u64 = 50_000_000;
 const MOVES_WITHIN: Duration = Duration::from_secs(3);
 /// The clock is read no earlier than this after a launch, ns, so that it disturbs no wake-up.
 const AFTER_NS: u64 = 100_000;
@@ -332,15 +334,16 @@ impl Pacing {
     /// A launch that nobody observes; returns after its interrupt.
     fn probe(&mut self) -> Result<()> {
         let before = self.phc.burst()?;
-        let _ = self.line.add(&before);
         let aim = self.aim(&before, PROBE_AHEAD_NS)?;
         self.arm(&aim)?;
-        sleep_until(aim.at + PROBE_AHEAD_NS);
+        sleep_until(aim.at + PROBE_WAITS_NS);
         Ok(())
     }
 
     /// The next launch that is so far ahead. `before`: the newest readings of the clock.
     fn aim(&mut self, before: &[Sample], distance: u64) -> Result<Aim> {
+        // A step since the launch before is none of this one.
+        let _ = self.line.add(before);
         let newest = before.last().expect("a burst has readings");
         let clock_at = |time: u64| newest.foreign_ns + time.saturating_sub(newest.after_ns);
         let target = match self.rule {
