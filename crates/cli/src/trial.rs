@@ -220,14 +220,15 @@ fn there(args: &Args) -> anyhow::Result<ExitCode> {
         let words = ["--json"].into_iter().chain(kept.into_iter().flatten());
         words.map(str::to_owned).collect()
     };
-    let ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
+    let mut ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
     if args.kept.printed.json {
-        elsewhere::print_json(&ran)?;
+        elsewhere::print_json(&mut ran)?;
         return Ok(elsewhere::end(&ran));
     }
-    for one in ran.iter().filter(|one| !one.output().is_empty()) {
-        let wrong = |why| anyhow::anyhow!("{}: {why}", one.host);
-        let trial = reveille_trial::result::parse(one.output()).map_err(wrong)?;
+    for one in &mut ran {
+        let Some(trial) = one.read(reveille_trial::result::parse) else {
+            continue;
+        };
         let mut sheet = show::sheet(&trial);
         if !args.elsewhere.is_one() {
             sheet.title = format!("{}: {}", one.host, sheet.title);
