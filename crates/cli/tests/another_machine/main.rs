@@ -331,7 +331,7 @@ fn a_killed_near_side_and_a_silent_one_leave_nothing_there() {
     while machine.path("limits").exists() {
         thread::sleep(Duration::from_millis(20));
     }
-    // The near side hears nothing for 10 s.
+    // The near side hears nothing for 6 s.
     assert_eq!(child.0.wait().unwrap().code(), Some(1));
     let shown = run(machine.near().args(["show", "silent"]));
     assert_eq!(shown.code, 0, "{}", shown.stderr);
