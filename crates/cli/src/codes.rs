@@ -65,6 +65,7 @@ const CODES: &[(&str, Codes)] = &[
             ("3", "the setting cannot be written in this form"),
         ],
     ),
+    ("power meters", ALL),
     ("trial", ALL),
     ("far", &[DONE, FAILED]),
     ("anticipate", &[DONE, FAILED, USAGE, CANNOT]),

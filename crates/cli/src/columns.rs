@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use reveille_advise::show as advise;
 use reveille_anticipate::bench;
 use reveille_govern::show as govern;
+use reveille_meter::show as meter;
 use reveille_model::show as model;
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
@@ -31,6 +32,7 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
         ("states", "states --json", states::reference()),
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
+        ("power meters", "power meters --json", meter::reference()),
         #[cfg(feature = "bpf")]
         (
             "anticipate",
