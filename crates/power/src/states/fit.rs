@@ -125,6 +125,33 @@ mod tests {
     }
 
     #[test]
+    fn the_interval_has_the_truth_in_95_of_100_runs() {
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut noisy = |(power_w, entry_j): (f64, f64)| {
+            let points: Vec<(f64, f64)> = [200.0, 2000.0, 4000.0, 8000.0]
+                .into_iter()
+                .map(|rate| {
+                    let noise: f64 = (0..12).map(|_| random.f64()).sum::<f64>() - 6.0;
+                    (rate, (power_w + entry_j * rate) * (1.0 + 0.01 * noise))
+                })
+                .collect();
+            Line::through(&points).unwrap()
+        };
+        let runs = 1000;
+        let hits = (0..runs).filter(|_| {
+            let rounds: Vec<(Line, Line)> = (0..10)
+                .map(|_| (noisy((60.0, 0.0005)), noisy((40.0, 0.0010))))
+                .collect();
+            let even = BreakEven::of(&rounds, 4).unwrap();
+            let is_above = even.low_us.is_none_or(|low_us| low_us <= 100.0);
+            is_above && even.high_us.is_none_or(|high_us| high_us >= 100.0)
+        });
+        let hits = hits.count();
+        // Three standard deviations of a share of 95%.
+        assert!((930..=970).contains(&hits), "{hits} of {runs}");
+    }
+
+    #[test]
     fn a_break_even_is_a_crossing_and_open_where_nothing_is_saved() {
         let line = |power_w, entry_j| Line { power_w, entry_j };
         // 2 CPUs, 10 mJ more for 40 W less: 500 µs.
