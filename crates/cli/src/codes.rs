@@ -66,6 +66,8 @@ const CODES: &[(&str, Codes)] = &[
         ],
     ),
     ("power meters", ALL),
+    ("power cpus", ALL),
+    ("power states", ALL),
     ("trial", ALL),
     ("far", &[DONE, FAILED]),
     ("anticipate", &[DONE, FAILED, USAGE, CANNOT]),

@@ -7,6 +7,7 @@ use reveille_anticipate::bench;
 use reveille_govern::show as govern;
 use reveille_meter::show as meter;
 use reveille_model::show as model;
+use reveille_power::{self as power, cpus};
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
@@ -33,6 +34,12 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
         ("power meters", "power meters --json", meter::reference()),
+        ("power cpus", cpus::FILE, cpus::show::reference()),
+        (
+            "power states",
+            power::states::FILE,
+            power::states::show::reference(),
+        ),
         #[cfg(feature = "bpf")]
         (
             "anticipate",

@@ -1,6 +1,8 @@
 //! `reveille power`: what activity costs, by any meter.
 
+mod cpus;
 mod meters;
+mod states;
 
 use std::process::ExitCode;
 
@@ -11,6 +13,10 @@ use std::process::ExitCode;
 Examples:
   sudo reveille power meters                     the meters that are here, and how good each is
   reveille power meters --meter shelly:10.0.0.7  a socket in the wall
+  sudo reveille power cpus --meter rapl:package-0
+                                                 what the first busy CPU costs, and each further one
+  sudo reveille power states --meter rapl:package-0
+                                                 what each idle state saves, and from which stay on
 
 Meters:
   rapl:NAME, perf:NAME             counters of the processor; `power meters` lists them
@@ -26,10 +32,14 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Meters(meters::Args),
+    Cpus(cpus::Args),
+    States(states::Args),
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Meters(args) => meters::run(args),
+        Command::Cpus(args) => cpus::run(args),
+        Command::States(args) => states::run(args),
     }
 }
