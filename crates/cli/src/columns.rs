@@ -5,7 +5,9 @@ use std::fmt::Write as _;
 use reveille_advise::show as advise;
 use reveille_anticipate::bench;
 use reveille_govern::show as govern;
+use reveille_meter::show as meter;
 use reveille_model::show as model;
+use reveille_power::{self as power, cpus};
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
@@ -31,6 +33,13 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
         ("states", "states --json", states::reference()),
         ("cost", cost::FILE, cost::show::reference()),
         ("path", path::FILE, path::show::reference()),
+        ("power meters", "power meters --json", meter::reference()),
+        ("power cpus", cpus::FILE, cpus::show::reference()),
+        (
+            "power states",
+            power::states::FILE,
+            power::states::show::reference(),
+        ),
         #[cfg(feature = "bpf")]
         (
             "anticipate",

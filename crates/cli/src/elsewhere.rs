@@ -1,9 +1,11 @@
 //! `--host`: the same command on other machines, and what came of it.
 
-use std::io::{self, BufWriter, Write};
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use reveille_elsewhere::{Ended, Frame, Host, Near, Program, Received, Request, far};
@@ -26,7 +28,7 @@ pub struct Elsewhere {
 }
 
 /// What a command printed there: more is no result of one.
-const LONGEST_OUTPUT: usize = 256 << 20;
+const LONGEST_OUTPUT: usize = 32 << 20;
 
 /// The options that are not passed on, with a value or without, beside `--host`.
 pub struct Kept {
@@ -53,18 +55,23 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// What the command printed as JSON; `None` if it printed nothing.
-    pub fn parsed<T: DeserializeOwned>(&self) -> anyhow::Result<Option<T>> {
-        if self.output.is_empty() {
-            return Ok(None);
+    /// What came of the command's output, by `read`; `None` if there is none. If it is invalid, this host has failed,
+    /// and not the others.
+    pub fn read<T, E: Display>(&mut self, read: impl FnOnce(&[u8]) -> Result<T, E>) -> Option<T> {
+        // Otherwise it is cut off.
+        let is_whole = matches!(self.ended, Ended::Code(_)) && !self.output.is_empty();
+        match is_whole.then(|| read(&self.output))? {
+            Ok(read) => Some(read),
+            Err(why) => {
+                self.ended = Ended::Failed(format!("its answer is invalid: {why}"));
+                None
+            }
         }
-        let parsed = serde_json::from_slice(&self.output).map(Some);
-        parsed.map_err(|error| anyhow::anyhow!("{}: its answer is invalid: {error}", self.host))
     }
 
-    /// What it printed.
-    pub fn output(&self) -> &[u8] {
-        &self.output
+    /// As [`Ran::read`], of JSON.
+    pub fn parsed<T: DeserializeOwned>(&mut self) -> Option<T> {
+        self.read(|output| serde_json::from_slice(output))
     }
 }
 
@@ -136,6 +143,7 @@ impl Elsewhere {
         let requests = self.host.iter().enumerate().map(|(place, host)| Request {
             host: host.clone(),
             arguments: passed_on(&words, kept, besides(place)),
+            has_files: !folders.is_empty(),
         });
         let requests = requests.collect();
         let program = Program::find()?;
@@ -152,16 +160,20 @@ impl Elsewhere {
             ran: ran.collect(),
             bars: Bars::of(&names),
             lines,
+            stop: stop.clone(),
+            reader_left: false,
         };
         // ssh asks on the terminal, one at a time.
         let asks = self.is_one() && io::IsTerminal::is_terminal(&io::stdin());
         let ended = reveille_elsewhere::run(requests, program, asks, &mut gathered, &stop);
-        let mut ran = gathered.ran;
+        let mut ran = std::mem::take(&mut gathered.ran);
         for (ran, ended) in ran.iter_mut().zip(ended) {
             ran.ended = ended;
         }
         // As here, also where the other side was not reached any more.
-        if stop.load(Ordering::Relaxed) {
+        if gathered.reader_left {
+            ran.iter_mut().for_each(|one| one.ended = Ended::Code(0));
+        } else if stop.load(Ordering::Relaxed) {
             for one in &mut ran {
                 if !matches!(one.ended, Ended::Code(_)) {
                     one.ended = Ended::Interrupted;
@@ -191,7 +203,7 @@ pub fn end(ran: &[Ran]) -> ExitCode {
         if let Some(why) = why {
             let kept = kept.map_or(String::new(), |received| {
                 let path = received.result().path().display();
-                format!("; what came until then is kept in {path}")
+                format!("; what came is kept in {path}")
             });
             exit::say(format_args!("{}: {why}{kept}", one.host));
         }
@@ -219,32 +231,43 @@ pub fn heading(host: &str, is_markdown: bool) -> io::Result<()> {
 }
 
 /// Prints what each host printed: as it is for one, a list of objects with a key `host` for several.
-pub fn print_json(ran: &[Ran]) -> anyhow::Result<()> {
-    let out = &mut BufWriter::new(terminal::data());
+pub fn print_json(ran: &mut [Ran]) -> anyhow::Result<()> {
+    let mut text = Vec::new();
     if let [one] = ran {
-        out.write_all(&one.output)?;
-        return Ok(exit::reader_may_leave(out.flush())?);
+        let whole = one.read(|output| object(output).map(|_| output.to_vec()));
+        text.extend(whole.into_iter().flatten());
+    } else {
+        for one in ran {
+            let host = one.host.clone();
+            if let Some(object) = one.read(|output| with_host(&host, output)) {
+                text.extend(if text.is_empty() { b"[\n" } else { b",\n" });
+                text.extend(object);
+            }
+        }
+        text.extend(if text.is_empty() {
+            &b"[]\n"[..]
+        } else {
+            b"\n]\n"
+        });
     }
-    let mut between = "[\n";
-    for one in ran.iter().filter(|one| !one.output.is_empty()) {
-        out.write_all(between.as_bytes())?;
-        out.write_all(&with_host(&one.host, &one.output)?)?;
-        between = ",\n";
-    }
-    let end = if between == "[\n" { "[]\n" } else { "\n]\n" };
-    out.write_all(end.as_bytes())?;
-    Ok(exit::reader_may_leave(out.flush())?)
+    let out = &mut terminal::data();
+    let written = out.write_all(&text).and_then(|()| out.flush());
+    Ok(exit::reader_may_leave(written)?)
+}
+
+/// A JSON object, after its brace.
+fn object(text: &[u8]) -> Result<&[u8], String> {
+    let text = text.trim_ascii();
+    serde_json::from_slice::<IgnoredAny>(text).map_err(|error| error.to_string())?;
+    text.strip_prefix(b"{")
+        .ok_or_else(|| "no JSON object".to_owned())
 }
 
 /// A JSON object with the key `host` before its own.
-fn with_host(host: &str, object: &[u8]) -> anyhow::Result<Vec<u8>> {
-    let object = object.trim_ascii();
-    let is_json = serde_json::from_slice::<IgnoredAny>(object).is_ok();
-    let Some(rest) = object.strip_prefix(b"{").filter(|_| is_json) else {
-        anyhow::bail!("{host}: its answer is invalid: no JSON object");
-    };
+fn with_host(host: &str, text: &[u8]) -> Result<Vec<u8>, String> {
+    let rest = object(text)?;
     let mut whole = b"{\"host\":".to_vec();
-    serde_json::to_writer(&mut whole, host)?;
+    whole.extend(serde_json::to_vec(host).unwrap_or_default());
     whole.push(b',');
     whole.extend(rest);
     Ok(whole)
@@ -283,6 +306,8 @@ struct Gathered {
     ran: Vec<Ran>,
     bars: Bars,
     lines: bool,
+    stop: Arc<AtomicBool>,
+    reader_left: bool,
 }
 
 impl Gathered {
@@ -297,7 +322,8 @@ impl Gathered {
         for line in lines.split_inclusive(|byte| *byte == b'\n') {
             match several {
                 true => {
-                    out.write_all(&with_host(&ran.host, line)?)?;
+                    let line = with_host(&ran.host, line);
+                    out.write_all(&line.map_err(anyhow::Error::msg)?)?;
                     out.write_all(b"\n")?;
                 }
                 false => out.write_all(line)?,
@@ -314,11 +340,14 @@ impl Near for Gathered {
         if output.len() > LONGEST_OUTPUT {
             return Err("it prints too much".to_owned());
         }
-        match self.lines {
-            true => self
-                .print_lines(host)
-                .map_err(|error| exit::one_line(&error)),
-            false => Ok(()),
+        match self.lines.then(|| self.print_lines(host)) {
+            Some(Err(error)) if exit::reader_left(&error) => {
+                self.reader_left = true;
+                self.stop.store(true, Ordering::Relaxed);
+                Ok(())
+            }
+            Some(Err(error)) => Err(exit::one_line(&error)),
+            _ => Ok(()),
         }
     }
 
@@ -349,16 +378,26 @@ impl Near for Gathered {
 #[derive(clap::Args)]
 #[command(hide = true)]
 pub struct FarArgs {
+    /// Send what a lost run has left there
+    #[arg(long)]
+    rest: bool,
     /// The folder of the run, which is removed
     folder: PathBuf,
 }
 
 pub fn far(args: &FarArgs) -> anyhow::Result<ExitCode> {
-    if !far::is_folder_of_a_run(&args.folder) {
+    let is_of_a_run = match args.rest {
+        true => far::is_of_the_script(&args.folder),
+        false => far::is_folder_of_a_run(&args.folder),
+    };
+    if !is_of_a_run {
         return Err(Failure::usage(format!(
             "{}: not a folder of `--host`, which starts this command",
             args.folder.display()
         )));
+    }
+    if args.rest {
+        far::rest(&args.folder)
     }
     let stop = signals::stop()?;
     far::run(&args.folder, &stop)

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
+use reveille_power::{cpus, states};
 use reveille_results::is_result;
 use reveille_show::sheet::Sheet;
 use serde::Serialize;
@@ -29,6 +30,8 @@ pub enum Kind {
     Path,
     Trial,
     Bench,
+    PowerCpus,
+    PowerStates,
     Resume,
 }
 
@@ -39,11 +42,13 @@ pub trait Visit {
 }
 
 impl Kind {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 7] = [
         Self::Cost,
         Self::Path,
         Self::Trial,
         Self::Bench,
+        Self::PowerCpus,
+        Self::PowerStates,
         Self::Resume,
     ];
 
@@ -54,6 +59,8 @@ impl Kind {
             Self::Path => (reveille_watch::path::FILE, "delays"),
             Self::Trial => (reveille_trial::result::FILE, "verdict"),
             Self::Bench => (reveille_anticipate::bench::result::FILE, "policies"),
+            Self::PowerCpus => (cpus::FILE, "orders"),
+            Self::PowerStates => (states::FILE, "idle_states"),
             Self::Resume => (reveille_resume::analysis::FILE, "machines"),
         }
     }
@@ -82,6 +89,14 @@ impl Kind {
             Self::Bench => {
                 let bench = reveille_anticipate::bench::result::parse(text).map_err(wrong)?;
                 visit.visit(&bench, reveille_anticipate::bench::show::sheet(&bench))
+            }
+            Self::PowerCpus => {
+                let cpus = cpus::parse(text).map_err(wrong)?;
+                visit.visit(&cpus, cpus::show::sheet(&cpus))
+            }
+            Self::PowerStates => {
+                let states = states::parse(text).map_err(wrong)?;
+                visit.visit(&states, states::show::sheet(&states))
             }
             Self::Resume => {
                 let analysis = reveille_resume::analysis::read(text).map_err(wrong)?;
@@ -150,7 +165,7 @@ fn by_keys(path: &Path, keys: &BTreeMap<String, IgnoredAny>) -> anyhow::Result<K
     let advice = match keys.contains_key("characterisation") {
         true => "describes a result; give its folder",
         false => {
-            "unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench` or \
+            "unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench`, `power` or \
                   `resume analyze --json`"
         }
     };

@@ -26,6 +26,7 @@ mod measure;
 mod model;
 mod output_format;
 mod path;
+mod power;
 mod report;
 mod restore;
 mod resume;
@@ -65,6 +66,7 @@ Examples:
   reveille advise RESULT --budget 50us      which states may be allowed, and how to set it
   sudo reveille hold --latency 50us         hold a latency bound until Ctrl-C
   sudo reveille trial --ping 192.168.1.1    a workload under several settings, compared
+  sudo reveille power meters                the meters of power here, and how good each is
   reveille model sweep                      what sleeping servers would save, and cost
   reveille doctor                           what this kernel, CPU and user allow")]
 struct Cli {
@@ -81,6 +83,7 @@ enum Command {
     Top(top::Args),
     Cost(cost::Args),
     Path(path::Args),
+    Power(power::Args),
     Hold(hold::Args),
     Limit(limit::Args),
     Advise(advise::Args),
@@ -136,6 +139,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(args),
         Command::Cost(args) => cost::run(args),
         Command::Path(args) => path::run(args),
+        Command::Power(args) => power::run(args),
         Command::Hold(args) => hold::run(args),
         Command::Limit(args) => limit::run(args),
         Command::Advise(args) => advise::run(args),

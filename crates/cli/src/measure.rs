@@ -272,18 +272,16 @@ fn there(args: &Args) -> anyhow::Result<ExitCode> {
         let name = name.then(|| format!("--name={}", names[place]));
         words.into_iter().chain(name).collect()
     };
-    let ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
-    let mut results = Vec::new();
-    for one in &ran {
-        if let Some(description) = one.parsed::<Description>()? {
-            results.push((one, description));
-        }
-    }
+    let mut ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
+    let descriptions: Vec<_> = ran.iter_mut().map(Ran::parsed::<Description>).collect();
     let reports: Vec<_> = ran.iter().map(|one| report(args, one)).collect();
     if args.printed.json {
-        elsewhere::print_json(&ran)?;
+        elsewhere::print_json(&mut ran)?;
         return Ok(elsewhere::end(&ran));
     }
+    let results = ran.iter().zip(descriptions);
+    let results = results.filter_map(|(one, description)| Some((one, description?)));
+    let results: Vec<_> = results.collect();
     let mut sheet = match results.as_slice() {
         [] => return Ok(elsewhere::end(&ran)),
         [(_, description)] if args.elsewhere.is_one() => show::summary(description),

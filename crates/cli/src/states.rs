@@ -70,19 +70,19 @@ fn there(args: &Args) -> anyhow::Result<ExitCode> {
         elsewhere::print(&ran, args.printed.data().is_some())?;
         return Ok(elsewhere::end(&ran));
     }
-    let ran = args.elsewhere.run(
+    let mut ran = args.elsewhere.run(
         &IN_A_TABLE,
         |_| vec!["--json".to_owned()],
         Vec::new(),
         false,
     )?;
     if args.printed.json {
-        elsewhere::print_json(&ran)?;
+        elsewhere::print_json(&mut ran)?;
         return Ok(elsewhere::end(&ran));
     }
     let mut hosts = Vec::new();
-    for one in &ran {
-        if let Some(states) = one.parsed()? {
+    for one in &mut ran {
+        if let Some(states) = one.parsed() {
             hosts.push((one.host.clone(), states));
         }
     }

@@ -5,11 +5,13 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use regex::Regex;
+use reveille_results::description::Ended;
+use reveille_results::kept;
 use reveille_show::terminal;
-use reveille_trial::result::{FILE, Plan, SCHEMA_VERSION, Trial};
+use reveille_trial::result::{FILE, Plan, Round, SCHEMA_VERSION, Trial};
 use reveille_trial::run;
 use reveille_trial::setting::{Machine, Planned, Setting, Wanted, choose, parse_line};
 use reveille_trial::show;
@@ -160,6 +162,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         settle_s: args.settle.as_secs_f64(),
         seed: args.seed,
     };
+    let description = workload.description().clone();
+    let trial = |ended, rounds, of_run: &[String]| {
+        let about = (args.kept).about(SCHEMA_VERSION, &machine, &description.what, started, ended);
+        let notes = [&notes, of_run].concat();
+        let (description, plan) = (description.clone(), plan.clone());
+        Trial::of(about, description, plan, &planned.settings, rounds, notes)
+    };
+    let mut kept_at = None;
+    let mut keep = |rounds: &[Round], notes: &[String]| {
+        let is_due = kept_at.is_none_or(|at: Instant| at.elapsed() >= BETWEEN_KEPT);
+        if let Some(out) = out.as_ref().filter(|_| is_due) {
+            let cut_off = Ended::Disturbed("the trial was cut off".into());
+            // If it fails, so does the whole one, which is reported.
+            let _ = kept::write(&trial(cut_off, rounds.to_vec(), notes), FILE, out);
+            kept_at = Some(Instant::now());
+        }
+    };
     let ran = comparison::with_bar(args.rounds, |progress| {
         run::run(
             &machine,
@@ -168,20 +187,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             workload.as_mut(),
             &stop,
             progress,
+            &mut keep,
         )
     })?;
-    notes.extend(ran.notes);
-    let (ended, what) = (ran.ended, &workload.description().what);
-    let about = args
-        .kept
-        .about(SCHEMA_VERSION, &machine, what, started, ended.clone());
-    let description = workload.description().clone();
-    let names = &planned.settings;
-    let trial = Trial::of(about, description, plan, names, ran.rounds, notes);
+    let trial = trial(ran.ended.clone(), ran.rounds, &ran.notes);
     let forget = |trial: &mut Trial| trial.rounds.clear();
     let out = (FILE, out.as_ref());
-    args.kept.print(trial, &ended, out, forget, show::sheet)
+    (args.kept).print(trial, &ran.ended, out, forget, show::sheet)
 }
+
+/// To compare the rounds so far takes time, and the machine is to be quiet.
+const BETWEEN_KEPT: Duration = Duration::from_secs(5);
 
 /// How it is printed and kept is for this side.
 const KEPT: elsewhere::Kept = elsewhere::Kept {
@@ -204,14 +220,15 @@ fn there(args: &Args) -> anyhow::Result<ExitCode> {
         let words = ["--json"].into_iter().chain(kept.into_iter().flatten());
         words.map(str::to_owned).collect()
     };
-    let ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
+    let mut ran = args.elsewhere.run(&KEPT, besides, folders, false)?;
     if args.kept.printed.json {
-        elsewhere::print_json(&ran)?;
+        elsewhere::print_json(&mut ran)?;
         return Ok(elsewhere::end(&ran));
     }
-    for one in ran.iter().filter(|one| !one.output().is_empty()) {
-        let wrong = |why| anyhow::anyhow!("{}: {why}", one.host);
-        let trial = reveille_trial::result::parse(one.output()).map_err(wrong)?;
+    for one in &mut ran {
+        let Some(trial) = one.read(reveille_trial::result::parse) else {
+            continue;
+        };
         let mut sheet = show::sheet(&trial);
         if !args.elsewhere.is_one() {
             sheet.title = format!("{}: {}", one.host, sheet.title);

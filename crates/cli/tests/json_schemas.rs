@@ -7,6 +7,7 @@
 //! the files.
 
 mod made_up;
+mod meter;
 mod recorded;
 
 use std::collections::BTreeSet;
@@ -143,6 +144,13 @@ fn a_result_matches_its_schemas() {
     };
     check("advise", &mut advise("--budget 50us --json"));
     check("advise-table", &mut advise("--table --json"));
+}
+
+#[test]
+fn a_meter_matches_its_schema() {
+    let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
+    let mut command = words("power meters --json --time 300ms --meter");
+    check("power-meters", command.arg(name));
 }
 
 #[test]

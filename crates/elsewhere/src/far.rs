@@ -1,6 +1,6 @@
 //! The far side: runs the command in a folder of its own, and leaves nothing.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -14,6 +14,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
 use nix::sys::prctl::set_pdeathsig;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::{Pid, Uid};
@@ -21,10 +23,17 @@ use reveille_kernel::{Root, journal};
 use reveille_show::progress::Step;
 
 use crate::files::{Sent, remove};
-use crate::frames::{Frame, HEARTBEAT, LARGEST, Order, PROTOCOL, STOP};
+use crate::frames::{DONE, Frame, HEARTBEAT, LARGEST, Order, PROTOCOL, STOP};
 
 /// The folder of the result, in the folder of the run.
 pub const OUT: &str = "out";
+
+/// Is there while a lost run's result can be fetched; who fetches it locks it.
+const KEPT: &str = "kept";
+/// How long a result is kept after the near side was heard last: nothing is left after 10 s.
+pub const KEEPS: Duration = Duration::from_secs(8);
+/// How often it is looked whether it was fetched.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// How often files are looked at, and the near side hears of this one. More often would disturb a measurement.
 const TICK: Duration = Duration::from_secs(1);
@@ -44,11 +53,12 @@ const QUEUED: usize = 32;
 enum Event {
     Ordered(Vec<u8>),
     Stop,
+    /// The near side has the last frame.
+    Done,
     NearLost,
     Ended(ExitStatus),
     OutputEnded,
     FilesSent,
-    Written,
 }
 
 /// What the threads share.
@@ -59,11 +69,11 @@ struct Shared {
 }
 
 impl Shared {
-    /// Queues the frame; drops it if the near side is lost.
+    /// Queues the frame; drops it if the near side is lost, or silent while the queue is full.
     fn send(&self, mut frame: Frame) {
         while !self.is_lost.load(Ordering::Relaxed) {
             match self.frames.try_send(frame) {
-                Err(TrySendError::Full(back)) => {
+                Err(TrySendError::Full(back)) if !self.is_silent() => {
                     frame = back;
                     thread::sleep(Duration::from_millis(20));
                 }
@@ -72,9 +82,13 @@ impl Shared {
         }
     }
 
-    fn is_silent(&self) -> bool {
+    fn silent_for(&self) -> Duration {
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner);
-        heard.elapsed() > SILENCE
+        heard.elapsed()
+    }
+
+    fn is_silent(&self) -> bool {
+        self.silent_for() > SILENCE
     }
 
     fn hear(&self) {
@@ -101,6 +115,14 @@ pub fn run(folder: &Path, stop: &AtomicBool) -> ! {
 
 /// Whether the folder is one that the script makes, with nothing of others in it: it is removed with what is in it.
 pub fn is_folder_of_a_run(folder: &Path) -> bool {
+    let holds_the_program_at_most = |mut found: fs::ReadDir| {
+        found.all(|one| one.is_ok_and(|one| one.file_name() == "reveille"))
+    };
+    is_of_the_script(folder) && fs::read_dir(folder).is_ok_and(holds_the_program_at_most)
+}
+
+/// Whether the folder is one that the script makes.
+pub fn is_of_the_script(folder: &Path) -> bool {
     let name = folder.file_name().and_then(|name| name.to_str());
     let drawn = name.and_then(|name| name.strip_prefix("reveille."));
     let is_drawn = drawn.is_some_and(|drawn| {
@@ -109,15 +131,29 @@ pub fn is_folder_of_a_run(folder: &Path) -> bool {
     let is_private = |found: fs::Metadata| {
         found.is_dir() && found.uid() == Uid::effective().as_raw() && found.mode() & 0o777 == 0o700
     };
-    let holds_the_program_at_most = |mut found: fs::ReadDir| {
-        found.all(|one| one.is_ok_and(|one| one.file_name() == "reveille"))
-    };
-    is_drawn
-        && fs::symlink_metadata(folder).is_ok_and(is_private)
-        && fs::read_dir(folder).is_ok_and(holds_the_program_at_most)
+    is_drawn && fs::symlink_metadata(folder).is_ok_and(is_private)
 }
 
 fn serve(folder: &Path, stop: &AtomicBool) -> u8 {
+    let (shared, to, events) = connect();
+    let ran = ordered(&events, &shared);
+    let ran = ran.and_then(|order| command(folder, order, stop, &shared, &to, &events));
+    let (code, last) = match ran {
+        Ok(code) => (code, Frame::Exit(code)),
+        Err(Failure::Cannot(why)) => (1, Frame::Failed(why)),
+        Err(Failure::NearLost) => {
+            keep(folder, &shared, stop);
+            return 1;
+        }
+    };
+    shared.send(last);
+    if !is_done(&events, &shared) {
+        keep(folder, &shared, stop);
+    }
+    code
+}
+
+fn connect() -> (Arc<Shared>, Sender<Event>, Receiver<Event>) {
     let (to, events) = channel();
     let (frames, queue) = sync_channel(QUEUED);
     let shared = Arc::new(Shared {
@@ -127,21 +163,60 @@ fn serve(folder: &Path, stop: &AtomicBool) -> u8 {
     });
     listen(shared.clone(), to.clone());
     write(queue, to.clone());
-    let ran = ordered(&events, &shared);
-    let ran = ran.and_then(|order| command(folder, order, stop, &shared, &to, &events));
-    let (code, last) = match ran {
-        Ok(code) => (code, Frame::Exit(code)),
-        Err(Failure::Cannot(why)) => (1, Frame::Failed(why)),
-        Err(Failure::NearLost) => return 1,
-    };
-    shared.send(last);
+    (shared, to, events)
+}
+
+/// Whether the near side has all that was sent.
+fn is_done(events: &Receiver<Event>, shared: &Shared) -> bool {
     loop {
         match events.recv_timeout(TICK) {
-            Ok(Event::Written | Event::NearLost) => return code,
-            _ if shared.is_silent() => return 1,
+            Ok(Event::Done) => return true,
+            Ok(Event::NearLost) => return false,
+            _ if shared.is_silent() => return false,
             _ => {}
         }
     }
+}
+
+/// Until the result was fetched by another connection, or for a time.
+fn keep(folder: &Path, shared: &Shared, stop: &AtomicBool) {
+    let marker = folder.join(KEPT);
+    if !Sent::is_any_in(&folder.join(OUT)) || File::create_new(&marker).is_err() {
+        return;
+    }
+    while let Ok(kept) = File::open(&marker) {
+        if shared.silent_for() > KEEPS || stop.load(Ordering::Relaxed) {
+            match Flock::lock(kept, FlockArg::LockExclusiveNonblock) {
+                Err((_, Errno::EWOULDBLOCK)) => {}
+                // Nobody begins to fetch what this process removes: it is locked until its end.
+                locked => return std::mem::forget(locked),
+            }
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+/// Sends what a lost run has left in `folder`, and ends this process: exit code 0 if the near side has it.
+pub fn rest(folder: &Path) -> ! {
+    let (shared, _, events) = connect();
+    let marker = folder.join(KEPT);
+    let locked = loop {
+        let kept = File::open(&marker).ok();
+        let locked = kept.and_then(|kept| Flock::lock(kept, FlockArg::LockExclusiveNonblock).ok());
+        if locked.is_some() || !folder.exists() || shared.is_silent() {
+            break locked;
+        }
+        thread::sleep(LOOK);
+    };
+    if locked.is_some() {
+        Sent::of(folder.join(OUT)).all(&mut |frame| shared.send(frame));
+    }
+    shared.send(Frame::Exit(u8::from(locked.is_none())));
+    let is_fetched = is_done(&events, &shared) && locked.is_some();
+    if is_fetched {
+        let _ = fs::remove_file(marker);
+    }
+    std::process::exit(i32::from(!is_fetched))
 }
 
 /// Standard input: an order, then single bytes.
@@ -158,6 +233,7 @@ fn listen(shared: Arc<Shared>, to: Sender<Event>) {
         for byte in input.bytes() {
             match byte {
                 Ok(STOP) => drop(to.send(Event::Stop)),
+                Ok(DONE) => drop(to.send(Event::Done)),
                 Ok(HEARTBEAT) => {}
                 _ => break,
             }
@@ -173,10 +249,6 @@ fn write(queue: Receiver<Frame>, to: Sender<Event>) {
         for frame in queue {
             if frame.write(&mut out).is_err() {
                 let _ = to.send(Event::NearLost);
-                return;
-            }
-            if matches!(frame, Frame::Exit(_) | Frame::Failed(_)) {
-                let _ = to.send(Event::Written);
                 return;
             }
         }

@@ -42,6 +42,23 @@ impl Sent {
         }
     }
 
+    /// Whether any of them is in the folder.
+    pub fn is_any_in(folder: &Path) -> bool {
+        FILES.iter().any(|name| folder.join(name).exists())
+    }
+
+    /// Sends all of them whole, and which is gone, to a side that may have some.
+    pub fn all(&self, send: &mut dyn FnMut(Frame)) {
+        for name in FILES {
+            if let Ok(file) = File::open(self.folder.join(name)) {
+                let _ = whole(file, name, send);
+            }
+        }
+        if !self.folder.join(GROWING).exists() {
+            send(Frame::Removed(GROWING.to_owned()));
+        }
+    }
+
     /// Sends what is new, changed or gone; a file that cannot be read is tried again at the next call.
     pub fn look(&mut self, send: &mut dyn FnMut(Frame)) {
         for (name, stamp) in FILES.into_iter().zip(&mut self.stamps) {
@@ -92,6 +109,7 @@ pub struct Received {
     result: ResultFolder,
     growing: Option<File>,
     arriving: Option<(String, File)>,
+    has_any: bool,
 }
 
 impl Received {
@@ -101,6 +119,7 @@ impl Received {
             result,
             growing: None,
             arriving: None,
+            has_any: false,
         }
     }
 
@@ -111,8 +130,7 @@ impl Received {
 
     /// Whether anything came of a result.
     pub fn has_any(&self) -> bool {
-        let is_there = |name| self.result.folder().holds(name).unwrap_or(false);
-        FILES.into_iter().any(is_there)
+        self.has_any
     }
 
     /// Keeps what a frame says of a file.
@@ -127,6 +145,7 @@ impl Received {
                     Some(file) => file,
                     none => none.insert(self.result.folder().create(&name)?),
                 };
+                self.has_any = true;
                 let path = self.result.path().join(name);
                 file.write_all(&bytes).map_err(Error::at(&path))
             }
@@ -145,7 +164,11 @@ impl Received {
                 None => Ok(()),
             },
             Frame::Whole => match self.arriving.take() {
-                Some((name, file)) => self.place(&name, file),
+                Some((name, file)) => {
+                    self.place(&name, file)?;
+                    self.has_any = true;
+                    Ok(())
+                }
                 None => Ok(()),
             },
             Frame::Removed(name) => {

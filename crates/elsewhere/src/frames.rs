@@ -7,7 +7,7 @@ use reveille_show::progress::Step;
 use serde::{Deserialize, Serialize};
 
 /// Changes with every change of what the two sides say to each other.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// The most bytes of one frame.
 pub const LARGEST: usize = 64 << 10;
@@ -16,6 +16,8 @@ pub const LARGEST: usize = 64 << 10;
 pub const HEARTBEAT: u8 = b'h';
 /// The command is to end, as by Ctrl-C.
 pub const STOP: u8 = b's';
+/// The last frame has come.
+pub const DONE: u8 = b'd';
 
 /// What is to be run.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]

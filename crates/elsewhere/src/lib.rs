@@ -3,8 +3,9 @@
 //! The near side ([`run`]) starts one `ssh` a host. There a small shell script (`script.sh`) receives this program if
 //! the machine does not have it, into a private folder, and runs it as [`far::run`]. That runs the real command in
 //! the folder and sends its output, progress and files in frames as they come, so that what was gathered is on
-//! the near side when the connection is lost. A far side that hears nothing ends the command as Ctrl-C does, undoes
-//! what a killed one left changed, and removes the folder.
+//! the near side when the connection is lost. A far side that hears nothing ends the command as Ctrl-C does, and undoes
+//! what a killed one left changed. It keeps the folder for some seconds, in which the near side connects again and
+//! fetches the rest (`rest.sh`, [`far::rest`]), and removes it.
 
 pub mod far;
 mod files;

@@ -2,29 +2,34 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use reveille_show::progress::Step;
 
-use crate::frames::{Frame, HEARTBEAT, Order, PROTOCOL, STOP};
-use crate::ssh::{Came, Ssh};
+use crate::far::KEEPS;
+use crate::frames::{DONE, Frame, Order, PROTOCOL, STOP};
+use crate::ssh::{Came, Purpose, Ssh};
 use crate::{Host, Program};
 
-/// How often the other side hears of this one.
-const TICK: Duration = Duration::from_secs(1);
 /// How often it is looked whether this command is to end.
 const LOOK: Duration = Duration::from_millis(200);
-/// A far side that is silent for so long is lost.
-const SILENCE: Duration = Duration::from_secs(10);
-/// The longest wait for the program to arrive and start there.
-const ARRIVAL: Duration = Duration::from_secs(120);
+/// A far side that is silent for so long is lost: not much later than it gives up this one, to fetch what it keeps.
+const SILENCE: Duration = Duration::from_secs(6);
+/// The longest wait for a login that asks for nothing: some look up names that nobody answers.
+const LOGIN: Duration = Duration::from_secs(60);
+/// The longest wait for more of the program to arrive there.
+const ARRIVAL: Duration = Duration::from_secs(20);
+/// Before a host is tried again.
+const PAUSE: Duration = Duration::from_millis(500);
 /// The longest wait for a command that is to end.
 const GRACE: Duration = Duration::from_secs(20);
 /// The longest wait for the other side to remove its folder.
 const REMOVAL: Duration = Duration::from_secs(5);
+/// Logins at the same time: beyond 10 an sshd refuses some (MaxStartups), such as that of a jump host.
+const LOGINS: usize = 8;
 /// What waits to be handled here, of all hosts.
 const QUEUED: usize = 64;
 
@@ -34,6 +39,8 @@ pub struct Request {
     pub host: Host,
     /// The arguments after the program's name.
     pub arguments: Vec<String>,
+    /// Whether it makes files, which are kept there for a while if the connection is lost.
+    pub has_files: bool,
 }
 
 /// How a command on another machine ended.
@@ -86,6 +93,7 @@ pub fn run(
 ) -> Vec<Ended> {
     let count = requests.len();
     let program = Arc::new(program);
+    let logins = Arc::default();
     let (to, news) = sync_channel(QUEUED);
     let mut stops = Vec::new();
     for (place, request) in requests.into_iter().enumerate() {
@@ -93,6 +101,7 @@ pub fn run(
             program: program.clone(),
             stop: stop.clone(),
             own_stop: Arc::default(),
+            logins: Arc::clone(&logins),
             place,
             to: to.clone(),
         };
@@ -138,8 +147,26 @@ struct One {
     program: Arc<Program>,
     stop: Arc<AtomicBool>,
     own_stop: Arc<AtomicBool>,
+    logins: Arc<AtomicUsize>,
     place: usize,
     to: SyncSender<(usize, News)>,
+}
+
+/// One of [`LOGINS`], until it is dropped.
+struct Login(Arc<AtomicUsize>);
+
+impl Login {
+    fn one_of(logins: &Arc<AtomicUsize>) -> Option<Self> {
+        let more = |count| (count < LOGINS).then_some(count + 1);
+        let taken = logins.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.ok().map(|_| Self(Arc::clone(logins)))
+    }
+}
+
+impl Drop for Login {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl One {
@@ -148,7 +175,14 @@ impl One {
     }
 
     fn run(&self, request: &Request, asks: bool) -> Ended {
-        let mut ssh = match Ssh::start(&request.host, asks) {
+        let login = loop {
+            match Login::one_of(&self.logins) {
+                Some(login) => break login,
+                None if self.is_stopped() => return Ended::Interrupted,
+                None => thread::sleep(LOOK),
+            }
+        };
+        let mut ssh = match Ssh::start(&request.host, &Purpose::Run { asks }) {
             Ok(ssh) => ssh,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let why = "the program ssh is missing; install openssh-client";
@@ -156,30 +190,37 @@ impl One {
             }
             Err(error) => return Ended::Failed(format!("ssh: {error}")),
         };
-        let ended = match self.prepare(&ssh) {
-            Ok(()) => self.follow(request, &ssh),
-            Err(ended) => ended,
+        let folder = match self.prepare(&ssh, asks, login) {
+            Ok(folder) => folder,
+            Err(ended) => return ended,
         };
-        if matches!(ended, Ended::Code(_) | Ended::Failed(_)) {
-            // The other side removes its folder before the connection is gone.
-            ssh.close();
-            let until = Instant::now() + REMOVAL;
-            while let Some(left) = until.checked_duration_since(Instant::now()) {
-                match ssh.came().recv_timeout(left) {
-                    Ok(Came::Closed) | Err(_) => break,
-                    Ok(_) => {}
-                }
+        match self.follow(request, &ssh) {
+            Ended::Lost(why) if !self.is_stopped() => {
+                drop(ssh);
+                let is_fetched = request.has_files && self.fetch(&request.host, &folder);
+                Ended::Lost(match is_fetched {
+                    true => format!("{why}; a new one fetched the rest"),
+                    false => why,
+                })
+            }
+            Ended::Lost(why) => Ended::Lost(why),
+            ended => {
+                ssh.close();
+                closed(&ssh);
+                ended
             }
         }
-        ended
     }
 
-    /// Until the program is there.
-    fn prepare(&self, ssh: &Ssh) -> Result<(), Ended> {
-        let mut sent_at: Option<Instant> = None;
+    /// Until the program is there; the folder of the run there.
+    fn prepare(&self, ssh: &Ssh, asks: bool, login: Login) -> Result<String, Ended> {
+        let mut login = Some(login);
+        let began = Instant::now();
+        let (mut arrived, mut since) = (0, None);
         loop {
             match ssh.came().recv_timeout(LOOK) {
-                Ok(Came::Machine([system, machine, hash])) => {
+                Ok(Came::Machine([system, machine, hash])) if since.is_none() => {
+                    drop(login.take());
                     let carried = match self.program.is(&hash) {
                         true => &[][..],
                         false => {
@@ -189,28 +230,34 @@ impl One {
                     };
                     ssh.send(format!("{}\n", carried.len()).into_bytes());
                     ssh.send(carried.to_vec());
-                    sent_at = Some(Instant::now());
+                    since = Some(Instant::now());
+                }
+                Ok(Came::Arrived(now)) if now > arrived => {
+                    arrived = now;
+                    since = Some(Instant::now());
                 }
                 Ok(Came::Refused(why)) => return Err(Ended::Cannot(why)),
-                Ok(Came::Ready) => return Ok(()),
+                Ok(Came::Ready(folder)) => return Ok(folder),
                 Ok(Came::Closed) | Err(RecvTimeoutError::Disconnected) => {
                     let why = ssh.complaint();
-                    return Err(Ended::Failed(match (sent_at, why) {
+                    return Err(Ended::Failed(match (since, why) {
                         (None, Some(why)) => why,
                         (Some(_), Some(why)) => format!("the connection was lost: {why}"),
                         (_, None) => "the connection was lost, and ssh gives no reason".to_owned(),
                     }));
                 }
-                Ok(Came::Frame(_)) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             }
             if self.is_stopped() {
                 return Err(Ended::Interrupted);
             }
-            if sent_at.is_some_and(|sent| sent.elapsed() > ARRIVAL) {
-                let seconds = ARRIVAL.as_secs();
-                let why = format!("the program did not arrive there within {seconds} s");
-                return Err(Ended::Failed(why));
-            }
+            let why = match since {
+                None if !asks && began.elapsed() > LOGIN => "no shell answers there",
+                Some(since) if since.elapsed() > ARRIVAL => "the program does not arrive there",
+                _ => continue,
+            };
+            let seconds = since.map_or(LOGIN, |_| ARRIVAL).as_secs();
+            return Err(Ended::Failed(format!("{why}: silent for {seconds} s")));
         }
     }
 
@@ -223,19 +270,28 @@ impl One {
         let mut order = serde_json::to_vec(&order).unwrap_or_default();
         order.push(b'\n');
         ssh.send(order);
-        let (mut heard, mut told) = (Instant::now(), Instant::now());
+        ssh.send_heartbeats();
+        let mut heard = Instant::now();
         let mut stopping: Option<Instant> = None;
         loop {
             match ssh.came().recv_timeout(LOOK) {
                 Ok(Came::Frame(frame)) => {
-                    heard = Instant::now();
                     match frame {
                         Frame::Heartbeat => {}
-                        Frame::Exit(code) => return Ended::Code(code),
-                        Frame::Failed(why) => return Ended::Failed(why),
+                        Frame::Exit(code) => {
+                            ssh.send(vec![DONE]);
+                            return Ended::Code(code);
+                        }
+                        Frame::Failed(why) => {
+                            ssh.send(vec![DONE]);
+                            return Ended::Failed(why);
+                        }
                         frame => drop(self.to.send((self.place, News::Frame(frame)))),
                     }
+                    // After it has been handled: who reads the output here may be slow.
+                    heard = Instant::now();
                 }
+                Ok(Came::Refused(why)) => return Ended::Failed(why),
                 Ok(Came::Closed) | Err(RecvTimeoutError::Disconnected) => {
                     return Ended::Lost(match ssh.complaint() {
                         Some(why) => format!("the connection was lost: {why}"),
@@ -247,10 +303,6 @@ impl One {
             if heard.elapsed() > SILENCE {
                 let seconds = SILENCE.as_secs();
                 return Ended::Lost(format!("the connection was lost: silent for {seconds} s"));
-            }
-            if told.elapsed() >= TICK {
-                told = Instant::now();
-                ssh.send(vec![HEARTBEAT]);
             }
             match stopping {
                 None if self.is_stopped() => {
@@ -264,5 +316,83 @@ impl One {
                 _ => {}
             }
         }
+    }
+
+    /// What the far side still has of a result, by another connection; whether all of it came.
+    fn fetch(&self, host: &Host, folder: &str) -> bool {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+        if !folder.bytes().all(is_plain) {
+            return false;
+        }
+        let until = Instant::now() + KEEPS;
+        while Instant::now() < until && !self.is_stopped() {
+            if let Some(is_fetched) = self.fetch_once(host, folder, until) {
+                return is_fetched;
+            }
+            thread::sleep(PAUSE);
+        }
+        false
+    }
+
+    /// `None` if it may be tried again.
+    fn fetch_once(&self, host: &Host, folder: &str, until: Instant) -> Option<bool> {
+        let mut ssh = Ssh::start(host, &Purpose::Rest { folder }).ok()?;
+        let mut heard = None;
+        loop {
+            match ssh.came().recv_timeout(LOOK) {
+                Ok(Came::Ready(_)) => {
+                    // No order.
+                    ssh.send(b"\n".to_vec());
+                    ssh.send_heartbeats();
+                }
+                Ok(Came::Frame(Frame::Exit(0))) => {
+                    ssh.send(vec![DONE]);
+                    ssh.close();
+                    closed(&ssh);
+                    return Some(true);
+                }
+                // There is nothing any more.
+                Ok(Came::Refused(_) | Came::Frame(Frame::Exit(_))) => return Some(false),
+                Ok(Came::Closed) | Err(RecvTimeoutError::Disconnected) => return None,
+                Ok(Came::Frame(frame)) => {
+                    drop(self.to.send((self.place, News::Frame(frame))));
+                    heard = Some(Instant::now());
+                }
+                Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            }
+            let is_late = match heard {
+                Some(heard) => heard.elapsed() > SILENCE,
+                None => Instant::now() > until,
+            };
+            if is_late || self.is_stopped() {
+                return None;
+            }
+        }
+    }
+}
+
+/// The other side removes its folder before the connection is gone.
+fn closed(ssh: &Ssh) {
+    let until = Instant::now() + REMOVAL;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        match ssh.came().recv_timeout(left) {
+            Ok(Came::Closed) | Err(_) => break,
+            Ok(_) => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_hosts_log_in_at_the_same_time_than_an_sshd_takes() {
+        let logins = Arc::default();
+        let mut all: Vec<_> = (0..LOGINS).map(|_| Login::one_of(&logins)).collect();
+        assert!(all.iter().all(Option::is_some));
+        assert!(Login::one_of(&logins).is_none());
+        all.pop();
+        assert!(Login::one_of(&logins).is_some());
     }
 }

@@ -1,7 +1,8 @@
-# Run by the other machine's sh. Its answers are lines that begin with one word; before them may be what a login prints.
+# Run by the other machine's sh. Its answers are lines that begin with one word; before them may be what a login prints,
+# with or without the end of its line.
 trap "" PIPE
 umask 077
-say() { printf "reveille-far %s\n" "$*"; }
+say() { printf "\nreveille-far %s\n" "$*"; }
 p=$(command -v reveille) && h=$(sha256sum "$p" 2>/dev/null) || h=-
 say machine "$(uname -s)" "$(uname -m)" "${h%% *}"
 read -r size || exit 1
@@ -37,26 +38,33 @@ if [ "$size" -gt 0 ]; then
   p=$d/reveille
   head -c "$size" <&3 >"$p" 2>/dev/null &
   h=$!
-  # Ends it if nothing more comes: a connection that is lost need not be closed.
+  # Says how much has come, and ends it if nothing more comes: a connection that is lost need not be closed.
   (
-    before=-1
-    while sleep 4; do
+    before=-1 idle=0
+    while sleep 2 4>&-; do
       kill -0 $$ || { rm -rf "$d"; kill "$h"; exit; }
       now=$(wc -c <"$p")
-      [ "$now" -gt "$before" ] || { kill "$h"; exit; }
+      idle=$((idle + 1))
+      [ "$now" -eq "$before" ] || { idle=0; say arrived "$now" >&4; }
+      [ "$idle" -lt 3 ] || { kill "$h"; exit; }
       before=$now
     done
-  ) >/dev/null 2>&1 3<&- </dev/null &
+  ) 4>&1 >/dev/null 2>&1 3<&- </dev/null &
   w=$!
   wait "$h"
+  c=$?
   kill "$w" 2>/dev/null
+  # Before frames follow.
+  wait "$w"
+  # Not killed, and not at the end of what came.
+  [ "$c" -ne 1 ] || { say refused "the program cannot be written in $t; is there space for $kib KiB?"; exit 1; }
   got=$(wc -c <"$p")
   [ "$got" -eq "$size" ] || { say refused "only $((got)) of $size bytes of the program arrived in $t"; exit 1; }
   chmod 700 "$p"
 else
   rm "$d/reveille"
 fi
-say ready
+say ready "$d"
 "$p" far "$d" <&3 3<&-
 c=$?
 # Killed: its command ends by itself, and what that does not undo is undone here.

@@ -388,7 +388,7 @@ mod tests {
             ),
             (
                 "[[rule]]\nname = \" \"\nlatency = \"5us\"",
-                "line 2: a name has letters",
+                "line 2: a name has 1 to 64 characters",
             ),
             (
                 "[[rule]]\nname = \"a\"\nlatency = \"5us\"\npercentile = 50",

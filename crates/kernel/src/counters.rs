@@ -110,6 +110,33 @@ fn events(root: &Root, pmu: &str, scope: Scope) -> Vec<Counter> {
     counters
 }
 
+/// The energy counters of perf's PMU `power` (RAPL), each with the J of one count. perf's counts do not wrap
+/// around. Empty where there are none.
+pub fn energy(root: &Root) -> Vec<(Counter, f64)> {
+    let folder = format!("{DEVICES}/power");
+    let text = |file: &str| root.text(&format!("{folder}/{file}"));
+    let format = |term: &str| text(&format!("format/{term}"));
+    let names = root.names(&format!("{folder}/events")).unwrap_or_default();
+    let event = |event: String| {
+        let terms = text(&format!("events/{event}"))?;
+        // Beside an event's own file there are its `.scale` and `.unit`.
+        let scale = text(&format!("events/{event}.scale"))?.parse().ok()?;
+        let unit = text(&format!("events/{event}.unit"))?;
+        let counter = Counter {
+            column: event.replace('-', "_"),
+            pmu: "power".to_owned(),
+            event,
+            unit: Unit::Count,
+            scope: Scope::Package,
+            counted_on: cpulist::parse(&text("cpumask")?)?,
+            pmu_type: text("type")?.parse().ok()?,
+            config: encode(&terms, &format)?,
+        };
+        (unit == "Joules").then_some((counter, scale))
+    };
+    names.into_iter().filter_map(event).collect()
+}
+
 /// The column of an event and its unit; `None` for an event that is of no use here.
 fn column(scope: Scope, event: &str) -> Option<(String, Unit)> {
     let state = event
@@ -246,6 +273,33 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, format!("{text}\n")).unwrap();
         }
+    }
+
+    #[test]
+    fn an_energy_counter_has_its_scale() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = [
+            ("type", "20"),
+            ("cpumask", "0,24"),
+            ("format/event", "config:0-7"),
+            ("events/energy-pkg", "event=0x02"),
+            ("events/energy-pkg.scale", "2.3283064365386962890625e-10"),
+            ("events/energy-pkg.unit", "Joules"),
+            ("events/energy-ram", "event=0x03"),
+        ];
+        pmu(folder.path(), "power", &files);
+        let found = energy(&Root::at(folder.path()));
+        let [(counter, scale)] = &found[..] else {
+            panic!("{found:?}");
+        };
+        assert_eq!(
+            (counter.event.as_str(), counter.config[0]),
+            ("energy-pkg", 2)
+        );
+        assert_eq!(
+            (&counter.counted_on[..], *scale),
+            (&[0, 24][..], 0.5_f64.powi(32))
+        );
     }
 
     #[test]

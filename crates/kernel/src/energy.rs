@@ -1,11 +1,14 @@
-//! Meters of power: the processor's energy counters (RAPL) and batteries.
+//! Meters of power: the processor's energy counters (RAPL), sensors of chips, and batteries.
 //!
 //! Sources: Documentation/power/powercap/powercap.rst and Documentation/ABI/testing/
 //! sysfs-class-power of the kernel.
 
+mod hwmon;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Root;
+pub use hwmon::{Sensor, sensors};
 
 const POWERCAP: &str = "sys/class/powercap";
 const SUPPLIES: &str = "sys/class/power_supply";
@@ -45,6 +48,11 @@ impl Meter {
     /// The counter, µJ; `None` where it cannot be read (it is root's).
     pub fn read_uj(&self, root: &Root) -> Option<u64> {
         root.number(&self.file)
+    }
+
+    /// The counter's largest value, µJ.
+    pub fn range_uj(&self) -> Option<u64> {
+        self.wraps_at_uj
     }
 
     /// The energy between two readings, µJ; `None` if the counter wrapped around at an unknown value. Two

@@ -14,8 +14,7 @@ use reveille_figures::rounds::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::columns::NO_NAME;
-use crate::statistics::{Floor, UNKNOWN, WAKE_LATENCY};
+use crate::statistics::{Floor, WAKE_LATENCY, launch_error, name};
 use crate::{Columns, NULL};
 
 /// Datapoints that a turn needs: the median of fewer varies much.
@@ -103,7 +102,7 @@ pub fn differences(
     let mut all = Vec::new();
     for (state, turns) in &states {
         for (first, second) in &pairs {
-            let errors = [first, second].map(|source| launch_error(columns, source));
+            let errors = [first, second].map(|source| launch_error(columns, source).unwrap_or(0));
             let floors = floor_differences(floors, first, second);
             let one = of_pair(state, [first, second], turns, &floors, of_all);
             all.extend(one.map(|one| SourceDifference {
@@ -215,28 +214,6 @@ fn by_state(columns: &Columns) -> Vec<(String, Turns)> {
     states
         .map(|((_, state), turns)| (state.to_owned(), turns))
         .collect()
-}
-
-fn name<'a>(column: Option<(&'a [u8], &'a [String])>, row: usize) -> &'a str {
-    let name = column.and_then(|(codes, names)| {
-        let code = Some(codes[row]).filter(|code| *code != NO_NAME)?;
-        names.get(usize::from(code))
-    });
-    name.map_or(UNKNOWN, String::as_str)
-}
-
-/// The median of how far a source's launch times are known, ns.
-fn launch_error(columns: &Columns, source: &str) -> i64 {
-    let (Some(errors), sources) = (columns.integers("launch_error_ns"), columns.names("source"))
-    else {
-        return 0;
-    };
-    let of_source = errors.iter().enumerate();
-    let of_source: Vec<f64> = of_source
-        .filter(|(row, error)| **error != NULL && name(sources, *row) == source)
-        .map(|(_, error)| *error as f64)
-        .collect();
-    median(&of_source).unwrap_or(0.0) as i64
 }
 
 /// By round: the second floor's median less the first's.

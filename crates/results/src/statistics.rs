@@ -1,6 +1,6 @@
 //! Statistics per requested state.
 
-use reveille_figures::quantile::{MEDIAN, Moments, P90, P99, P99_9, P99_99};
+use reveille_figures::quantile::{MEDIAN, Moments, P90, P99, P99_9, P99_99, median};
 use reveille_figures::tail::{self, Tail};
 use serde::{Deserialize, Serialize};
 
@@ -120,6 +120,9 @@ pub struct StateStatistics {
     pub wake_latency: Summary,
     /// Median wake latency minus the floor's median of the same source; `None` without a floor.
     pub median_above_floor_ns: Option<i64>,
+    /// The median of how far its source's launch times are known, either way, ns; `None`: they are instants of the
+    /// CPU's own clock.
+    pub launch_error_ns: Option<i64>,
     /// `None` where the driver gives no figure (or the state is the floor's own).
     pub exceedance: Option<Exceedance>,
     /// Is the driver's figure true?
@@ -140,7 +143,12 @@ pub fn by_state(
         .into_iter()
         .filter_map(|(group, mut sample)| {
             let figure = driver(&group.state);
-            of_sample(group, &mut sample, figure, floors)
+            let launch_error_ns = launch_error(columns, &group.source);
+            let statistics = of_sample(group, &mut sample, figure, floors)?;
+            Some(StateStatistics {
+                launch_error_ns,
+                ..statistics
+            })
         })
         .collect();
     statistics.sort_by_key(|one| {
@@ -237,6 +245,7 @@ fn of_sample(
         verdict: Verdict::of(exceedance.as_ref()),
         tail: tail::estimate(sample),
         median_above_floor_ns: of_source.map(|floor| wake_latency.median_ns - floor.median_ns),
+        launch_error_ns: None,
         exceedance,
         wake_latency,
         driver_exit_latency_us: figure,
@@ -244,6 +253,27 @@ fn of_sample(
         index: group.index,
         source: group.source,
     })
+}
+
+/// The median of how far a source's launch times are known, ns; `None` where none has a bound.
+pub(crate) fn launch_error(columns: &Columns, source: &str) -> Option<i64> {
+    let errors = columns.integers("launch_error_ns")?.iter();
+    let sources = columns.names("source");
+    let of_source: Vec<f64> = errors
+        .enumerate()
+        .filter(|(row, error)| **error != NULL && name(sources, *row) == source)
+        .map(|(_, error)| *error as f64)
+        .collect();
+    median(&of_source).map(|error| error as i64)
+}
+
+/// The name in a row of a column of names, [`UNKNOWN`] where it is not known.
+pub(crate) fn name<'a>(column: Option<(&'a [u8], &'a [String])>, row: usize) -> &'a str {
+    let name = column.and_then(|(codes, names)| {
+        let code = Some(codes[row]).filter(|code| *code != NO_NAME)?;
+        names.get(usize::from(code))
+    });
+    name.map_or(UNKNOWN, String::as_str)
 }
 
 /// The summary of a sample (any order; it is sorted in place). `None` if it is empty.

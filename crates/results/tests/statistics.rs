@@ -239,3 +239,34 @@ fn a_floor_belongs_to_its_source_and_its_own_state_has_no_excess() {
     assert_eq!(of("C1", "remote"), (None, Some(1)));
     assert_eq!(of("C6", "timer"), (Some(-500), Some(1)));
 }
+
+#[test]
+fn the_launch_error_is_the_median_of_the_source_and_absent_for_an_exact_one() {
+    let columns = Columns::new(vec![
+        Column {
+            name: "requested_state".into(),
+            values: names(vec![0, 0, 0, 0, 0], &["C1"]),
+        },
+        Column {
+            name: "source".into(),
+            values: names(vec![0, 1, 1, 1, 0], &["timer", "hpet"]),
+        },
+        Column {
+            name: "launch_error_ns".into(),
+            values: Values::Integer(vec![NULL, 230, 9_000, 210, NULL]),
+        },
+        Column {
+            name: "wake_latency_ns".into(),
+            values: Values::Integer(vec![8_000, 8_400, 8_500, 8_600, 8_100]),
+        },
+    ])
+    .unwrap();
+    let statistics = by_state(&columns, &|_| None, &[]);
+    let errors = statistics
+        .iter()
+        .map(|one| (one.source.as_str(), one.launch_error_ns));
+    assert_eq!(
+        errors.collect::<Vec<_>>(),
+        [("timer", None), ("hpet", Some(230))]
+    );
+}

@@ -57,6 +57,9 @@ pub trait Turns {
     /// # Errors
     /// If later turns would fail, too.
     fn turn(&mut self, at: At, stop: &AtomicBool) -> Result<Option<Self::Turn>>;
+
+    /// After each round but the last, with the turns so far, which may be kept in case that the run is killed.
+    fn after_round(&mut self, _: &[Self::Turn]) {}
 }
 
 /// How far a run is. Reported before each turn, never during one: drawing wakes CPUs.
@@ -114,6 +117,9 @@ pub fn run<T: Turns>(
                 Err(error) if turns.is_empty() => return Err(error),
                 Err(error) => return Ok((turns, Ended::Disturbed(error.to_string()))),
             }
+        }
+        if round + 1 < plan.rounds {
+            work.after_round(&turns);
         }
     }
     Ok((turns, Ended::Completed))
@@ -216,6 +222,7 @@ mod tests {
     struct Recorded {
         machine: Machine,
         recorded: Vec<At>,
+        after_rounds: Vec<usize>,
         ends: Option<(usize, Result<()>)>,
     }
 
@@ -242,6 +249,10 @@ mod tests {
             }
             Ok(Some(at))
         }
+
+        fn after_round(&mut self, turns: &[At]) {
+            self.after_rounds.push(turns.len());
+        }
     }
 
     type Ran = (Result<(Vec<At>, Ended)>, Vec<At>, Vec<Progress>);
@@ -251,6 +262,7 @@ mod tests {
         let mut work = Recorded {
             machine: Machine::read(Root::default()).unwrap(),
             recorded: Vec::new(),
+            after_rounds: Vec::new(),
             ends,
         };
         let plan = Plan {
@@ -262,6 +274,8 @@ mod tests {
         };
         let (stop, mut shown) = (AtomicBool::new(false), Vec::new());
         let ran = run(&mut work, &plan, &stop, &mut |now| shown.push(now.clone()));
+        let has_first_round = work.recorded.len() > 6;
+        assert_eq!(work.after_rounds, [6][..usize::from(has_first_round)]);
         (ran, work.recorded, shown)
     }
 

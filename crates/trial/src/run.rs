@@ -24,7 +24,8 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// Runs the trial under at least one setting, and restores the machine.
+/// Runs the trial under at least one setting, and restores the machine. `keep` has the turns so far after each round
+/// but the last.
 ///
 /// # Errors
 /// If a setting or the workload fails before the first round, or the first turn gives no figure. A later
@@ -36,6 +37,7 @@ pub fn run(
     workload: &mut dyn Workload,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
+    keep: &mut dyn FnMut(&[Round], &[String]),
 ) -> Result<Run> {
     // Fail now, and not after an hour of measuring.
     for setting in settings {
@@ -43,7 +45,7 @@ pub fn run(
     }
     workload.try_once()?;
     let watch = Watch::new(&machine.root, &machine.idle);
-    let notes = watch.power_source().into_iter().collect();
+    let notes: Vec<String> = watch.power_source().into_iter().collect();
     let online = machine.idle.cpus.iter().filter(|cpu| cpu.online);
     let mut trial = Trial {
         machine,
@@ -54,6 +56,7 @@ pub fn run(
         online: online.map(|cpu| cpu.number).collect(),
         began: Instant::now(),
         is_first: true,
+        keep: &mut |rounds| keep(rounds, &notes),
     };
     let order = rounds::Plan {
         rounds: plan.rounds,
@@ -79,6 +82,7 @@ struct Trial<'a> {
     online: Vec<u32>,
     began: Instant,
     is_first: bool,
+    keep: &'a mut dyn FnMut(&[Round]),
 }
 
 impl Turns for Trial<'_> {
@@ -120,6 +124,10 @@ impl Turns for Trial<'_> {
             bursts: gathered.bursts,
             observed: self.watch.between(&before, &after),
         }))
+    }
+
+    fn after_round(&mut self, turns: &[Round]) {
+        (self.keep)(turns);
     }
 }
 

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 
 use crate::program::reveille;
@@ -99,7 +101,8 @@ impl Machine {
         fs::write(self.path("sshd_config"), config).unwrap();
     }
 
-    fn script(&self, name: &str, text: &str) {
+    /// A program of this side.
+    pub fn script(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
         fs::set_permissions(self.path(name), PermissionsExt::from_mode(0o755)).unwrap();
     }
@@ -122,6 +125,19 @@ impl Machine {
     /// The next connection ends after so many bytes to the sshd, or from it.
     pub fn limit(&self, up: i64, down: i64, hold_s: u64) {
         fs::write(self.path("limits"), format!("{up} {down} {hold_s}")).unwrap();
+    }
+
+    /// Ends the connections, as the network between the two would.
+    pub fn cut(&self) {
+        let config = self.text("sshd_config");
+        for process in fs::read_dir("/proc").unwrap().flatten() {
+            let line = fs::read(process.path().join("cmdline")).unwrap_or_default();
+            let line = String::from_utf8_lossy(&line).replace('\0', " ");
+            if line.contains(PROXY) && line.contains(&config) {
+                let id = process.file_name().to_str().unwrap().parse().unwrap();
+                kill(Pid::from_raw(id), Signal::SIGKILL).unwrap();
+            }
+        }
     }
 
     /// This program, in a folder of its own, with that ssh.

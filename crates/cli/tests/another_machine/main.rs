@@ -331,7 +331,7 @@ fn a_killed_near_side_and_a_silent_one_leave_nothing_there() {
     while machine.path("limits").exists() {
         thread::sleep(Duration::from_millis(20));
     }
-    // The near side hears nothing for 10 s.
+    // The near side hears nothing for 6 s.
     assert_eq!(child.0.wait().unwrap().code(), Some(1));
     let shown = run(machine.near().args(["show", "silent"]));
     assert_eq!(shown.code, 0, "{}", shown.stderr);
@@ -340,6 +340,85 @@ fn a_killed_near_side_and_a_silent_one_leave_nothing_there() {
         machine.is_clean_within(CLEAN)
     );
     assert_eq!(settings(), before);
+}
+
+#[test]
+fn a_new_connection_fetches_the_rest_of_a_lost_run() {
+    let _alone = alone();
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    machine.has_reveille();
+    let before = settings();
+    let mut command = machine.near();
+    command.args(["measure", "--host", "sut", "--duration", "100s"]);
+    command.args(["--cpu", "1", "--out", "out"]);
+    let child = command
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let partial = machine.path("out/datapoints.partial.csv");
+    wait_for(&partial);
+    machine.cut();
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("; a new one fetched the rest; what came is kept in out"),
+        "{said}"
+    );
+    // The run there was ended, and described itself.
+    assert!(machine.path("out/datapoints.parquet").exists() && !partial.exists());
+    let description = json(&fs::read_to_string(machine.path("out/result.json")).unwrap());
+    assert_eq!(description["ended"], "interrupted");
+    eprintln!("fetched: clean after {:?}", machine.is_clean_within(CLEAN));
+    assert_eq!(settings(), before);
+}
+
+#[test]
+fn the_rounds_of_a_trial_are_here_before_its_end() {
+    let _alone = alone();
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    machine.has_reveille();
+    let mut command = machine.near();
+    command.args([
+        "trial", "--host", "sut", "--echo", "self", "--rounds", "200",
+    ]);
+    command.args([
+        "--requests",
+        "3",
+        "--settings",
+        "as-is,no-sleep",
+        "--out",
+        "out",
+    ]);
+    let mut child = Running::start(&mut command);
+    let kept = machine.path("out/trial.json");
+    let until = Instant::now() + Duration::from_secs(30);
+    while !kept.exists() {
+        if child
+            .0
+            .try_wait()
+            .unwrap()
+            .is_some_and(|ended| ended.code() == Some(3))
+        {
+            return eprintln!("skipped: trial over ssh: this machine cannot");
+        }
+        assert!(Instant::now() < until, "no round comes");
+        thread::sleep(Duration::from_millis(50));
+    }
+    child.0.kill().unwrap();
+    child.0.wait().unwrap();
+    let trial = json(&fs::read_to_string(kept).unwrap());
+    assert_eq!(trial["ended"]["disturbed"], "the trial was cut off");
+    let rounds = trial["rounds"].as_array().unwrap().len();
+    assert!((1..400).contains(&rounds), "{rounds}");
+    let (shown, text) = printed(machine.near().args(["show", "out"]));
+    assert_eq!(shown.code, 0, "{}", shown.stderr);
+    assert!(text.contains("the trial was cut off"), "{text}");
+    machine.is_clean_within(CLEAN);
 }
 
 #[test]
@@ -352,16 +431,24 @@ fn a_silent_connection_leaves_nothing_while_the_program_is_carried() {
         eprintln!("skipped: carrying the program over: no static program; run `make static`");
         return;
     }
-    machine.limit(5_000_000, -1, 30);
-    let mut child = Running::start(machine.near().args(["states", "--host", "sut"]));
+    machine.limit(5_000_000, -1, 60);
+    let mut command = machine.near();
+    command.args(["states", "--host", "sut"]);
+    let mut child = Running::start(command.stderr(std::process::Stdio::piped()));
     let until = Instant::now() + CLEAN;
     while fs::read_dir(machine.tmp()).unwrap().count() == 0 {
         assert!(Instant::now() < until, "nothing arrives");
         thread::sleep(Duration::from_millis(20));
     }
     eprintln!("silent: clean after {:?}", machine.is_clean_within(CLEAN));
-    child.0.kill().unwrap();
-    child.0.wait().unwrap();
+    assert_eq!(child.0.wait().unwrap().code(), Some(1));
+    let mut said = String::new();
+    let mut stderr = child.0.stderr.take().unwrap();
+    std::io::Read::read_to_string(&mut stderr, &mut said).unwrap();
+    assert_eq!(
+        said,
+        "reveille: sut: the program does not arrive there: silent for 20 s\n"
+    );
 }
 
 #[test]
@@ -619,5 +706,88 @@ fn the_failure_of_one_machine_is_not_that_of_another() {
         "{}",
         ended.stderr
     );
+    machine.is_clean_within(CLEAN);
+}
+
+/// An ssh whose host `liar` says that it has this program, and then this.
+fn liar(machine: &Machine, says: &str) {
+    let ssh = fs::read_to_string(machine.path("bin/ssh")).unwrap();
+    let ssh = ssh.lines().last().unwrap();
+    let program = env!("CARGO_BIN_EXE_reveille");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *liar*) ;; *) {ssh} ;; esac\nhash=$(sha256sum {program})\n\
+         echo reveille-far machine Linux {} ${{hash%% *}}\nread size\n\
+         echo reveille-far ready /tmp\nread order\n{says}\n",
+        std::env::consts::ARCH
+    );
+    machine.script("bin/ssh", &script);
+}
+
+#[test]
+fn a_machine_with_an_invalid_answer_hides_no_other() {
+    let _alone = alone();
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    machine.has_reveille();
+    // Its output `{"x":`, and its end with exit code 0.
+    liar(
+        &machine,
+        r#"printf '\001\000\000\000\005{"x":\011\000\000\000\001\000'"#,
+    );
+    for command in ["states", "doctor"] {
+        for json in [&[][..], &["--json"]] {
+            let mut both = machine.near();
+            both.arg(command).args(json);
+            let (ended, text) = printed(both.args(["--host", "liar", "--host", "sut"]));
+            assert_eq!(ended.code, 1, "{}", ended.stderr);
+            assert!(
+                ended
+                    .stderr
+                    .starts_with("reveille: liar: its answer is invalid: "),
+                "{}",
+                ended.stderr
+            );
+            assert_eq!(ended.stderr.lines().count(), 1, "{}", ended.stderr);
+            assert!(text.contains("sut"), "{text}");
+        }
+    }
+    liar(&machine, "printf 'rubbish of a hundred bytes'");
+    let (ended, text) = printed(machine.near().args(["states", "--host", "liar"]));
+    assert_eq!(
+        (ended.code, ended.stderr.as_str(), text.as_str()),
+        (
+            1,
+            "reveille: liar: what comes from there is not of reveille\n",
+            ""
+        )
+    );
+}
+
+#[test]
+fn a_reader_may_pause_the_stream_of_other_machines_and_may_leave_it() {
+    use std::io::Read;
+    use std::process::Stdio;
+    let _alone = alone();
+    let Some(machine) = Machine::new() else {
+        return;
+    };
+    machine.has_reveille();
+    let mut command = machine.near();
+    command.args(["top", "--json", "--interval", "100ms"]);
+    command.args(["--host", "sut", "--host", "other"]);
+    let mut child = Running::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()));
+    let mut out = child.0.stdout.take().unwrap();
+    out.read_exact(&mut [0]).unwrap();
+    // Longer than it takes to fill what is between, and to lose a silent side.
+    thread::sleep(Duration::from_secs(20));
+    out.read_exact(&mut vec![0; 1 << 20]).unwrap();
+    assert_eq!(child.0.try_wait().unwrap(), None);
+    drop(out);
+    let code = child.0.wait().unwrap().code();
+    let mut said = String::new();
+    let mut stderr = child.0.stderr.take().unwrap();
+    stderr.read_to_string(&mut said).unwrap();
+    assert_eq!((code, said.as_str()), (Some(0), ""));
     machine.is_clean_within(CLEAN);
 }

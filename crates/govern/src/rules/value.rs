@@ -26,7 +26,7 @@ pub fn name<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     match has_letters && name.chars().count() <= NAME_MAX {
         true => Ok(name),
         false => Err(D::Error::custom(format!(
-            "a name has letters, {NAME_MAX} at most"
+            "a name has 1 to {NAME_MAX} characters, not only blanks, and no control character"
         ))),
     }
 }

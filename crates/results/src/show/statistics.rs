@@ -69,6 +69,8 @@ const LATENCY: &[Column<Row>] = &columns!(|row|
         "Median wake latency";
     measured(Ns) detail "median_above_floor_ns", "above floor", row.of.median_above_floor_ns,
         "The median less the floor's median of the same source";
+    measured(Ns) detail "launch_error_ns", "launch error", row.of.launch_error_ns,
+        "The launch times are known to this, either way: the median of the source's datapoints";
     measured(Ns) detail "wake_latency.p90_ns", "p90",
         row.against_figure(row.of.wake_latency.p90_ns),
         "90th percentile; unknown with fewer than ten datapoints beyond, as the other quantiles";
@@ -192,6 +194,7 @@ pub fn distribution(rows: &[Row]) -> Table {
     table("Statistics of the wake latency", LATENCY, rows).without(&[
         "driver_exit_latency_us",
         "median_above_floor_ns",
+        "launch_error_ns",
         "exceedance.share",
         "exceedance.exceeded",
         "exceedance.low",

@@ -1,0 +1,65 @@
+//! Which meters there are, and how good each is.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use reveille_kernel::{Result, Root};
+use serde::Serialize;
+
+use crate::choose::{Found, find, named};
+use crate::watch::{Watched, watch};
+
+/// The result of `reveille power meters`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Meters {
+    /// How long each was watched, s.
+    pub watched_s: f64,
+    /// Those that gave readings.
+    pub meters: Vec<Watched>,
+    /// Why others gave none: a sentence each.
+    pub missing: Vec<String>,
+}
+
+impl Meters {
+    /// Watches the meters of these names, or without names all that are found, one after the other, each for `time`, or
+    /// until `stop`. `progress` is told before each: its name and the share of meters done.
+    ///
+    /// # Errors
+    /// Of a meter that was named.
+    pub fn watch(
+        root: &Root,
+        names: &[String],
+        time: Duration,
+        stop: &AtomicBool,
+        progress: &mut dyn FnMut(&str, f64),
+    ) -> Result<Self> {
+        let found = match names {
+            [] => find(root),
+            names => Found {
+                meters: names
+                    .iter()
+                    .map(|name| named(root, name))
+                    .collect::<Result<_>>()?,
+                missing: Vec::new(),
+            },
+        };
+        let mut result = Self {
+            watched_s: time.as_secs_f64(),
+            meters: Vec::new(),
+            missing: found.missing,
+        };
+        let all = found.meters.len() as f64;
+        for (place, mut meter) in found.meters.into_iter().enumerate() {
+            progress(&meter.about().name, place as f64 / all);
+            match watch(meter.as_mut(), time, stop) {
+                Ok(watched) => result.meters.push(watched),
+                Err(why) if names.is_empty() => result.missing.push(why.to_string()),
+                Err(why) => return Err(why),
+            }
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+        }
+        Ok(result)
+    }
+}

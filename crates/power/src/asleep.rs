@@ -1,0 +1,213 @@
+//! How long the CPUs slept together, as far as counters tell, and what else ran.
+//!
+//! cpuidle counts each CPU's sleep apart. All slept together at most as long as the one that slept least, and at
+//! least for what is left when the times awake of all do not overlap.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+use std::time::Instant;
+
+use reveille_kernel::asleep::{Counts, Reading as Slept};
+use reveille_kernel::counters::{self, Scope};
+use reveille_kernel::{Idle, Root, affinity, load};
+
+/// The counters of a machine.
+pub struct Watch {
+    root: Root,
+    cpus: Vec<u32>,
+    counts: Vec<Counts>,
+    packages: Vec<Package>,
+    /// A state's name, and the file of a CPU's entries.
+    entries: Vec<(String, String)>,
+}
+
+/// A package's counters of residency, and of time.
+struct Package {
+    residency: Vec<OwnedFd>,
+    time: OwnedFd,
+}
+
+/// The counters at one instant.
+pub struct Reading {
+    at: Instant,
+    slept: Vec<Slept>,
+    packages: Vec<Option<(u64, u64)>>,
+    entries: Vec<Option<u64>>,
+    idle_ticks: Option<BTreeMap<u32, u64>>,
+}
+
+/// What happened between two readings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Between {
+    /// s.
+    pub elapsed_s: f64,
+    /// Entries to each idle state, all CPUs together.
+    pub entries: BTreeMap<String, u64>,
+    /// All CPUs slept at once at least and at most so long, per cent of the time; `None` if that is not counted.
+    pub joint_percent: Option<(f64, f64)>,
+    /// The packages' own sleep, a mean over packages; `None` without such counters.
+    pub package_percent: Option<f64>,
+    /// CPU time of others on CPUs that were to be idle, in CPUs; `None` if unknown.
+    pub others: Option<f64>,
+}
+
+impl Watch {
+    /// Of the CPUs that are online.
+    pub fn new(root: &Root, idle: &Idle) -> Self {
+        let online = idle.cpus.iter().filter(|cpu| cpu.online);
+        let cpus: Vec<u32> = online.clone().map(|cpu| cpu.number).collect();
+        let entries = online.clone().flat_map(|cpu| {
+            let number = cpu.number;
+            cpu.states.iter().map(move |state| {
+                let folder = format!("sys/devices/system/cpu/cpu{number}/cpuidle");
+                (
+                    state.name.clone(),
+                    format!("{folder}/state{}/usage", state.index),
+                )
+            })
+        });
+        let mut firsts: BTreeMap<u32, u32> = BTreeMap::new();
+        let entries = entries.collect();
+        for cpu in online {
+            firsts.entry(cpu.package.unwrap_or(0)).or_insert(cpu.number);
+        }
+        Self {
+            root: root.clone(),
+            counts: cpus
+                .iter()
+                .map(|&cpu| Counts::of(root, idle, cpu))
+                .collect(),
+            packages: firsts
+                .into_values()
+                .filter_map(|cpu| package(root, cpu))
+                .collect(),
+            cpus,
+            entries,
+        }
+    }
+
+    /// The CPUs that are watched.
+    pub fn cpus(&self) -> &[u32] {
+        &self.cpus
+    }
+
+    /// Reads all, after a visit to every CPU: a stay is counted when it ends.
+    pub fn read(&self) -> Reading {
+        affinity::visit(&self.cpus);
+        let value = |counter: &OwnedFd| counters::read(counter).ok();
+        let packages = self.packages.iter().map(|one| {
+            let residency: Option<u64> = one.residency.iter().map(value).sum();
+            Some((residency?, value(&one.time)?))
+        });
+        Reading {
+            at: Instant::now(),
+            slept: self.counts.iter().map(Counts::read).collect(),
+            packages: packages.collect(),
+            entries: self
+                .entries
+                .iter()
+                .map(|(_, file)| self.root.number(file))
+                .collect(),
+            idle_ticks: load::idle_ticks(&self.root),
+        }
+    }
+
+    /// What happened between two readings while the CPUs of `busy` were kept busy.
+    pub fn between(&self, before: &Reading, after: &Reading, busy: &[u32]) -> Between {
+        let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
+        let slept = before.slept.iter().zip(&after.slept);
+        let slept: Option<Vec<f64>> = slept
+            .map(|(before, after)| {
+                let share = after.since(before)? as f64 / 1e9 / elapsed_s;
+                Some(share.clamp(0.0, 1.0))
+            })
+            .collect();
+        let packages: Option<Vec<f64>> = before
+            .packages
+            .iter()
+            .zip(&after.packages)
+            .map(|(before, after)| {
+                let (before, after) = ((*before)?, (*after)?);
+                let slept = after.0.checked_sub(before.0)? as f64;
+                Some((100.0 * slept / after.1.checked_sub(before.1)? as f64).min(100.0))
+            })
+            .collect();
+        let packages = packages.filter(|packages| !packages.is_empty());
+        let mut entries: BTreeMap<String, u64> = BTreeMap::new();
+        let counted = before.entries.iter().zip(&after.entries);
+        for ((name, _), (before, after)) in self.entries.iter().zip(counted) {
+            let more = before
+                .zip(*after)
+                .and_then(|(before, after)| after.checked_sub(before));
+            *entries.entry(name.clone()).or_default() += more.unwrap_or(0);
+        }
+        Between {
+            elapsed_s,
+            entries,
+            joint_percent: slept
+                .filter(|slept| !slept.is_empty())
+                .map(|slept| joint(&slept)),
+            package_percent: packages.map(|all| all.iter().sum::<f64>() / all.len() as f64),
+            others: others(before, after, busy, elapsed_s),
+        }
+    }
+}
+
+/// How long all slept at once at least and at most, per cent, by each one's share.
+fn joint(slept: &[f64]) -> (f64, f64) {
+    let awake: f64 = slept.iter().map(|share| 1.0 - share).sum();
+    let most = slept.iter().copied().fold(1.0, f64::min);
+    (100.0 * (1.0 - awake).max(0.0), 100.0 * most)
+}
+
+fn others(before: &Reading, after: &Reading, busy: &[u32], elapsed_s: f64) -> Option<f64> {
+    let (before, after) = (before.idle_ticks.as_ref()?, after.idle_ticks.as_ref()?);
+    let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
+    let idle_cpus = before.iter().filter(|(cpu, _)| !busy.contains(cpu));
+    idle_cpus
+        .map(|(cpu, ticks)| {
+            let idle = after.get(cpu)?.checked_sub(*ticks)? as f64 / per_s as f64;
+            Some((1.0 - idle / elapsed_s).max(0.0))
+        })
+        .sum()
+}
+
+fn package(root: &Root, cpu: u32) -> Option<Package> {
+    if !root.is_live() {
+        return None;
+    }
+    let all = counters::discover(root);
+    let of_package = all.iter().filter(|one| one.scope == Scope::Package);
+    let residency: Vec<OwnedFd> = of_package.filter_map(|one| one.open(cpu).ok()).collect();
+    let time = all.iter().find(|one| one.column == "tsc")?.open(cpu).ok()?;
+    (!residency.is_empty()).then_some(Package { residency, time })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn joint_sleep_has_bounds_by_each_cpus_sleep() {
+        assert_eq!(joint(&[1.0, 1.0]), (100.0, 100.0));
+        assert_eq!(joint(&[0.75, 0.5]), (25.0, 50.0));
+        assert_eq!(joint(&[1.0, 0.0]), (0.0, 0.0));
+        assert_eq!(joint(&[0.5, 0.5, 0.5]), (0.0, 50.0));
+    }
+
+    #[test]
+    fn time_of_others_is_that_of_cpus_that_were_to_be_idle() {
+        let begin = Instant::now();
+        let reading = |s: u64, ticks: [u64; 3]| Reading {
+            at: begin + std::time::Duration::from_secs(s),
+            slept: Vec::new(),
+            packages: Vec::new(),
+            entries: Vec::new(),
+            idle_ticks: Some((0..).zip(ticks).collect()),
+        };
+        let (before, after) = (reading(0, [0, 0, 0]), reading(2, [0, 150, 190]));
+        let of = |busy: &[u32]| others(&before, &after, busy, 2.0).unwrap();
+        assert!((of(&[0]) - 0.3).abs() < 1e-9, "a quarter and a twentieth");
+        assert!((of(&[0, 1]) - 0.05).abs() < 1e-9);
+    }
+}

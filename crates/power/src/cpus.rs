@@ -1,0 +1,10 @@
+//! Power against the number of busy CPUs: figure 3 of "Software-managed CPU sleep" on this machine.
+
+pub mod order;
+pub mod result;
+mod run;
+pub mod show;
+
+pub use order::Order;
+pub use result::{Cpus, FILE, SCHEMA_VERSION, parse};
+pub use run::{Options, counts, run, ways};
