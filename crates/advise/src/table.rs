@@ -11,6 +11,7 @@
 //! rule, and the driver's own tables may break them (two rows with one target residency); so a row
 //! is lifted where necessary, with a note.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use reveille_results::Loaded;
@@ -64,6 +65,8 @@ pub struct Row {
     pub driver_exit_latency_us: u64,
     /// The driver's own target residency, µs.
     pub driver_target_residency_us: u64,
+    /// The break-even residency that `power states` measured, µs; `None` if none was given.
+    pub break_even_us: Option<u64>,
     /// The percentile's upper confidence bound, by the source where it is largest.
     pub measured_high_ns: Option<i64>,
     /// Where [`Row::exit_latency_us`] comes from.
@@ -98,7 +101,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table that a result gives.
+    /// The table that a result gives. A state in `break_even_us` has that target residency, whatever `residency` says.
     ///
     /// # Errors
     /// If the driver takes no table or its own is unknown, nothing was measured, or the kernel's
@@ -110,6 +113,7 @@ impl Table {
         confidence: Confidence,
         latency: Latency,
         residency: Residency,
+        break_even_us: &BTreeMap<String, u64>,
     ) -> Result<Self> {
         if let Some(driver) = target.driver.as_deref().filter(|one| *one != "intel_idle") {
             return Err(Error::NoTableTaken(driver.to_owned()));
@@ -125,7 +129,9 @@ impl Table {
             let samples = measured.states.iter().find(|one| one.name == state.name);
             let samples = samples.map_or(&[][..], |one| &one.samples);
             let bound = Bound::of(samples, &measured.sources, percentile, confidence);
-            let row = bound.row(&state.name, exit, residency_us, residency, rows.last());
+            let break_even_us = break_even_us.get(&state.name).copied();
+            let own = (exit, residency_us);
+            let row = bound.row(&state.name, own, break_even_us, residency, rows.last());
             rows.push(row?);
         }
         if rows.is_empty() {
@@ -206,8 +212,8 @@ impl Bound {
     fn row(
         &self,
         state: &str,
-        driver_exit_latency_us: u64,
-        driver_target_residency_us: u64,
+        (driver_exit_latency_us, driver_target_residency_us): (u64, u64),
+        break_even_us: Option<u64>,
         residency: Residency,
         before: Option<&Row>,
     ) -> Result<Row> {
@@ -228,6 +234,7 @@ impl Bound {
             }
             Residency::Keep | Residency::Scale => driver_target_residency_us,
         };
+        let wanted = break_even_us.unwrap_or(wanted);
         let target_residency_us = fit(
             "target residency",
             wanted,
@@ -241,6 +248,7 @@ impl Bound {
             count: self.count,
             driver_exit_latency_us,
             driver_target_residency_us,
+            break_even_us,
             measured_high_ns: self.high_ns,
             origin: match self.high_ns {
                 Some(_) => Origin::Measured,

@@ -2,6 +2,8 @@
 
 mod made_up;
 
+use std::collections::BTreeMap;
+
 use made_up::{loaded, question, sklep0};
 use reveille_advise::table::{Residency, Table};
 use reveille_advise::{Answer, Latency, show};
@@ -29,7 +31,16 @@ fn every_column_is_a_field_of_the_json() {
     }
     let (percentile, confidence) = ("99.9".parse().unwrap(), "95".parse().unwrap());
     let (latency, keep) = (Latency::Wake, Residency::Keep);
-    let table = Table::of(&loaded, &target, percentile, confidence, latency, keep).unwrap();
+    let table = Table::of(
+        &loaded,
+        &target,
+        percentile,
+        confidence,
+        latency,
+        keep,
+        &BTreeMap::new(),
+    )
+    .unwrap();
     let json = serde_json::to_value(&table).unwrap();
     for (list, headings) in show::table_reference() {
         assert_eq!(not_in_json(&json, list, &headings), [""; 0], "{list}");

@@ -8,6 +8,18 @@ use reveille_advise::{Error, Latency, Target};
 use reveille_results::Loaded;
 
 fn table(loaded: &Loaded, target: &Target, residency: Residency) -> Result<Table, Error> {
+    with_break_even(loaded, target, residency, &[])
+}
+
+fn with_break_even(
+    loaded: &Loaded,
+    target: &Target,
+    residency: Residency,
+    break_even_us: &[(&str, u64)],
+) -> Result<Table, Error> {
+    let stays = break_even_us
+        .iter()
+        .map(|(state, us)| ((*state).to_owned(), *us));
     let (percentile, confidence) = ("99.9".parse().unwrap(), "95".parse().unwrap());
     Table::of(
         loaded,
@@ -16,6 +28,7 @@ fn table(loaded: &Loaded, target: &Target, residency: Residency) -> Result<Table
         confidence,
         Latency::Wake,
         residency,
+        &stays.collect(),
     )
 }
 
@@ -25,6 +38,26 @@ fn result(c1: i64, c1e: i64, c6: i64) -> Loaded {
         ("C1E", "timer", vec![c1e; 3000]),
         ("C6", "timer", vec![c6; 3000]),
     ])
+}
+
+#[test]
+fn a_measured_break_even_becomes_the_target_residency_within_the_kernels_rules() {
+    let result = result(1001, 12_000, 199_001);
+    let stays = [("C1E", 31), ("C6", 150), ("C8", 5)];
+    for residency in [Residency::Keep, Residency::Scale] {
+        let table = with_break_even(&result, &sklep0(), residency, &stays).unwrap();
+        assert!(
+            table.parameter.ends_with("C1E:12:31,C6:200:200"),
+            "{}",
+            table.parameter
+        );
+        assert_eq!(table.rows[1].break_even_us, Some(31));
+        assert!(
+            table.rows[2].changes[0].contains("raised from 150 to 200"),
+            "{:?}",
+            table.rows[2]
+        );
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `reveille advise`: which states a latency budget allows, and the setting for it.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,6 +11,7 @@ use reveille_advise::{
     Answer, Confidence, Demand, Error, Latency, Percentile, Question, Target, form, machine, show,
 };
 use reveille_kernel::Root;
+use reveille_power::states;
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
@@ -75,6 +77,9 @@ pub struct Args {
         conflicts_with = "budget"
     )]
     residency: ResidencyChoice,
+    /// For --table: a result of `power states`, whose break-even residencies become target residencies
+    #[arg(long, value_name = "RESULT", conflicts_with = "budget")]
+    break_even: Option<PathBuf>,
     /// The measured machine: / for this one, or a folder with sys/ and proc/. Provides the other CPUs,
     /// and the driver's table if the result has none [default: this machine, if its host name and CPU
     /// are the result's]
@@ -189,6 +194,22 @@ fn advise(args: &Args, loaded: &Loaded, target: &Target, budget_us: u32) -> anyh
     Ok(terminal::data().write_all(text.unwrap_or_default().as_bytes())?)
 }
 
+/// The break-even residencies of a result of `power states` that have an interval, whole µs, rounded up.
+fn break_even_us(result: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
+    let file = match result.is_dir() {
+        true => result.join(states::FILE),
+        false => result.to_owned(),
+    };
+    let text = std::fs::read(&file).map_err(reveille_kernel::Error::at(&file))?;
+    let states = states::parse(&text);
+    let states = states.map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
+    let carried = states.idle_states.into_iter().filter_map(|state| {
+        let even = state.break_even?.carried()?;
+        Some((state.name, even.estimate.ceil() as u64))
+    });
+    Ok(carried.collect())
+}
+
 fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> {
     let residency = match args.residency {
         ResidencyChoice::Keep => Residency::Keep,
@@ -196,8 +217,12 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
     };
     let (percentile, confidence) = (args.percentile, args.confidence);
     let latency = args.latency.into();
-    let table = Table::of(loaded, target, percentile, confidence, latency, residency)
-        .map_err(|error| failure(args, error))?;
+    let stays = args.break_even.as_deref().map(break_even_us).transpose()?;
+    let stays = stays.unwrap_or_default();
+    let table = Table::of(
+        loaded, target, percentile, confidence, latency, residency, &stays,
+    )
+    .map_err(|error| failure(args, error))?;
     match args.form {
         None | Some(FormChoice::All) => {
             let sheet = show::table_sheet(&table, &loaded.description);

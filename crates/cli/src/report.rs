@@ -32,12 +32,12 @@ Examples:
   reveille report before after --markdown       what differs, to paste into an issue
   reveille report RESULT --filter 'requested_state == \"C6\" && silent_time_ns > 250us'
   reveille report wult-result -o - | gzip       a result of wult, to a pipe
-  reveille report pings                         what `path --out pings`, `cost`, `trial` or
-                                                `anticipate bench` kept
+  reveille report pings                         what `path --out pings`, `cost`, `trial`,
+                                                `anticipate bench` or `power` kept
   reveille report resume.json                   what `resume analyze --json` printed")]
 pub struct Args {
-    /// Results of `measure` or wult: folders or CSV files; or a folder that `path`, `cost`, `trial` or
-    /// `anticipate bench` kept, or that holds a resume.json of `resume analyze`
+    /// Results of `measure` or wult: folders or CSV files; or a folder that `path`, `cost`, `trial`,
+    /// `anticipate bench` or `power` kept, or that holds a resume.json of `resume analyze`
     #[arg(required = true, value_name = "RESULT", add = completion::kept(kept::is_kept))]
     results: Vec<PathBuf>,
 

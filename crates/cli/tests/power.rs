@@ -1,7 +1,6 @@
 //! `reveille power` with made-up meters, whose truth is known.
 
 mod meter;
-mod program;
 
 use std::fs;
 use std::process::{Command, Output, Stdio};
@@ -9,8 +8,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use meter::made_up;
-use program::reveille;
 use serde_json::Value;
+
+fn reveille() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_reveille"))
+}
 
 fn power(words: &str, meter: &str) -> Command {
     let mut command = reveille();
@@ -264,13 +266,17 @@ fn a_killed_run_is_restored() {
     let mut command = power("states --rounds 50 --rates 50,100", &name);
     let mut run = command
         .stdout(Stdio::null())
-        .stderr(Stdio::null())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let began = Instant::now();
     // Until a turn is one of a state other than the first.
     while read().as_deref() == Some("0") && began.elapsed() < Duration::from_secs(60) {
-        assert!(run.try_wait().unwrap().is_none(), "it ended early");
+        if run.try_wait().unwrap().is_some() {
+            let output = run.wait_with_output().unwrap();
+            assert!(is_disturbed("a killed run", &output), "it ended early");
+            return;
+        }
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(read().as_deref(), Some("1"), "a turn switched it off");

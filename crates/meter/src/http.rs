@@ -203,7 +203,7 @@ pub mod tests {
                 let mut stream = stream.unwrap();
                 let mut reader = BufReader::new(stream.try_clone().unwrap());
                 let mut line = String::new();
-                while reader.read_line(&mut line).is_ok_and(|read| read > 0) {
+                if reader.read_line(&mut line).is_ok_and(|read| read > 0) {
                     let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
                     while reader.read_line(&mut line).is_ok_and(|read| read > 2) {}
                     let (status, body) = answer(&path);
@@ -212,7 +212,6 @@ pub mod tests {
                         body.len()
                     );
                     let _ = stream.write_all((head + &body).as_bytes());
-                    break;
                 }
             }
         });

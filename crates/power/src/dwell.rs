@@ -42,16 +42,18 @@ pub struct Times {
 }
 
 impl Times {
-    /// With this dwell, or one that fits the meter.
+    /// With this dwell, or one that fits the meter. Where its refresh period is unknown, for it stayed at one value,
+    /// the dwell is believed.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the meter is too coarse for the dwell; [`Error::Cannot`] if how often it has a new value is
-    /// unknown.
+    /// [`Error::Usage`] if the meter is too coarse for the dwell; [`Error::Cannot`] if neither is known.
     pub fn of(meter: &Watched, dwell: Option<Duration>) -> Result<Self> {
         let name = &meter.about.name;
-        let refresh_s = meter.refresh_s.ok_or_else(|| {
+        let by_dwell = || dwell.map(|dwell| dwell.as_secs_f64() / REFRESHES);
+        let refresh_s = meter.refresh_s.or_else(by_dwell).ok_or_else(|| {
             Error::Cannot(format!(
-                "{name}: too few new values in {} s to tell how often it has one: it is too coarse for this",
+                "{name}: it is too coarse to tell in {} s how often it has a new value; give --dwell, at least \
+                 {REFRESHES} times the period that its manual says",
                 WATCH.as_secs()
             ))
         })?;
@@ -236,10 +238,11 @@ mod tests {
             Times::of(&meter(Some(1.0)), Some(s(40))).unwrap().dwell,
             s(40)
         );
-        let coarse = Times::of(&meter(None), Some(s(40)))
-            .unwrap_err()
-            .to_string();
+        let coarse = Times::of(&meter(None), None).unwrap_err().to_string();
         assert!(coarse.contains("too coarse"), "{coarse}");
+        assert!(coarse.contains("at least 30 times"), "{coarse}");
+        let believed = Times::of(&meter(None), Some(s(60))).unwrap();
+        assert_eq!((believed.dwell, believed.refresh), (s(60), s(2)));
         assert_eq!(
             meter_words(&meter(Some(1.0))),
             "dcmi (platform; power, a new value every 1 s)"

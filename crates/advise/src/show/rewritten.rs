@@ -17,6 +17,8 @@ const ROWS: &[Column<Row>] = &columns!(|row|
     estimated(Us) "exit_latency_us", "now", row.exit_latency_us, "The exit latency to set";
     driver(Us) "driver_target_residency_us", "target: was", row.driver_target_residency_us,
         "The driver's own target residency";
+    measured(Us) "break_even_us", "break-even", row.break_even_us,
+        "The break-even residency by `power states`, which becomes the target residency; unknown if none was given";
     estimated(Us) "target_residency_us", "now", row.target_residency_us, "The target residency to set";
 );
 
@@ -45,7 +47,9 @@ pub fn sheet<'a>(rewritten: &'a Rewritten, description: &Description) -> Sheet<'
             rewritten.percentile, rewritten.latency, rewritten.confidence
         ),
     );
-    let table = Table::of("Idle states", ROWS, &rewritten.rows).whole();
+    let table = Table::of("Idle states", ROWS, &rewritten.rows)
+        .whole()
+        .known();
     let words = rewritten.rows.iter().flat_map(|row| words(row, rewritten));
     sheet.section(words.fold(
         Section::new("states", "Idle states").table(table),

@@ -23,6 +23,7 @@ use crate::{signals, value};
 Examples:
   sudo reveille power states --meter rapl:package-0
   sudo reveille power states --meter shelly:10.0.0.7 --rounds 20 --out states
+  reveille advise RESULT --table --break-even states   the driver's table with these residencies
 
 A dwell has at least 30 new values of the meter. Ctrl-C ends the run and keeps the rounds so far.")]
 pub struct Args {

@@ -22,17 +22,13 @@ const POINTS: &[Column<Point>] = &columns!(|one|
     measured(Of("W")) "power_w", "power [95%]", Value::from(&one.power_w), "Power, with its 95% interval";
     estimated(Of("W")) "step_w", "each more [95%]", Value::difference(one.step_w.as_ref()),
         "What each CPU costs more than with the next smaller number of busy ones";
-    measured(Percent) "joint_percent", "all asleep", joint(one),
-        "All CPUs slept at once: at least and at most, of the time";
+    measured(Percent) "joint_percent.0", "all asleep ≥", one.joint_percent.map(|(least, _)| least),
+        "All CPUs slept at once at least so long, of the time";
+    measured(Percent) "joint_percent.1", "all asleep ≤", one.joint_percent.map(|(_, most)| most),
+        "All CPUs slept at once at most so long, of the time";
     measured(Percent) "package_percent", "package asleep", one.package_percent,
         "Residency in package states, a mean over packages; unknown without such counters";
 );
-
-fn joint(point: &Point) -> Value {
-    point
-        .joint_percent
-        .map_or(Value::Unknown, |(low, high)| Value::Interval(low, high))
-}
 
 /// The columns of the tables, by the list of their rows in `power-cpus.json`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
@@ -354,6 +350,8 @@ mod tests {
             shown.answer
         );
         assert!(drawn(&again).contains("<circle"));
+        let row = &Table::of("", POINTS, &again.orders[0].points).rows[0];
+        assert_eq!(row[3..5], [Value::from(0.0), Value::from(100.0)]);
     }
 
     #[test]
