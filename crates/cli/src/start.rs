@@ -18,7 +18,7 @@ use crate::flags::RESULTS;
 use crate::kept::{self, Kept, Visit};
 
 /// The questions that the program answers, and the commands; README has them in full.
-const QUESTIONS: [(&str, &str); 15] = [
+const QUESTIONS: [(&str, &str); 14] = [
     ("How long do wake-ups take? Is the driver right?", "measure"),
     ("What sleeps, what wakes it, what keeps it awake?", "top"),
     ("Which idle states are there, allowed, and used?", "states"),
@@ -42,8 +42,7 @@ const QUESTIONS: [(&str, &str); 15] = [
         "Where does a suspend and resume spend its time?",
         "resume analyze LOG",
     ),
-    ("What takes power here, and which meter sees it?", "power"),
-    ("What would servers save if they slept?", "model"),
+    ("What takes power, and what would sleep save?", "power, model"),
     (
         "How do I show, compare, export results?",
         "show, report, export",
