@@ -210,7 +210,7 @@ const MISTAKES: &[(&str, i32, &str)] = &[
     (
         "report x.json",
         1,
-        "x.json: unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench` or `resume analyze",
+        "x.json: unknown JSON; give a file of `cost`, `path`, `trial`, `anticipate bench`, `power` or `resume analyze",
     ),
     (
         "report cut.json",
