@@ -42,7 +42,10 @@ const QUESTIONS: [(&str, &str); 14] = [
         "Where does a suspend and resume spend its time?",
         "resume analyze LOG",
     ),
-    ("What takes power, and what would sleep save?", "power, model"),
+    (
+        "What takes power, and what would sleep save?",
+        "power, model",
+    ),
     (
         "How do I show, compare, export results?",
         "show, report, export",

@@ -29,6 +29,16 @@ impl Line {
             entry_j: product / square,
         })
     }
+
+    /// Of a state that polls: nothing is entered, and the entries that cpuidle counts are the poll loop's own time
+    /// limit as well as wake-ups. `None` of no point.
+    pub fn flat(points: &[(f64, f64)]) -> Option<Self> {
+        let count = points.len() as f64;
+        (!points.is_empty()).then(|| Self {
+            power_w: points.iter().map(|(_, y)| y).sum::<f64>() / count,
+            entry_j: 0.0,
+        })
+    }
 }
 
 /// From which stay on the deeper of two states takes less.

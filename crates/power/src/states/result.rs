@@ -1,7 +1,7 @@
 //! The result of `reveille power states`, kept as `power-states.json`.
 
 use reveille_figures::rounds::Estimate;
-use reveille_kernel::IdleState;
+use reveille_kernel::{IdleState, limits};
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -183,7 +183,10 @@ fn lines(state: &str, rounds: u32, turns: &[Turn]) -> Vec<Option<Line>> {
         let points: Vec<(f64, f64)> = counting
             .map(|turn| (turn.entries_per_s, turn.power_w))
             .collect();
-        Line::through(&points)
+        match state == limits::POLL {
+            true => Line::flat(&points),
+            false => Line::through(&points),
+        }
     };
     (0..rounds).map(line).collect()
 }
