@@ -30,7 +30,8 @@ fn joined(text: &str) -> String {
 fn literal(message: &str) -> &str {
     let is_figure = |word: &str| {
         let word = word.trim_matches(|c: char| !c.is_alphanumeric());
-        word == "NAME" || (word.len() == 1 && word.chars().all(char::is_uppercase))
+        ["NAME", "IF", "PEER"].contains(&word)
+            || (word.len() == 1 && word.chars().all(char::is_uppercase))
     };
     let mut pieces = vec![];
     for part in message.split(['.', ',', ';', ':', '`']) {
