@@ -21,9 +21,9 @@ off() {
 off
 
 # A source from outside beside it: their floors are compared.
-run 0 reveille measure --cpu 1 --source hpet,nic:eth0 --nic-pin SDP0 --state C1 --duration 6s --out /tmp/both
-at_least "the datapoints of hpet" "$(datapoints /tmp/both source hpet)" 50
-at_least "the datapoints of nic" "$(datapoints /tmp/both source nic)" 50
-run 0 reveille report /tmp/both --markdown
+run 0 reveille measure --cpu 1 --source hpet,nic:eth0 --nic-pin SDP0 --state C1 --duration 6s --out /tmp/with-hpet
+at_least "the datapoints of hpet" "$(datapoints /tmp/with-hpet source hpet)" 50
+at_least "the datapoints of nic" "$(datapoints /tmp/with-hpet source nic)" 50
+run 0 reveille report /tmp/with-hpet --markdown
 contains "the report" 'Floors of hpet and nic' "$output"
 off

@@ -3,8 +3,8 @@
 number=$(sed -n 's/^ *\([0-9]*\):.* eth0$/\1/p' /proc/interrupts)
 line=/proc/irq/$number/smp_affinity_list
 before=$(cat "$line")
-begin reveille measure --cpu 1 --source nic:eth0 --nic-pin SDP2 --duration 60s --out /tmp/killed
-gathers /tmp/killed 5
+begin reveille measure --cpu 1 --source nic:eth0 --nic-pin SDP2 --duration 60s --out /tmp/card-killed
+gathers /tmp/card-killed 5
 equal "the pin" "$(cat /sys/class/ptp/ptp0/pins/SDP2)" "2 0"
 kill -9 "$begun"
 ends 137
