@@ -45,6 +45,7 @@ const PROBE_AHEAD_NS: u64 = 5_000_000;
 const PROBE_WAITS_NS: u64 = 50_000_000;
 /// Periodic launches take two seconds to begin anew.
 const MOVES_WITHIN: Duration = Duration::from_secs(5);
+const FOUND_WITHIN: Duration = Duration::from_secs(5);
 /// The clock is read no earlier than this after a launch, ns, so that it disturbs no wake-up.
 const AFTER_NS: u64 = 100_000;
 /// How often the thread looks whether an interrupt came, ns.
@@ -293,23 +294,30 @@ impl Pacing {
             .collect();
         let count =
             |number: &u32| listed(*number).map_or(0, |line| line.counts.iter().sum::<u64>());
-        let mut once = vec![0; numbers.len()];
-        for _ in 0..PROBES {
-            // Of the launches before.
-            let before: Vec<u64> = numbers.iter().map(count).collect();
-            self.probe()?;
-            for (at, number) in numbers.iter().enumerate() {
-                once[at] += usize::from(count(number) == before[at] + 1);
+        let end = Instant::now() + FOUND_WITHIN;
+        loop {
+            let mut once = vec![0; numbers.len()];
+            for _ in 0..PROBES {
+                // Of the launches before.
+                let before: Vec<u64> = numbers.iter().map(count).collect();
+                self.probe()?;
+                for (at, number) in numbers.iter().enumerate() {
+                    once[at] += usize::from(count(number) == before[at] + 1);
+                }
+            }
+            let most = once.iter().copied().max().unwrap_or(0);
+            match once.iter().position(|times| *times == most && most > 0) {
+                Some(found) => return Ok(numbers[found]),
+                // The driver may have moved the start of periodic launches: they are begun anew.
+                None if Instant::now() < end => self.running = None,
+                None => {
+                    return Err(Error::Cannot(format!(
+                        "source nic: no interrupt of {} came at its target times",
+                        card.interface.name
+                    )));
+                }
             }
         }
-        let most = once.iter().copied().max().unwrap_or(0);
-        let found = once.iter().position(|times| *times == most && most > 0);
-        found.map(|at| numbers[at]).ok_or_else(|| {
-            Error::Cannot(format!(
-                "source nic: no interrupt of {} came at {PROBES} target times",
-                card.interface.name
-            ))
-        })
     }
 
     /// Some controllers move an interrupt only when it next comes.
