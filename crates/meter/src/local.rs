@@ -288,7 +288,7 @@ mod tests {
             missing[0].contains("1 of 2 counters cannot be read"),
             "{missing:?}"
         );
-        assert_eq!(found[0].about().range_j, Some(261_000.0005));
+        assert_eq!(found[0].about().range_j, Some(261_000.000_5));
         assert_eq!(found[0].read().unwrap(), 0.0);
         put("powercap/intel-rapl:0/energy_uj", "1500");
         assert!((found[0].read().unwrap() - 0.002).abs() < 1e-12);
