@@ -16,7 +16,7 @@ use crate::{Host, Program};
 
 /// How often it is looked whether this command is to end.
 const LOOK: Duration = Duration::from_millis(200);
-/// A far side that is silent for so long is lost: not much later than it gives up this one, to fetch what it keeps.
+/// After this silence the connection is lost. The far side gives up a second earlier, and still keeps the result.
 const SILENCE: Duration = Duration::from_secs(6);
 /// The longest wait for a login that asks for nothing: some look up names that nobody answers.
 const LOGIN: Duration = Duration::from_secs(60);

@@ -54,7 +54,7 @@ const LOOK_NS: u64 = 100_000;
 const LOST_AFTER_NS: u64 = 300_000_000;
 /// So many lost ones in a row end the run.
 const LOST_MOST: u32 = 20;
-/// A periodic launch is prepared so long ahead of its distance, ns.
+/// From the choice of a periodic launch to the beginning of its distance, at least, ns.
 const PREPARED_NS: u64 = 500_000;
 /// How often the thread looks whether it should end while it waits for a periodic launch, ns.
 const PATIENCE_NS: u64 = 20_000_000;

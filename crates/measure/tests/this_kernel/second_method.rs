@@ -44,9 +44,9 @@ fn the_kernels_tracer_gives_the_same_latencies() {
             .find(|(_, seen)| *seen == Seen::IdleEntry);
         let silence = entry.map(|(time, _)| launch as i64 - *time as i64);
         let differs = (latency - datapoint.wake_latency_ns - overhead).abs();
-        // After a hypervisor's pause the probe's own code is no longer in the caches.
-        let cold = datapoint.wake_latency_ns / 10;
-        latencies_agree += usize::from(differs <= AGREEMENT_NS + cold);
+        // Of wake-ups that a hypervisor delays, the two were seen to differ by 3 to 6 µs.
+        let delayed = (datapoint.wake_latency_ns / 10).min(AGREEMENT_NS);
+        latencies_agree += usize::from(differs <= AGREEMENT_NS + delayed);
         let silent = datapoint.silent_time_ns.unwrap();
         silences_agree += usize::from(silence.is_some_and(|s| (s - silent).abs() <= AGREEMENT_NS));
     }
