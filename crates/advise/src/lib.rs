@@ -27,7 +27,7 @@ pub use advice::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
 pub use answer::Answer;
 pub use cost::Cost;
 pub use form::Form;
-pub use machine_result::{Figure, MachineResult};
+pub use machine_result::{Figure, MachineResult, measured_elsewhere};
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
 pub use setting::{Leaves, Setting};
 pub use target::{Coverage, Target, machine, speaks_for, why_other_machine};

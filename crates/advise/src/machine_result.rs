@@ -145,21 +145,28 @@ impl MachineResult {
                 "{name} was measured by a waiting thread: scheduling is in its figures"
             ));
         }
-        let there = &self.description.machine;
-        let differs = |there: &Option<String>, here: &Option<String>| {
-            there
-                .clone()
-                .filter(|there| here.as_ref().is_some_and(|here| here != there))
-        };
-        if let Some(theirs) = differs(&there.cpu_model, &here.cpu_model) {
-            notes.push(format!("{name} was measured on another CPU, {theirs}"));
-        }
-        if let Some(theirs) = differs(&there.hostname, &here.hostname) {
-            notes.push(format!("{name} was measured on another computer, {theirs}"));
-        }
-        if there.hostname.is_none() && there.cpu_model.is_none() {
-            notes.push(format!("{name}: the machine that was measured is unknown"));
-        }
+        notes.extend(measured_elsewhere(name, &self.description.machine, here));
         notes
     }
+}
+
+/// What a reader must know of a result that was measured on `there`, a sentence each without its full stop; `name` is
+/// the result's.
+pub fn measured_elsewhere(name: &str, there: &Identity, here: &Identity) -> Vec<String> {
+    let mut notes = Vec::new();
+    let differs = |there: &Option<String>, here: &Option<String>| {
+        there
+            .clone()
+            .filter(|there| here.as_ref().is_some_and(|here| here != there))
+    };
+    if let Some(theirs) = differs(&there.cpu_model, &here.cpu_model) {
+        notes.push(format!("{name} was measured on another CPU, {theirs}"));
+    }
+    if let Some(theirs) = differs(&there.hostname, &here.hostname) {
+        notes.push(format!("{name} was measured on another computer, {theirs}"));
+    }
+    if there.hostname.is_none() && there.cpu_model.is_none() {
+        notes.push(format!("{name}: the machine that was measured is unknown"));
+    }
+    notes
 }

@@ -1,6 +1,5 @@
 //! `reveille advise`: which states a latency budget allows, and the setting for it.
 
-use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -194,22 +193,6 @@ fn advise(args: &Args, loaded: &Loaded, target: &Target, budget_us: u32) -> anyh
     Ok(terminal::data().write_all(text.unwrap_or_default().as_bytes())?)
 }
 
-/// The break-even residencies of a result of `power states` that have an interval, whole µs, rounded up.
-fn break_even_us(result: &Path) -> anyhow::Result<BTreeMap<String, u64>> {
-    let file = match result.is_dir() {
-        true => result.join(states::FILE),
-        false => result.to_owned(),
-    };
-    let text = std::fs::read(&file).map_err(reveille_kernel::Error::at(&file))?;
-    let states = states::parse(&text);
-    let states = states.map_err(|why| anyhow::anyhow!("{}: {why}", file.display()))?;
-    let carried = states.idle_states.into_iter().filter_map(|state| {
-        let even = state.break_even?.carried()?;
-        Some((state.name, even.estimate.ceil() as u64))
-    });
-    Ok(carried.collect())
-}
-
 fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> {
     let residency = match args.residency {
         ResidencyChoice::Keep => Residency::Keep,
@@ -217,8 +200,10 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
     };
     let (percentile, confidence) = (args.percentile, args.confidence);
     let latency = args.latency.into();
-    let stays = args.break_even.as_deref().map(break_even_us).transpose()?;
-    let stays = stays.unwrap_or_default();
+    let stays = args.break_even.as_deref().map(states::open).transpose()?;
+    let stays = stays
+        .map(|states| states.break_even_us())
+        .unwrap_or_default();
     let table = Table::of(
         loaded, target, percentile, confidence, latency, residency, &stays,
     )

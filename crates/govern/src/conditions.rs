@@ -129,7 +129,7 @@ impl Conditions {
         if whens().any(|when| when.cgroup.is_some()) && cgroups::mount(root).is_none() {
             conditions.problems.push("cgroup2 is not mounted".into());
         }
-        let results = rules.rules.iter().filter_map(|rule| rules.result_of(rule));
+        let results = rules.rules.iter().flat_map(|rule| rules.results_of(rule));
         let zone = conditions.clock.is_some().then(|| root.path(clock::ZONE));
         let files: Vec<PathBuf> = results.cloned().chain(zone).collect();
         if !files.is_empty() {
@@ -362,9 +362,8 @@ fn of_cgroups(cgroup: &Cgroup, tree: Option<&Tree>, cpu: u32) -> Finding {
 /// What the rule needs and this machine lacks: `interface eth9`, a name each.
 fn missing(rule: &Rule, rules: &Rules, tree: Option<&Tree>, root: &Root) -> Vec<String> {
     let mut missing = Vec::new();
-    if let Some(result) = rules.result_of(rule).filter(|result| !result.exists()) {
-        missing.push(format!("result {}", result.display()));
-    }
+    let results = rules.results_of(rule).filter(|result| !result.exists());
+    missing.extend(results.map(|result| format!("result {}", result.display())));
     if let Some(cgroup) = &rule.when.cgroup {
         match tree {
             None => missing.push("cgroup2".into()),

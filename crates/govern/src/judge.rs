@@ -1,22 +1,24 @@
 //! What a rule asks of this machine: the bound for each kind of CPU, and what it was judged by.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use reveille_advise::MachineResult;
 use reveille_advise::hold::{self, Asked};
+use reveille_advise::{MachineResult, measured_elsewhere};
 use reveille_kernel::groups::{self, Group};
 use reveille_kernel::{Cpu, Error, Identity, Idle, Result, Root, cpulist, requests};
+use reveille_power::states;
 use reveille_results::statistics::Percentile;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions;
 use crate::rules::{Ask, Rule, Rules, When};
 
-/// A rule holds its bound for so many target residencies after the last packet: a pause that is a
+/// A rule holds its bound after the last packet for so many of the shortest stays that pay: a pause that is a
 /// hundred times as long loses one per cent of its sleep, and traffic without such pauses is not held
 /// and released for each packet.
-const QUIET_RESIDENCIES: u32 = 100;
+const QUIET_STAYS: u32 = 100;
 /// Each release and hold wakes a thread twice, which takes some 20 µs: one per mille of this.
 const QUIET_MIN: Duration = Duration::from_millis(20);
 const QUIET_MAX: Duration = Duration::from_secs(1);
@@ -147,6 +149,8 @@ const OF_PROGRAMS: Percentile = Percentile::P99_9;
 struct By {
     /// The result and its file; without, the driver's table judges.
     result: Option<(PathBuf, MachineResult)>,
+    /// Break-even residencies by state, µs.
+    break_even_us: BTreeMap<String, u64>,
     /// Why the result cannot judge.
     notes: Vec<String>,
 }
@@ -159,6 +163,20 @@ impl By {
             by.result = opened.map(|result| (path.to_owned(), result));
         }
         by
+    }
+
+    fn open_break_even(&mut self, path: &Path, here: &Identity) {
+        match states::open(path) {
+            Ok(states) => {
+                let name = path.display().to_string();
+                let notes = measured_elsewhere(&name, &states.about.machine, here);
+                self.notes.extend(notes);
+                self.break_even_us = states.break_even_us();
+            }
+            Err(error) => self
+                .notes
+                .push(format!("{error}; the quiet time is by target residencies")),
+        }
     }
 }
 
@@ -180,7 +198,10 @@ pub fn with_latency(
 fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
     let result = rule.result.as_ref().or(rules.result.as_ref());
     let result = result.filter(|_| rule.latency_us.is_some() && requests::honoured(idle));
-    let by = By::open(result.map(PathBuf::as_path), rule.percentile, idle);
+    let mut by = By::open(result.map(PathBuf::as_path), rule.percentile, idle);
+    if let Some(path) = rules.break_even_of(rule) {
+        by.open_break_even(path, &Identity::read(root));
+    }
     judged_by(&by, rule, idle, root)
 }
 
@@ -223,9 +244,9 @@ fn judged_by(by: &By, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         }
     }
     if rule.when.by_events() {
-        let (quiet, by) = quiet(rule, &judged.groups, idle);
+        let (quiet, chosen) = quiet(rule, &judged.groups, idle, &by.break_even_us);
         judged.quiet_s = Some(quiet.as_secs_f64());
-        judged.quiet_by = Some(by.to_owned());
+        judged.quiet_by = Some(chosen);
     }
     judged
 }
@@ -325,25 +346,38 @@ fn exit_latency(group: &Group, name: &str) -> std::result::Result<u32, String> {
     exit.ok_or_else(|| format!("{}: the exit latency of {name} is unknown", cpus()))
 }
 
-fn quiet(rule: &Rule, groups: &[JudgedGroup], idle: &Idle) -> (Duration, &'static str) {
+/// How long the bound outlasts the traffic, and how that was chosen: by the stay from which on the stopped state that
+/// needs the longest pays, which is its break-even residency, or the driver's target residency.
+fn quiet(
+    rule: &Rule,
+    groups: &[JudgedGroup],
+    idle: &Idle,
+    break_even_us: &BTreeMap<String, u64>,
+) -> (Duration, String) {
     if let Some(quiet) = rule.quiet {
-        return (quiet, "the rule");
+        return (quiet, "the rule".into());
     }
-    let residencies = groups.iter().flat_map(|group| {
+    let stays = groups.iter().flat_map(|group| {
         let cpu = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
         let states = cpu.map_or(&[][..], |cpu| &cpu.states);
         let stopped = states
             .iter()
             .filter(|state| group.stops.contains(&state.name));
-        stopped.filter_map(|state| state.target_residency_us)
+        stopped.filter_map(|state| match break_even_us.get(&state.name) {
+            Some(&us) => Some((us, "break-even", &state.name)),
+            None => Some((state.target_residency_us?, "target", &state.name)),
+        })
     });
-    match residencies.max() {
-        Some(us) => {
-            let quiet = Duration::from_micros(us).saturating_mul(QUIET_RESIDENCIES);
+    match stays.max() {
+        Some((us, which, state)) => {
+            let quiet = Duration::from_micros(us).saturating_mul(QUIET_STAYS);
             let quiet = quiet.clamp(QUIET_MIN, QUIET_MAX);
-            (quiet, "100 target residencies of the deepest state stopped")
+            (
+                quiet,
+                format!("{QUIET_STAYS} {which} residencies of {state}"),
+            )
         }
-        None => (QUIET_MIN, "the minimum"),
+        None => (QUIET_MIN, "the minimum".into()),
     }
 }
 
@@ -452,14 +486,75 @@ mod tests {
             &format!("{text}\n[[rule]]\nname = \"b\"\nlatency = \"1ms\""),
             &root,
         );
-        let by = "100 target residencies of the deepest state stopped";
-        assert_eq!(rule.quiet_by.as_deref(), Some(by));
+        assert_eq!(
+            rule.quiet_by.as_deref(),
+            Some("100 target residencies of C6")
+        );
         let text = text.replace("50us\"", "50us\"\nquiet = \"3ms\"");
         let rule = judged(&text, &root);
         assert_eq!(
             (rule.quiet(), rule.quiet_by.as_deref()),
             (Duration::from_millis(3), Some("the rule"))
         );
+    }
+
+    #[test]
+    fn the_quiet_time_is_by_break_even_where_that_was_measured() {
+        let (folder, root) = machine("menu");
+        let hostname = root.path("/proc/sys/kernel/hostname");
+        fs::create_dir_all(hostname.parent().unwrap()).unwrap();
+        fs::write(hostname, "here\n").unwrap();
+        let states = folder.path().join("power-states.json");
+        let text = |states: &Path| {
+            let states = states.display();
+            format!(
+                "break_even = \"{states}\"\n[[rule]]\nname = \"a\"\nlatency = \"50us\"\n{TRAFFIC}"
+            )
+        };
+        // C6 pays from 3 ms on; of C1, which is not stopped, nothing matters.
+        let kept = include_str!("judge/power-states.json");
+        fs::write(&states, kept).unwrap();
+        let by_states = judged(&text(&states), &root);
+        assert_eq!(
+            (by_states.quiet(), by_states.quiet_by.as_deref()),
+            (
+                Duration::from_millis(300),
+                Some("100 break-even residencies of C6")
+            )
+        );
+        assert!(
+            by_states
+                .notes
+                .iter()
+                .any(|note| note.contains("another computer, bench")),
+            "{by_states:?}"
+        );
+        // The folder of the result will do; an open interval carries nothing.
+        fs::write(
+            &states,
+            kept.replace("\"high_us\": 3200.0", "\"high_us\": null"),
+        )
+        .unwrap();
+        let open = judged(&text(folder.path()), &root);
+        assert_eq!(
+            open.quiet_by.as_deref(),
+            Some("100 target residencies of C6")
+        );
+        for wrong in [folder.path().join("none"), "/dev/zero".into()] {
+            let rule = judged(&text(&wrong), &root);
+            let note = rule
+                .notes
+                .iter()
+                .find(|note| note.contains(&*wrong.to_string_lossy()));
+            assert!(
+                note.unwrap()
+                    .ends_with("; the quiet time is by target residencies")
+            );
+            assert_eq!(rule.quiet(), Duration::from_millis(40));
+        }
+        // Neither a rule's own time nor a rule without events reads it.
+        let own = text(Path::new("/nowhere")).replace("50us\"", "50us\"\nquiet = \"3ms\"");
+        assert_eq!(judged(&own, &root).notes, Vec::<String>::new());
     }
 
     #[test]

@@ -44,6 +44,10 @@ pub struct Rules {
     /// none; `None`: the driver's table.
     #[serde(default, deserialize_with = "value::absolute")]
     pub result: Option<PathBuf>,
+    /// A result of `reveille power states` of this machine, by which times without events are chosen; `None`: by the
+    /// driver's target residencies.
+    #[serde(default, deserialize_with = "value::absolute")]
+    pub break_even: Option<PathBuf>,
     /// Serve applications on the socket of `reveille anticipate`, and keep each CPU awake for them for this
     /// share of its time, 0 to 1, at most; `None`: no.
     #[serde(default, deserialize_with = "value::some_share")]
@@ -229,6 +233,19 @@ impl Rules {
     pub fn result_of<'a>(&'a self, rule: &'a Rule) -> Option<&'a PathBuf> {
         let result = rule.result.as_ref().or(self.result.as_ref());
         result.filter(|_| rule.deepest_state.is_none())
+    }
+
+    /// The result of `power states` that is to choose the rule's quiet time, if any.
+    pub fn break_even_of(&self, rule: &Rule) -> Option<&PathBuf> {
+        let chosen = rule.when.by_events() && rule.quiet.is_none();
+        self.break_even.as_ref().filter(|_| chosen)
+    }
+
+    /// All results that the rule needs.
+    pub fn results_of<'a>(&'a self, rule: &'a Rule) -> impl Iterator<Item = &'a PathBuf> {
+        self.result_of(rule)
+            .into_iter()
+            .chain(self.break_even_of(rule))
     }
 
     /// Reads a rules file.
@@ -550,12 +567,14 @@ mod tests {
         let text: Vec<&str> = lines.filter(|line| is_toml(line)).collect();
         let Rules {
             result,
+            break_even,
             applications,
             wake_latency,
             upower_qos,
             rules,
         } = Rules::parse(&text.join("\n")).unwrap();
-        assert!(result.is_some() && applications == Some(0.05) && wake_latency && upower_qos);
+        assert!(result.is_some() && break_even.is_some());
+        assert!(applications == Some(0.05) && wake_latency && upower_qos);
         // A key that is added has to be named here, and in the example.
         let Rule {
             name: _,

@@ -10,5 +10,5 @@ pub mod result;
 mod run;
 pub mod show;
 
-pub use result::{FILE, SCHEMA_VERSION, States, parse};
+pub use result::{FILE, SCHEMA_VERSION, States, open, parse};
 pub use run::{Options, RATES, names, run};

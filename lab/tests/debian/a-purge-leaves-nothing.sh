@@ -13,6 +13,7 @@ files >/tmp/before
 installed
 write_rule
 run 0 systemctl enable --now reveille
+run 0 systemctl enable --now reveille-metrics.socket
 wait_for 60 is_bound
 with_apt install /lab/upgrade.deb
 wait_for 60 is_bound

@@ -1,7 +1,10 @@
 //! The result of `reveille power states`, kept as `power-states.json`.
 
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use reveille_figures::rounds::Estimate;
-use reveille_kernel::{IdleState, limits};
+use reveille_kernel::{Error, IdleState, Result, limits};
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -173,6 +176,17 @@ impl States {
     }
 }
 
+impl States {
+    /// The break-even residencies that have an interval, by the state's name, whole µs, rounded up.
+    pub fn break_even_us(&self) -> BTreeMap<String, u64> {
+        let carried = self.idle_states.iter().filter_map(|state| {
+            let even = state.break_even.as_ref()?.carried()?;
+            Some((state.name.clone(), even.estimate.ceil() as u64))
+        });
+        carried.collect()
+    }
+}
+
 /// A state's line of each round.
 fn lines(state: &str, rounds: u32, turns: &[Turn]) -> Vec<Option<Line>> {
     let line = |round: u32| {
@@ -195,6 +209,28 @@ fn lines(state: &str, rounds: u32, turns: &[Turn]) -> Vec<Option<Line>> {
 ///
 /// # Errors
 /// As [`kept::parse`].
-pub fn parse(text: &[u8]) -> Result<States, String> {
+pub fn parse(text: &[u8]) -> std::result::Result<States, String> {
     kept::parse(text, FILE, SCHEMA_VERSION)
+}
+
+/// Reads the one at `path`, which is the file or its folder.
+///
+/// # Errors
+/// [`Error::Io`], and [`Error::Unreadable`] for another file.
+pub fn open(path: &Path) -> Result<States> {
+    let file = match path.is_dir() {
+        true => path.join(FILE),
+        false => path.to_owned(),
+    };
+    let unreadable = |why: String| Error::Unreadable {
+        path: file.clone(),
+        why,
+    };
+    let metadata = std::fs::metadata(&file).map_err(Error::at(&file))?;
+    // Opening a FIFO would wait, and a device may not end.
+    if !metadata.is_file() {
+        return Err(unreadable("is not a file".into()));
+    }
+    let text = std::fs::read(&file).map_err(Error::at(&file))?;
+    parse(&text).map_err(unreadable)
 }
