@@ -12,8 +12,8 @@ equal 'the package' "$(version)" ''
 files >/tmp/before
 installed
 write_rule
-run 0 systemctl enable --now reveille
 run 0 systemctl enable --now reveille-metrics.socket
+run 0 systemctl enable --now reveille
 wait_for 60 is_bound
 with_apt install /lab/upgrade.deb
 wait_for 60 is_bound

@@ -15,6 +15,12 @@ use crate::{Error, Result};
 /// include/uapi/linux/magic.h; numbers of files there are unique until the next boot (Linux 6.9).
 const PID_FS_MAGIC: i64 = 0x5049_4446;
 
+/// include/linux/sched.h: the process gives back what it has.
+const PF_EXITING: u64 = 0x4;
+
+/// A process that was killed still runs while the kernel takes its programs out of the way, for some 0.7 s on two CPUs.
+const ENDING_MS: u16 = 5000;
+
 /// A process; its PID alone may be reused, or be of another PID namespace.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Owner {
@@ -54,7 +60,8 @@ impl Owner {
         namespace().is_ok_and(|here| here == self.namespace)
     }
 
-    /// Whether it has not ended; a zombie has.
+    /// Whether it has not ended; a zombie has. The end of one that was killed is waited for, as it changes nothing
+    /// more and whoever killed it wants its settings back now.
     pub fn runs(&self) -> bool {
         match pidfd(self.pid) {
             Ok(process) => {
@@ -62,7 +69,8 @@ impl Owner {
                     (Some(number), Some(ours)) => number == ours,
                     _ => stat(self.pid).is_some_and(|(started, _)| started == self.started),
                 };
-                same && !has_ended(&process)
+                same && !has_ended(&process, PollTimeout::ZERO)
+                    && !(is_ending(self.pid) && has_ended(&process, PollTimeout::from(ENDING_MS)))
             }
             Err(Errno::ESRCH) => false,
             // A kernel without pidfds (before 5.3), or no descriptor left.
@@ -96,9 +104,33 @@ fn unique_number(process: &OwnedFd) -> Option<u64> {
         .then(|| fstat(process).map(|file| file.st_ino).ok())?
 }
 
-fn has_ended(process: &OwnedFd) -> bool {
+/// Whether it was killed, or ends by itself.
+fn is_ending(pid: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = status
+        .lines()
+        .filter(|line| line.starts_with("SigPnd:") || line.starts_with("ShdPnd:"));
+    let masks = pending.filter_map(|line| u64::from_str_radix(line[7..].trim(), 16).ok());
+    let killed = 1 << (libc::SIGKILL - 1);
+    // A killed process has taken its signal by the time that it is exiting.
+    masks.into_iter().any(|mask| mask & killed != 0)
+        || flags(pid).is_some_and(|flags| flags & PF_EXITING != 0)
+}
+
+/// Field 9 of /proc/PID/stat.
+fn flags(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?
+        .1
+        .split_whitespace()
+        .nth(6)?
+        .parse()
+        .ok()
+}
+
+fn has_ended(process: &OwnedFd, patience: PollTimeout) -> bool {
     let mut waited = [PollFd::new(process.as_fd(), PollFlags::POLLIN)];
-    poll(&mut waited, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    poll(&mut waited, patience).is_ok_and(|ready| ready > 0)
 }
 
 fn namespace() -> Result<u64> {
@@ -149,6 +181,23 @@ mod tests {
         }
         child.wait().unwrap();
         assert!(!owner.runs());
+    }
+
+    #[test]
+    fn the_end_of_a_killed_process_is_waited_for() {
+        // Many threads take a while to end.
+        let mut child = Command::new("python3")
+            .args(["-c", "import threading,time\nfor _ in range(300): threading.Thread(target=time.sleep,args=(1000,)).start()\nprint(flush=True)"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = [0];
+        std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
+        let owner = owner(child.id());
+        assert!(owner.runs());
+        child.kill().unwrap();
+        assert!(!owner.runs());
+        child.wait().unwrap();
     }
 
     #[test]
