@@ -82,6 +82,7 @@ const CODES: &[(&str, Codes)] = &[
         "govern explain",
         &[DONE, FAILED, USAGE, ("3", "no service answers")],
     ),
+    ("stage", &[DONE, CONTENT, USAGE, CANNOT]),
     ("model run", MODELS),
     ("model sweep", MODELS),
     ("model from", MODELS),

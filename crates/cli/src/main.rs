@@ -32,6 +32,7 @@ mod restore;
 mod resume;
 mod show;
 mod signals;
+mod stage;
 mod start;
 mod states;
 mod top;
@@ -90,6 +91,7 @@ enum Command {
     Trial(Box<trial::Args>),
     Anticipate(anticipate::Args),
     Govern(govern::Args),
+    Stage(Box<stage::Args>),
     Model(Box<model::Args>),
     Doctor(doctor::Args),
     Export(export::Args),
@@ -146,6 +148,7 @@ fn main() -> ExitCode {
         Command::Trial(args) => trial::run(*args),
         Command::Anticipate(args) => anticipate::run(args),
         Command::Govern(args) => govern::run(args),
+        Command::Stage(args) => stage::run(*args),
         Command::Model(args) => model::run(*args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),

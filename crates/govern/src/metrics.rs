@@ -6,7 +6,6 @@
 mod clients;
 mod content;
 mod energy;
-mod exposition;
 mod http;
 mod latency;
 mod listener;

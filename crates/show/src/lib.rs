@@ -11,6 +11,7 @@ pub mod axis;
 pub mod chart;
 mod columns;
 pub mod density;
+pub mod exposition;
 pub mod html_table;
 pub mod markdown;
 pub mod markup;

@@ -1,4 +1,17 @@
 //! A reverse proxy that holds requests and releases them in bursts, so that the server behind it sleeps in between.
+//!
+//! [`Config`] has the services; [`serve::run`] serves them. What is held, and for how long, is decided in `queue.rs` and
+//! `guard.rs`, which are pure; `hold.rs` is their one timer and the requests that wait, `forward.rs` a request's way.
 
+pub mod config;
+pub mod counts;
+mod forward;
 mod guard;
+mod headers;
+mod hold;
 mod queue;
+pub mod serve;
+pub mod show;
+
+pub use config::Config;
+pub use forward::Say;

@@ -9,10 +9,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use reveille_kernel::{Cpu, Idle, IdleState, Root, energy, limits};
 
 use super::energy::Energy;
-use super::exposition::Exposition;
-use super::exposition::Kind::{Counter, Gauge};
 use super::latency::Latency;
 use crate::status::{RuleStatus, Status};
+use reveille_show::exposition::Exposition;
+use reveille_show::exposition::Kind::{Counter, Gauge};
 
 /// Users with a label of their own, as long as the service runs; others are `other`.
 const USERS_MAX: usize = 64;

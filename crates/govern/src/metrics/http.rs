@@ -1,6 +1,6 @@
 //! As much of HTTP/1.1 as a scrape needs: one GET of `/metrics` a connection.
 
-use super::exposition::CONTENT_TYPE;
+use reveille_show::exposition::CONTENT_TYPE;
 
 /// Longer requests are refused. Prometheus' own take some hundred bytes, those of a browser 2 KiB.
 pub const REQUEST_MAX: usize = 8 << 10;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use reveille_kernel::{Idle, Root};
 use reveille_watch::live::{Histogram, WakeLatencies};
 
-use super::exposition::{Exposition, Kind};
+use reveille_show::exposition::{Exposition, Kind};
 
 /// From 1 µs to 17 ms, in powers of two: 2^10 to 2^24 ns.
 const LIMITS: std::ops::RangeInclusive<u32> = 10..=24;

@@ -1,0 +1,163 @@
+//! What a proxy changes in headers, and the deadlines in them.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use hyper::header::{
+    CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+};
+
+/// The time that a gRPC client waits: `500m` is 500 ms.
+const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
+/// The time that an Envoy in front waits, ms.
+const ENVOY_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-timeout-ms");
+/// The deadline of a request for this proxy, ms.
+const DEADLINE: HeaderName = HeaderName::from_static("x-reveille-deadline-ms");
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
+/// The least time that a request's headers give; `None` without such a header, or with one in other words.
+pub fn deadline(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let ms = |name: &HeaderName| text(name)?.parse().ok().map(Duration::from_millis);
+    let grpc = text(&GRPC_TIMEOUT).and_then(grpc_timeout);
+    [grpc, ms(&ENVOY_TIMEOUT), ms(&DEADLINE)]
+        .into_iter()
+        .flatten()
+        .min()
+}
+
+/// Up to eight digits and a unit (gRPC over HTTP/2, "Requests").
+fn grpc_timeout(text: &str) -> Option<Duration> {
+    let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
+    let is_count =
+        (1..=8).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let count: u64 = digits.parse().ok().filter(|_| is_count)?;
+    Some(match unit {
+        "H" => Duration::from_secs(count * 3600),
+        "M" => Duration::from_secs(count * 60),
+        "S" => Duration::from_secs(count),
+        "m" => Duration::from_millis(count),
+        "u" => Duration::from_micros(count),
+        "n" => Duration::from_nanos(count),
+        _ => return None,
+    })
+}
+
+/// Removes what is between two neighbours only (RFC 9110, section 7.6.1).
+pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    // A gRPC server refuses requests whose client does not take trailers.
+    let takes_trailers = headers
+        .get(TE)
+        .is_some_and(|te| te.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    for name in named {
+        headers.remove(name);
+    }
+    for name in [
+        CONNECTION,
+        HeaderName::from_static("keep-alive"),
+        HeaderName::from_static("proxy-connection"),
+        TE,
+        TRANSFER_ENCODING,
+        UPGRADE,
+    ] {
+        headers.remove(name);
+    }
+    if takes_trailers {
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Adds whose request it is.
+pub fn add_forwarded(headers: &mut HeaderMap, client: IpAddr, is_tls: bool) {
+    let before = headers
+        .get(&FORWARDED_FOR)
+        .and_then(|value| value.to_str().ok());
+    let all = match before {
+        Some(before) => format!("{before}, {client}"),
+        None => client.to_string(),
+    };
+    if let Ok(value) = HeaderValue::from_str(&all) {
+        headers.insert(FORWARDED_FOR, value);
+    }
+    let protocol = if is_tls { "https" } else { "http" };
+    headers.insert(FORWARDED_PROTO, HeaderValue::from_static(protocol));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(all: &[(&'static str, &'static str)]) -> HeaderMap {
+        let all = all.iter().map(|(name, value)| {
+            let name = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        });
+        let mut headers = HeaderMap::new();
+        for (name, value) in all {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    #[test]
+    fn the_shortest_deadline_counts() {
+        let ms = Duration::from_millis;
+        let of = |all: &[(&'static str, &'static str)]| deadline(&headers(all));
+        assert_eq!(of(&[]), None);
+        assert_eq!(
+            of(&[("grpc-timeout", "250m"), ("x-reveille-deadline-ms", "300")]),
+            Some(ms(250))
+        );
+        assert_eq!(of(&[("grpc-timeout", "2S")]), Some(ms(2000)));
+        assert_eq!(
+            of(&[
+                ("x-envoy-expected-rq-timeout-ms", "15"),
+                ("grpc-timeout", "1H")
+            ]),
+            Some(ms(15))
+        );
+        for wrong in ["", "m", "5", "-5m", "+5m", "123456789m", "5ä", "5 m", "5x"] {
+            assert_eq!(grpc_timeout(wrong), None, "{wrong}");
+        }
+        assert_eq!(
+            grpc_timeout("99999999H"),
+            Some(Duration::from_secs(99_999_999 * 3600))
+        );
+    }
+
+    #[test]
+    fn what_is_for_the_neighbour_stays_there() {
+        let mut all = headers(&[
+            ("connection", "close, x-mine"),
+            ("x-mine", "1"),
+            ("te", "trailers"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("keep-alive", "5"),
+            ("accept", "*/*"),
+        ]);
+        remove_hop_by_hop(&mut all);
+        let mut names: Vec<&str> = all.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["accept", "te"]);
+    }
+
+    #[test]
+    fn a_client_is_added_to_those_before() {
+        let mut all = headers(&[
+            ("x-forwarded-for", "10.0.0.1"),
+            ("x-forwarded-proto", "gopher"),
+        ]);
+        add_forwarded(&mut all, "::1".parse().unwrap(), false);
+        assert_eq!(all[&FORWARDED_FOR], "10.0.0.1, ::1");
+        assert_eq!(all[&FORWARDED_PROTO], "http");
+    }
+}

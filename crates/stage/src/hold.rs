@@ -1,0 +1,278 @@
+//! Holding requests: the queue of a machine, its one timer, and the requests that wait.
+
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use tokio::io::unix::AsyncFd;
+use tokio::sync::oneshot;
+
+use crate::queue::{Machine, Mode, Passed, Verdict};
+
+/// A machine that answers, with the requests that are held for it.
+#[derive(Debug)]
+pub struct Stage {
+    state: Mutex<State>,
+    /// tokio's own timers have steps of a millisecond, and one each.
+    timer: TimerFd,
+}
+
+#[derive(Debug)]
+struct State {
+    machine: Machine,
+    waiting: HashMap<u64, oneshot::Sender<u64>>,
+    /// What the timer is set to.
+    due: Option<Instant>,
+    /// Releases by the timer, and requests in them.
+    bursts: u64,
+    /// Nothing is held any more.
+    is_over: bool,
+}
+
+/// A request that may go. Dropping it says that it was not answered.
+#[derive(Debug)]
+pub struct Turn {
+    stage: Arc<Stage>,
+    service: usize,
+    burst: u64,
+    /// Why it was not held; `None`: it was.
+    pub passed: Option<Passed>,
+    is_open: bool,
+}
+
+/// As it is now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Now {
+    /// Requests that are held.
+    pub held: usize,
+    /// Requests that the machine has to answer.
+    pub open: usize,
+    /// Times that held requests were released.
+    pub bursts: u64,
+}
+
+impl Stage {
+    /// For services of these shares. A task of the runtime releases what is due.
+    ///
+    /// # Errors
+    /// Where the kernel gives no timer.
+    pub fn start(mode: Mode, shares: &[f64]) -> std::io::Result<Arc<Self>> {
+        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let stage = Arc::new(Self {
+            state: Mutex::new(State {
+                machine: Machine::new(mode, shares, Instant::now()),
+                waiting: HashMap::new(),
+                due: None,
+                bursts: 0,
+                is_over: false,
+            }),
+            timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?,
+        });
+        let descriptor = stage.timer.as_fd().try_clone_to_owned()?;
+        // SAFETY: an OwnedFd is one descriptor as long as it lives.
+        let descriptor = unsafe { AsyncFd::register(descriptor) }?;
+        tokio::spawn(releases(Arc::downgrade(&stage), descriptor));
+        Ok(stage)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Nothing in it is left half done by a panic of one request.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until a request of that service may go, which came at `arrival` and has until `deadline`.
+    pub async fn turn(
+        self: &Arc<Self>,
+        service: usize,
+        arrival: Instant,
+        deadline: Instant,
+    ) -> Turn {
+        let (sender, receiver) = oneshot::channel();
+        let request = {
+            let mut state = self.state();
+            let verdict = match state.is_over {
+                true => Verdict::Pass(Passed::Exempt, state.machine.passes_by(service, arrival)),
+                false => state.machine.comes(service, deadline, arrival),
+            };
+            match verdict {
+                Verdict::Pass(why, burst) => return self.turn_of(service, burst, Some(why)),
+                Verdict::Hold(request) => {
+                    state.waiting.insert(request, sender);
+                    self.set(&mut state, arrival);
+                    request
+                }
+            }
+        };
+        let mut waiting = Waiting {
+            stage: self,
+            service,
+            request,
+            receiver: Some(receiver),
+        };
+        let receiver = waiting.receiver.as_mut().expect("it is taken below only");
+        let burst = receiver
+            .await
+            .expect("a held request is released before its stage ends");
+        waiting.receiver = None;
+        self.turn_of(service, burst, None)
+    }
+
+    /// The turn of a request that is never held.
+    pub fn passes_by(self: &Arc<Self>, service: usize, now: Instant) -> Turn {
+        let burst = self.state().machine.passes_by(service, now);
+        self.turn_of(service, burst, Some(Passed::Exempt))
+    }
+
+    fn turn_of(self: &Arc<Self>, service: usize, burst: u64, passed: Option<Passed>) -> Turn {
+        Turn {
+            stage: Arc::clone(self),
+            service,
+            burst,
+            passed,
+            is_open: true,
+        }
+    }
+
+    /// Releases what is held, and holds nothing any more.
+    pub fn end(&self) {
+        let mut state = self.state();
+        state.is_over = true;
+        self.release(&mut state, Instant::now());
+    }
+
+    /// As it is now.
+    pub fn now(&self) -> Now {
+        let state = self.state();
+        Now {
+            held: state.machine.held(),
+            open: state.machine.open(),
+            bursts: state.bursts,
+        }
+    }
+
+    /// How long `size` requests of that service are expected to take; `None` if that is not known yet.
+    pub fn time_of(&self, service: usize, size: usize) -> Option<Duration> {
+        self.state().machine.guard(service).time_of(size)
+    }
+
+    /// Sets the timer to when the first request must go, and releases all if that is now.
+    fn set(&self, state: &mut State, now: Instant) {
+        let due = state.machine.due(now);
+        if due.is_some_and(|due| due <= now) {
+            return self.release(state, now);
+        }
+        if due == state.due {
+            return;
+        }
+        state.due = due;
+        let set = match due {
+            // 0 would switch the timer off.
+            Some(due) => {
+                let left = due
+                    .saturating_duration_since(now)
+                    .max(Duration::from_nanos(1));
+                let once = Expiration::OneShot(TimeSpec::from_duration(left));
+                self.timer.set(once, TimerSetTimeFlags::empty())
+            }
+            None => self.timer.unset(),
+        };
+        set.expect("a timer takes any time");
+    }
+
+    fn release(&self, state: &mut State, now: Instant) {
+        let due = state.machine.due(now).map_or(now, |due| due.min(now));
+        let released = state.machine.release(due, now);
+        state.bursts += u64::from(!released.is_empty());
+        for one in released {
+            let waiting = state.waiting.remove(&one.request);
+            // Its client may be gone.
+            if waiting.is_none_or(|waiting| waiting.send(one.burst).is_err()) {
+                state.machine.answered(one.burst, now, false);
+            }
+        }
+        self.set(state, now);
+    }
+
+    fn timer_expired(&self) {
+        let mut state = self.state();
+        state.due = None;
+        self.set(&mut state, Instant::now());
+    }
+}
+
+impl Drop for Stage {
+    fn drop(&mut self) {
+        // The task that waits for it ends.
+        let soon = Expiration::OneShot(TimeSpec::from_duration(Duration::from_nanos(1)));
+        let _ = self.timer.set(soon, TimerSetTimeFlags::empty());
+    }
+}
+
+/// Releases what is due, until the stage is dropped.
+async fn releases(stage: Weak<Stage>, timer: AsyncFd<std::os::fd::OwnedFd>) {
+    loop {
+        let Ok(mut ready) = timer.readable().await else {
+            return;
+        };
+        let mut expirations = [0; 8];
+        let read = ready.try_io(|timer| Ok(nix::unistd::read(timer.get_ref(), &mut expirations)?));
+        let Some(stage) = stage.upgrade() else {
+            return;
+        };
+        if let Ok(Ok(_)) = read {
+            stage.timer_expired();
+        }
+    }
+}
+
+/// Of a request that is held: dropping it, as its client is gone, takes it out of the queue.
+struct Waiting<'a> {
+    stage: &'a Stage,
+    service: usize,
+    request: u64,
+    receiver: Option<oneshot::Receiver<u64>>,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        let Some(mut receiver) = self.receiver.take() else {
+            return;
+        };
+        let mut state = self.stage.state();
+        let now = Instant::now();
+        match receiver.try_recv() {
+            // It was released in the meantime.
+            Ok(burst) => state.machine.answered(burst, now, false),
+            Err(_) => {
+                state.waiting.remove(&self.request);
+                state.machine.gone(self.service, self.request);
+                self.stage.set(&mut state, now);
+            }
+        }
+    }
+}
+
+impl Turn {
+    /// The response is there.
+    pub fn answered(mut self, now: Instant) {
+        self.is_open = false;
+        self.stage.state().machine.answered(self.burst, now, true);
+    }
+
+    /// It missed its deadline because it was held.
+    pub fn missed(&self) {
+        self.stage.state().machine.missed(self.service);
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        if self.is_open {
+            let now = Instant::now();
+            self.stage.state().machine.answered(self.burst, now, false);
+        }
+    }
+}

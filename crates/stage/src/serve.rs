@@ -1,0 +1,672 @@
+//! The process: sockets, connections, reload, shutdown, metrics.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, RwLock};
+use std::time::Duration;
+
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
+use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use reveille_kernel::{Error, Result};
+use reveille_show::exposition::{self, Exposition, Kind};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use serde::Serialize;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+
+use crate::config::{Config, Service, Tls, Upstream};
+use crate::counts::Counts;
+use crate::forward::{Clients, Forwarder, From, Say, Target};
+use crate::hold::Stage;
+use crate::queue::Mode;
+
+/// Connections of clients at most; more wait in the sockets' queues.
+const CONNECTIONS: usize = 10_240;
+/// Of scrapers.
+const SCRAPERS: usize = 16;
+/// A client that sends no whole header within this time is dropped, and one that is idle.
+const HEADER: Duration = Duration::from_secs(60);
+/// A client that does not end its TLS handshake within this time is dropped.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// What a client's headers may take, bytes.
+const HEADER_BYTES: usize = 64 << 10;
+/// Requests of an HTTP/2 connection at once.
+const STREAMS: u32 = 1000;
+/// Requests on their way may take so long once the process is told to end.
+const LAST: Duration = Duration::from_secs(30);
+/// Without descriptors the process waits before it takes a connection.
+const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
+
+/// What happens from outside.
+#[derive(Debug)]
+pub enum Event {
+    /// Release what is held, answer what is on its way, and end.
+    Stop,
+    /// Serve this instead.
+    Reload(Box<Config>),
+}
+
+/// A service as it is now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Served {
+    /// Its name.
+    pub name: String,
+    /// Requests that are held for its servers' machines now.
+    pub held: usize,
+    /// Requests that these machines have to answer now.
+    pub open: usize,
+    /// Times that these machines' held requests were released.
+    pub bursts: u64,
+    /// How long one request takes at the service's percentile, as learnt, s; `None` if that is not known yet.
+    pub one_request_s: Option<f64>,
+    /// Since it began.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
+/// Serves until it is stopped, and returns the account of each service. `ready` is called once all sockets listen, with
+/// their addresses, and the way to see the services as they are.
+///
+/// # Errors
+/// A socket, a certificate or the runtime cannot be had.
+pub fn run(
+    config: Config,
+    metrics: Option<SocketAddr>,
+    events: UnboundedReceiver<Event>,
+    say: Say,
+    ready: impl FnOnce(Ready),
+) -> Result<Vec<Served>> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Error::Cannot(format!("no runtime: {error}")))?;
+    more_descriptors();
+    runtime.block_on(serve(config, metrics, events, say, ready))
+}
+
+/// What is served.
+#[derive(Clone)]
+pub struct Ready {
+    /// Where each service listens, and the metrics.
+    pub addresses: Vec<SocketAddr>,
+    services: Arc<Services>,
+}
+
+impl Ready {
+    /// The services as they are now.
+    pub fn now(&self) -> Vec<Served> {
+        self.services.now()
+    }
+}
+
+async fn serve(
+    config: Config,
+    metrics: Option<SocketAddr>,
+    mut events: UnboundedReceiver<Event>,
+    say: Say,
+    ready: impl FnOnce(Ready),
+) -> Result<Vec<Served>> {
+    let clients = Clients::new()
+        .map_err(|error| Error::Cannot(format!("the system's certificates: {error}")))?;
+    let services = Arc::new(Services {
+        clients,
+        graceful: Mutex::new(Some(GracefulShutdown::new())),
+        permits: Arc::new(Semaphore::new(CONNECTIONS)),
+        say,
+        state: Mutex::default(),
+    });
+    services.set(config).await?;
+    let mut addresses = services.addresses();
+    let scraped = match metrics {
+        None => None,
+        Some(address) => {
+            let listener = listen(address).await?;
+            addresses.extend(listener.local_addr().ok());
+            Some(tokio::spawn(scrapes(listener, Arc::clone(&services))))
+        }
+    };
+    ready(Ready {
+        addresses,
+        services: Arc::clone(&services),
+    });
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Stop => break,
+            Event::Reload(config) => {
+                let names = config.services.len();
+                match services.set(*config).await {
+                    Ok(()) => (services.say)(format!("reloaded: {names} services")),
+                    Err(error) => (services.say)(format!("{error}; the services are as before")),
+                }
+            }
+        }
+    }
+    services.end();
+    let graceful = services
+        .graceful
+        .lock()
+        .expect("nothing panics with it")
+        .take();
+    let shutdown = graceful.expect("it is taken here only").shutdown();
+    if tokio::time::timeout(LAST, shutdown).await.is_err() {
+        let say = &services.say;
+        say(format!(
+            "some requests are not answered after {} s; they are dropped",
+            LAST.as_secs()
+        ));
+    }
+    if let Some(scraped) = scraped {
+        scraped.abort();
+    }
+    Ok(services.now())
+}
+
+/// All services, which a reload changes.
+struct Services {
+    clients: Clients,
+    /// Connections; `None` once the process ends.
+    graceful: Mutex<Option<GracefulShutdown>>,
+    permits: Arc<Semaphore>,
+    say: Say,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    listeners: BTreeMap<SocketAddr, Listening>,
+    machines: HashMap<Key, Arc<Stage>>,
+}
+
+/// A machine with the same services is the same one after a reload: what was learnt of it is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Key {
+    host: String,
+    /// How requests are released, in words: a machine has one queue for each way.
+    mode: String,
+    /// Of each service, its name and share.
+    services: Vec<(String, String)>,
+}
+
+struct Listening {
+    address: SocketAddr,
+    current: Arc<RwLock<Current>>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+#[derive(Clone)]
+struct Current {
+    forwarder: Arc<Forwarder>,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Services {
+    /// Serves that and nothing else. Nothing has changed if it fails.
+    async fn set(self: &Arc<Self>, config: Config) -> Result<()> {
+        config.check().map_err(Error::Usage)?;
+        let mut acceptors = Vec::new();
+        let mut new = HashMap::new();
+        for service in &config.services {
+            acceptors.push(service.tls.as_ref().map(acceptor).transpose()?);
+            if !self.listens_at(service.listen) {
+                new.insert(service.listen, listen(service.listen).await?);
+            }
+        }
+        let forwarders = self.forwarders(&config.services)?;
+        let mut state = self.state.lock().expect("nothing panics with it");
+        let mut before = std::mem::take(&mut state.listeners);
+        for ((service, forwarder), tls) in config.services.iter().zip(forwarders).zip(acceptors) {
+            let current = Current { forwarder, tls };
+            let listening = match before.remove(&service.listen) {
+                Some(listening) => {
+                    *listening.current.write().expect("nothing panics with it") = current;
+                    listening
+                }
+                None => {
+                    let listener = new.remove(&service.listen).expect("it was made above");
+                    self.listening(listener, current)?
+                }
+            };
+            state.listeners.insert(service.listen, listening);
+        }
+        let used: Vec<Arc<Stage>> = state
+            .listeners
+            .values()
+            .flat_map(|one| one.stages())
+            .collect();
+        state.machines.retain(|_, stage| {
+            let is_used = used.iter().any(|used| Arc::ptr_eq(used, stage));
+            if !is_used {
+                // What it holds goes to the servers that it was for.
+                stage.end();
+            }
+            is_used
+        });
+        Ok(())
+    }
+
+    /// Serves the connection until it ends, or the process does.
+    async fn watch<C: GracefulConnection>(&self, connection: C) {
+        let watched = {
+            let graceful = self.graceful.lock().expect("nothing panics with it");
+            graceful.as_ref().map(|graceful| graceful.watch(connection))
+        };
+        // A client that breaks off, or breaks the protocol, has its answer from the library.
+        if let Some(watched) = watched {
+            let _ = watched.await;
+        }
+    }
+
+    fn listens_at(&self, address: SocketAddr) -> bool {
+        let state = self.state.lock().expect("nothing panics with it");
+        state.listeners.contains_key(&address)
+    }
+
+    fn addresses(&self) -> Vec<SocketAddr> {
+        let state = self.state.lock().expect("nothing panics with it");
+        state.listeners.values().map(|one| one.address).collect()
+    }
+
+    fn listening(self: &Arc<Self>, listener: TcpListener, current: Current) -> Result<Listening> {
+        let address = listener
+            .local_addr()
+            .map_err(|error| Error::Cannot(error.to_string()))?;
+        let current = Arc::new(RwLock::new(current));
+        let task = tokio::spawn(accepts(listener, Arc::clone(&current), Arc::clone(self)));
+        Ok(Listening {
+            address,
+            current,
+            task,
+        })
+    }
+
+    /// A forwarder for each service, with the queues of its machines.
+    fn forwarders(&self, services: &[Service]) -> Result<Vec<Arc<Forwarder>>> {
+        let mut state = self.state.lock().expect("nothing panics with it");
+        let mut forwarders = Vec::new();
+        for service in services {
+            let target = |upstream: &Upstream| {
+                let mode = service.mode();
+                let beside: Vec<&Service> = services
+                    .iter()
+                    .filter(|other| {
+                        other.mode() == mode
+                            && other
+                                .upstreams
+                                .iter()
+                                .any(|one| one.machine() == upstream.machine())
+                    })
+                    .collect();
+                let key = Key {
+                    host: upstream.machine().to_owned(),
+                    mode: format!("{mode:?}"),
+                    services: beside
+                        .iter()
+                        .map(|one| (one.name.clone(), one.percentile.name().to_owned()))
+                        .collect(),
+                };
+                let number = beside.iter().position(|other| other.name == service.name);
+                let shares: Vec<f64> = beside.iter().map(|one| one.share()).collect();
+                Ok(Target {
+                    upstream: upstream.clone(),
+                    stage: stage(&mut state, key, mode, &shares)?,
+                    number: number.expect("it is one of them"),
+                })
+            };
+            let targets: Result<Vec<Target>> = service.upstreams.iter().map(target).collect();
+            forwarders.push(Arc::new(Forwarder::new(
+                service.clone(),
+                targets?,
+                Arc::clone(&self.say),
+            )));
+        }
+        Ok(forwarders)
+    }
+
+    fn end(&self) {
+        let mut state = self.state.lock().expect("nothing panics with it");
+        for listening in state.listeners.values() {
+            listening.task.abort();
+        }
+        for stage in state.machines.values_mut() {
+            stage.end();
+        }
+    }
+
+    fn now(&self) -> Vec<Served> {
+        let state = self.state.lock().expect("nothing panics with it");
+        state.listeners.values().map(Listening::now).collect()
+    }
+}
+
+fn stage(state: &mut State, key: Key, mode: Mode, shares: &[f64]) -> Result<Arc<Stage>> {
+    if let Some(stage) = state.machines.get(&key) {
+        return Ok(Arc::clone(stage));
+    }
+    let stage =
+        Stage::start(mode, shares).map_err(|error| Error::Cannot(format!("no timer: {error}")))?;
+    state.machines.insert(key, Arc::clone(&stage));
+    Ok(stage)
+}
+
+impl Listening {
+    fn stages(&self) -> Vec<Arc<Stage>> {
+        let current = self.current.read().expect("nothing panics with it");
+        current
+            .forwarder
+            .targets()
+            .iter()
+            .map(|target| Arc::clone(&target.stage))
+            .collect()
+    }
+
+    fn now(&self) -> Served {
+        let current = self.current.read().expect("nothing panics with it");
+        let targets = current.forwarder.targets();
+        let mut machines: Vec<&Target> = Vec::new();
+        for target in targets {
+            if !machines
+                .iter()
+                .any(|other| Arc::ptr_eq(&other.stage, &target.stage))
+            {
+                machines.push(target);
+            }
+        }
+        let now: Vec<_> = machines.iter().map(|target| target.stage.now()).collect();
+        let one = machines
+            .iter()
+            .filter_map(|target| target.stage.time_of(target.number, 1));
+        Served {
+            name: current.forwarder.service().name.clone(),
+            held: now.iter().map(|now| now.held).sum(),
+            open: now.iter().map(|now| now.open).sum(),
+            bursts: now.iter().map(|now| now.bursts).sum(),
+            one_request_s: one.max().map(|time| time.as_secs_f64()),
+            counts: current.forwarder.account.now(),
+        }
+    }
+}
+
+async fn listen(address: SocketAddr) -> Result<TcpListener> {
+    let listener = TcpListener::bind(address).await;
+    listener.map_err(|error| Error::Cannot(format!("{address}: {error}")))
+}
+
+fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
+    let wrong = |path: &std::path::Path, why: String| Error::Unreadable {
+        path: path.to_owned(),
+        why,
+    };
+    let text = fs::read(&tls.certificate).map_err(Error::at(&tls.certificate))?;
+    let chain: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let chain = chain.map_err(|error| {
+        wrong(
+            &tls.certificate,
+            format!("is no certificate in PEM: {error}"),
+        )
+    })?;
+    let text = fs::read(&tls.key).map_err(Error::at(&tls.key))?;
+    let key = PrivateKeyDer::from_pem_slice(&text);
+    let key = key.map_err(|error| wrong(&tls.key, format!("is no private key in PEM: {error}")))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key));
+    let mut config = config.map_err(|error| wrong(&tls.certificate, error.to_string()))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+/// As many descriptors as the process may have: two for each connection.
+fn more_descriptors() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // Without, there are fewer connections.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
+}
+
+/// Takes connections, until the task is aborted.
+async fn accepts(listener: TcpListener, current: Arc<RwLock<Current>>, services: Arc<Services>) {
+    loop {
+        let permit = Arc::clone(&services.permits).acquire_owned().await;
+        let Ok(permit) = permit else { return };
+        match listener.accept().await {
+            Ok((stream, client)) => {
+                let current = Arc::clone(&current);
+                let services = Arc::clone(&services);
+                tokio::spawn(connection(stream, client, current, services, permit));
+            }
+            // The client is gone already, or there are no descriptors.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+            Err(_) => tokio::time::sleep(NO_DESCRIPTORS).await,
+        }
+    }
+}
+
+async fn connection(
+    stream: TcpStream,
+    client: SocketAddr,
+    current: Arc<RwLock<Current>>,
+    services: Arc<Services>,
+    _permit: OwnedSemaphorePermit,
+) {
+    // Without, a response may wait for the acknowledgement of the one before.
+    let _ = stream.set_nodelay(true);
+    let tls = current.read().expect("nothing panics with it").tls.clone();
+    let from = From {
+        client: client.ip(),
+        is_tls: tls.is_some(),
+    };
+    let handle = service_fn(|request: Request<Incoming>| {
+        let forwarder = Arc::clone(&current.read().expect("nothing panics with it").forwarder);
+        let services = Arc::clone(&services);
+        async move { Ok::<_, Infallible>(forwarder.answer(&services.clients, from, request).await) }
+    });
+    let server = server();
+    match tls {
+        None => {
+            let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), handle);
+            services.watch(connection).await;
+        }
+        Some(tls) => {
+            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else {
+                return;
+            };
+            let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), handle);
+            services.watch(connection).await;
+        }
+    }
+}
+
+fn server() -> auto::Builder<TokioExecutor> {
+    let mut server = auto::Builder::new(TokioExecutor::new());
+    server
+        .http1()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER)
+        .max_buf_size(HEADER_BYTES);
+    server
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(STREAMS)
+        .max_header_list_size(HEADER_BYTES as u32);
+    server
+}
+
+/// Answers whoever asks for metrics.
+async fn scrapes(listener: TcpListener, services: Arc<Services>) {
+    let permits = Arc::new(Semaphore::new(SCRAPERS));
+    loop {
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else {
+            return;
+        };
+        let Ok((stream, _)) = listener.accept().await else {
+            tokio::time::sleep(NO_DESCRIPTORS).await;
+            continue;
+        };
+        let services = Arc::clone(&services);
+        tokio::spawn(async move {
+            let _permit = permit;
+            let answer = service_fn(|request: Request<Incoming>| {
+                let response = scrape(&request, &services);
+                async move { Ok::<_, Infallible>(response) }
+            });
+            let _ = server()
+                .serve_connection(TokioIo::new(stream), answer)
+                .await;
+        });
+    }
+}
+
+fn scrape(
+    request: &Request<Incoming>,
+    services: &Services,
+) -> Response<http_body_util::Full<Bytes>> {
+    let answer = |kind: &'static str, text: String| {
+        let mut response = Response::new(text.into_bytes().into());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+    };
+    match (request.method(), request.uri().path()) {
+        (&Method::GET | &Method::HEAD, "/metrics") => {
+            answer(exposition::CONTENT_TYPE, metrics(&services.now()))
+        }
+        (&Method::GET | &Method::HEAD, "/status") => {
+            let text = serde_json::to_string_pretty(&services.now());
+            answer("application/json", text.expect("it is plain data") + "\n")
+        }
+        _ => {
+            let mut response = answer(
+                "text/plain",
+                "/metrics for Prometheus, /status as JSON\n".into(),
+            );
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            response
+        }
+    }
+}
+
+fn metrics(services: &[Served]) -> String {
+    use Kind::{Counter, Gauge, Histogram};
+    let mut text = Exposition::default();
+    let mut family = |kind, name, help, of: &dyn Fn(&Served) -> f64| {
+        let mut family = text.family(kind, name, help);
+        for service in services {
+            family.add(&[("service", &service.name)], of(service));
+        }
+    };
+    family(
+        Counter,
+        "reveille_stage_requests_total",
+        "Requests that came.",
+        &|one| one.counts.requests as f64,
+    );
+    family(
+        Counter,
+        "reveille_stage_failed_total",
+        "Requests that the server did not answer.",
+        &|one| one.counts.failed as f64,
+    );
+    family(
+        Counter,
+        "reveille_stage_missed_total",
+        "Requests that missed their deadline because they were held.",
+        &|one| one.counts.missed as f64,
+    );
+    family(
+        Counter,
+        "reveille_stage_late_total",
+        "Requests whose server alone took longer than their deadline.",
+        &|one| one.counts.late as f64,
+    );
+    family(
+        Counter,
+        "reveille_stage_bursts_total",
+        "Times that held requests were released.",
+        &|one| one.bursts as f64,
+    );
+    family(
+        Gauge,
+        "reveille_stage_held",
+        "Requests that are held.",
+        &|one| one.held as f64,
+    );
+    family(
+        Gauge,
+        "reveille_stage_open",
+        "Requests that the servers have to answer.",
+        &|one| one.open as f64,
+    );
+    let mut outcomes = text.family(
+        Counter,
+        "reveille_stage_released_total",
+        "Requests by why they went when they did.",
+    );
+    for Served { name, counts, .. } in services {
+        for (why, count) in [
+            ("held", counts.held),
+            ("learning", counts.passed_learning),
+            ("awake", counts.passed_awake),
+            ("deadline", counts.passed_deadline),
+            ("busy", counts.passed_busy),
+            ("exempt", counts.passed_exempt),
+        ] {
+            outcomes.add(&[("service", name), ("why", why)], count as f64);
+        }
+    }
+    let mut histograms = |name, help, of: &dyn Fn(&Counts) -> &crate::counts::Histogram| {
+        let mut family = text.family(Histogram, name, help);
+        for Served { name, counts, .. } in services {
+            let one = of(counts);
+            family.histogram(("service", name), one.below(), (one.sum, one.count()));
+        }
+    };
+    histograms(
+        "reveille_stage_held_seconds",
+        "How long requests were held.",
+        &|counts| &counts.held_s,
+    );
+    histograms(
+        "reveille_stage_latency_seconds",
+        "From a request's arrival to its response's headers.",
+        &|counts| &counts.latency_s,
+    );
+    if let Ok(usage) = getrusage(UsageWho::RUSAGE_SELF) {
+        let seconds =
+            |time: nix::sys::time::TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;
+        let cpu = seconds(usage.user_time()) + seconds(usage.system_time());
+        text.one(
+            Counter,
+            "reveille_stage_cpu_seconds_total",
+            "CPU time of the proxy itself.",
+            cpu,
+        );
+        let slept = usage.voluntary_context_switches() as f64;
+        text.one(
+            Counter,
+            "reveille_stage_wakeups_total",
+            "Times that the proxy itself slept and was woken.",
+            slept,
+        );
+    }
+    text.into_text()
+}
