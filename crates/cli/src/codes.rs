@@ -83,6 +83,7 @@ const CODES: &[(&str, Codes)] = &[
         &[DONE, FAILED, USAGE, ("3", "no service answers")],
     ),
     ("stage", &[DONE, CONTENT, USAGE, CANNOT]),
+    ("stage bench", ALL),
     ("model run", MODELS),
     ("model sweep", MODELS),
     ("model from", MODELS),

@@ -1,5 +1,7 @@
 //! `reveille stage`: a reverse proxy that releases requests in bursts.
 
+mod bench;
+
 use std::io::{IsTerminal, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -36,17 +38,21 @@ const LIVE: Duration = Duration::from_secs(1);
 /// It runs in the foreground until Ctrl-C or SIGTERM: then it releases what it holds and answers what is on its way.
 /// SIGHUP reads the file again.
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
 Examples:
   reveille stage --listen 0.0.0.0:8080 --upstream http://127.0.0.1:8081 --deadline 500ms
   reveille stage --listen :8080 --upstream http://a:80 --upstream http://b:80 --deadline 200ms --percentile 99 \\
       --exempt '/health*'
   reveille stage --listen :50051 --upstream h2c://127.0.0.1:50052 --deadline 1s     gRPC
+  reveille stage bench                              what it gains and costs on this machine
   reveille stage --config stage.toml --metrics 9817     several services; curl http://localhost:9817/status
 
 Deadlines of requests: the headers grpc-timeout, x-envoy-expected-rq-timeout-ms and x-reveille-deadline-ms shorten the \
 service's deadline for their request.")]
 pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
     /// Services, in a file; each has the options below as keys
     #[arg(long, value_name = "FILE", required_unless_present = "listen")]
     config: Option<PathBuf>,
@@ -84,6 +90,11 @@ pub struct Args {
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     printed: Printed,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Bench(bench::Args),
 }
 
 fn percentile(text: &str) -> Result<Percentile, String> {
@@ -132,6 +143,9 @@ fn config(args: &Args) -> anyhow::Result<Config> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(Command::Bench(args)) = args.command {
+        return bench::run(args);
+    }
     let config = config(&args)?;
     let (sender, events) = unbounded_channel();
     hand_on_signals(sender, args.config.clone())?;
@@ -187,8 +201,8 @@ fn line(before: &[Served], now: &[Served]) -> String {
         "{:.0} requests/s, {:.0} bursts/s; now {} held, {} on their way; {} missed of {}",
         rate(|one| one.counts.requests),
         rate(|one| one.bursts),
-        sum(|one| one.held as u64),
-        sum(|one| one.open as u64),
+        sum(|one| one.held_now as u64),
+        sum(|one| one.open_now as u64),
         sum(|one| one.counts.missed),
         sum(|one| one.counts.requests),
     )

@@ -1,23 +1,19 @@
 //! Holding requests: the queue of a machine, its one timer, and the requests that wait.
 
 use std::collections::HashMap;
-use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use tokio::io::unix::AsyncFd;
 use tokio::sync::oneshot;
 
 use crate::queue::{Machine, Mode, Passed, Verdict};
+use crate::timer::{Expiry, Timer};
 
 /// A machine that answers, with the requests that are held for it.
 #[derive(Debug)]
 pub struct Stage {
     state: Mutex<State>,
-    /// tokio's own timers have steps of a millisecond, and one each.
-    timer: TimerFd,
+    timer: Timer,
 }
 
 #[derive(Debug)]
@@ -60,7 +56,7 @@ impl Stage {
     /// # Errors
     /// Where the kernel gives no timer.
     pub fn start(mode: Mode, shares: &[f64]) -> std::io::Result<Arc<Self>> {
-        let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
+        let (timer, expiry) = Timer::new()?;
         let stage = Arc::new(Self {
             state: Mutex::new(State {
                 machine: Machine::new(mode, shares, Instant::now()),
@@ -69,12 +65,9 @@ impl Stage {
                 bursts: 0,
                 is_over: false,
             }),
-            timer: TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?,
+            timer,
         });
-        let descriptor = stage.timer.as_fd().try_clone_to_owned()?;
-        // SAFETY: an OwnedFd is one descriptor as long as it lives.
-        let descriptor = unsafe { AsyncFd::register(descriptor) }?;
-        tokio::spawn(releases(Arc::downgrade(&stage), descriptor));
+        tokio::spawn(releases(Arc::downgrade(&stage), expiry));
         Ok(stage)
     }
 
@@ -168,18 +161,7 @@ impl Stage {
             return;
         }
         state.due = due;
-        let set = match due {
-            // 0 would switch the timer off.
-            Some(due) => {
-                let left = due
-                    .saturating_duration_since(now)
-                    .max(Duration::from_nanos(1));
-                let once = Expiration::OneShot(TimeSpec::from_duration(left));
-                self.timer.set(once, TimerSetTimeFlags::empty())
-            }
-            None => self.timer.unset(),
-        };
-        set.expect("a timer takes any time");
+        self.timer.set(due);
     }
 
     fn release(&self, state: &mut State, now: Instant) {
@@ -206,25 +188,17 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         // The task that waits for it ends.
-        let soon = Expiration::OneShot(TimeSpec::from_duration(Duration::from_nanos(1)));
-        let _ = self.timer.set(soon, TimerSetTimeFlags::empty());
+        self.timer.set(Some(Instant::now()));
     }
 }
 
 /// Releases what is due, until the stage is dropped.
-async fn releases(stage: Weak<Stage>, timer: AsyncFd<std::os::fd::OwnedFd>) {
-    loop {
-        let Ok(mut ready) = timer.readable().await else {
-            return;
-        };
-        let mut expirations = [0; 8];
-        let read = ready.try_io(|timer| Ok(nix::unistd::read(timer.get_ref(), &mut expirations)?));
+async fn releases(stage: Weak<Stage>, timer: Expiry) {
+    while timer.wait().await.is_ok() {
         let Some(stage) = stage.upgrade() else {
             return;
         };
-        if let Ok(Ok(_)) = read {
-            stage.timer_expired();
-        }
+        stage.timer_expired();
     }
 }
 

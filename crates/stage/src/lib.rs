@@ -3,6 +3,7 @@
 //! [`Config`] has the services; [`serve::run`] serves them. What is held, and for how long, is decided in `queue.rs` and
 //! `guard.rs`, which are pure; `hold.rs` is their one timer and the requests that wait, `forward.rs` a request's way.
 
+pub mod bench;
 pub mod config;
 pub mod counts;
 mod forward;
@@ -12,6 +13,7 @@ mod hold;
 mod queue;
 pub mod serve;
 pub mod show;
+mod timer;
 
 pub use config::Config;
 pub use forward::Say;

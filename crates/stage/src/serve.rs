@@ -65,9 +65,9 @@ pub struct Served {
     /// Its name.
     pub name: String,
     /// Requests that are held for its servers' machines now.
-    pub held: usize,
+    pub held_now: usize,
     /// Requests that these machines have to answer now.
-    pub open: usize,
+    pub open_now: usize,
     /// Times that these machines' held requests were released.
     pub bursts: u64,
     /// How long one request takes at the service's percentile, as learnt, s; `None` if that is not known yet.
@@ -396,8 +396,8 @@ impl Listening {
             .filter_map(|target| target.stage.time_of(target.number, 1));
         Served {
             name: current.forwarder.service().name.clone(),
-            held: now.iter().map(|now| now.held).sum(),
-            open: now.iter().map(|now| now.open).sum(),
+            held_now: now.iter().map(|now| now.held).sum(),
+            open_now: now.iter().map(|now| now.open).sum(),
             bursts: now.iter().map(|now| now.bursts).sum(),
             one_request_s: one.max().map(|time| time.as_secs_f64()),
             counts: current.forwarder.account.now(),
@@ -608,13 +608,13 @@ fn metrics(services: &[Served]) -> String {
         Gauge,
         "reveille_stage_held",
         "Requests that are held.",
-        &|one| one.held as f64,
+        &|one| one.held_now as f64,
     );
     family(
         Gauge,
         "reveille_stage_open",
         "Requests that the servers have to answer.",
-        &|one| one.open as f64,
+        &|one| one.open_now as f64,
     );
     let mut outcomes = text.family(
         Counter,

@@ -1,0 +1,170 @@
+//! `reveille stage bench`: the proxy against itself.
+
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use reveille_kernel::{Identity, Idle, Root, affinity};
+use reveille_results::description::Ended;
+use reveille_results::kept::{self, About};
+use reveille_results::statistics::Percentile;
+use reveille_show::progress::Bar;
+use reveille_stage::bench::{self, Bench, Options, result, show};
+use reveille_stage::config::Upstream;
+
+use crate::exit::Failure;
+use crate::output_format::{Printed, To};
+use crate::value::{self, CpuList};
+use crate::{completion, signals};
+
+/// Compare latencies and sleep of a server under one load: as it comes, released on a grid, and staged.
+///
+/// An open load comes through the proxy, at instants that are drawn before, and each latency counts from that instant: a
+/// slow server cannot hide what it costs. The settings take turns in shuffled order, round by round, and so does the
+/// machine without load, for CPUs wake anyway. A turn in which other programs take CPU time is tried again.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  reveille stage bench                                        a server of its own, 2 ms a request
+  reveille stage bench --rounds 6 --turn 20s                  with intervals
+  reveille stage bench --upstream http://127.0.0.1:8081 --server-cpu 2-3 --rate 200 --deadline 200ms")]
+pub struct Args {
+    /// The server [default: one of its own]
+    #[arg(long, value_name = "URL")]
+    upstream: Option<Upstream>,
+    /// What the own server computes for each request
+    #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = value::time("2ms"), conflicts_with = "upstream")]
+    work: Duration,
+    /// The server's CPUs, whose sleep is counted; the load and the proxy run on the others [default: the last CPU]
+    #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
+    server_cpu: Option<CpuList>,
+    /// Requests a second
+    #[arg(long, value_name = "RATE", default_value_t = 100.0, value_parser = rate)]
+    rate: f64,
+    /// Each request's deadline
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = value::time("500ms"))]
+    deadline: Duration,
+    /// The share of requests that is to keep to it: 90, 99, 99.9 or 99.99
+    #[arg(long, value_name = "PERCENT", default_value = "99.9", value_parser = super::percentile)]
+    percentile: Percentile,
+    /// The grid's step
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = value::time("250ms"))]
+    grid: Duration,
+    /// Rounds; intervals need 6
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
+    /// How long each turn counts, after 2 s of warm-up
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = value::time_within("10s", Duration::from_secs(1)..=Duration::from_secs(3600)))]
+    turn: Duration,
+    /// Seed of the order of turns and of the load [default: by the clock]
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    printed: Printed,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    let rate = text.parse().ok();
+    let possible = rate.filter(|rate| (0.1..=100_000.0).contains(rate));
+    possible.ok_or_else(|| "not a rate from 0.1 to 100000 a second".to_owned())
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let started = SystemTime::now();
+    let root = Root::default();
+    let idle = Idle::read(&root)?;
+    let allowed = affinity::allowed();
+    let server_cpus = match args.server_cpu {
+        Some(CpuList(cpus)) => cpus,
+        None => allowed.last().copied().into_iter().collect(),
+    };
+    if let Some(cpu) = server_cpus.iter().find(|cpu| !allowed.contains(cpu)) {
+        return Err(Failure::usage(format!(
+            "--server-cpu: this process may not use CPU {cpu}"
+        )));
+    }
+    let Some(own) = server_cpus.first() else {
+        return Err(Failure::cannot(
+            "this process may use no CPU of this machine",
+        ));
+    };
+    if args.upstream.is_none() && server_cpus.len() > 1 {
+        return Err(Failure::usage(
+            "--server-cpu: the own server runs on one CPU; more need --upstream",
+        ));
+    }
+    if allowed.iter().all(|cpu| server_cpus.contains(cpu)) {
+        return Err(Failure::cannot(format!(
+            "the load and the proxy need a CPU beside the server's, CPU {own}"
+        )));
+    }
+    let seed = args.seed.unwrap_or_else(|| {
+        let since = started.duration_since(SystemTime::UNIX_EPOCH);
+        since.unwrap_or_default().as_nanos() as u64
+    });
+    let options = Options {
+        upstream: args.upstream,
+        work: args.work,
+        server_cpus,
+        rate: args.rate,
+        deadline: args.deadline,
+        percentile: args.percentile,
+        grid: args.grid,
+        rounds: args.rounds,
+        turn: args.turn,
+        seed,
+    };
+    let stop = signals::stop()?;
+    let bar = Bar::new();
+    let gathered = bench::run(&options, &stop, &mut |now| {
+        let step = format!("round {} of {}", now.round + 1, options.rounds);
+        bar.show(&step, now.done, Some(now.left), now.setting.name());
+    });
+    bar.clear();
+    let gathered = gathered?;
+    let ended = match gathered.interrupted {
+        true => Ended::Interrupted,
+        false => Ended::Completed,
+    };
+    let percent: f64 = options.percentile.percent().parse().expect("a number");
+    let bench = Bench {
+        about: About {
+            schema_version: result::SCHEMA_VERSION,
+            tool: kept::tool(),
+            name: "stage-bench".into(),
+            started: kept::instant(started),
+            command_line: kept::command_line(),
+            ended,
+            machine: Identity::read(&root),
+            driver: idle.driver.clone(),
+            governor: idle.governor.clone(),
+        },
+        upstream: options
+            .upstream
+            .as_ref()
+            .map(|upstream| upstream.uri.to_string()),
+        work_s: options
+            .upstream
+            .is_none()
+            .then_some(options.work.as_secs_f64()),
+        server_cpus: options.server_cpus.clone(),
+        rate_per_s: options.rate,
+        deadline_s: options.deadline.as_secs_f64(),
+        percentile: percent,
+        grid_s: options.grid.as_secs_f64(),
+        rounds: options.rounds,
+        disturbed: gathered.disturbed,
+        seed,
+        settings: result::summaries(
+            &gathered.turns,
+            options.deadline.as_secs_f64(),
+            options.server_cpus.len(),
+        ),
+        turns: gathered.turns,
+    };
+    args.printed
+        .print(&bench, &show::sheet(&bench), To::Output)?;
+    Ok(match gathered.interrupted {
+        true => ExitCode::from(130),
+        false => ExitCode::SUCCESS,
+    })
+}

@@ -1,0 +1,416 @@
+//! The proxy against itself: the same load as it comes, released on a grid, and staged.
+//!
+//! The load is open: requests come at instants that are drawn before (Poisson), whether or not earlier ones are answered,
+//! and a latency counts from that instant. So a slow server cannot slow the load down and hide what it costs.
+
+mod load;
+pub mod result;
+mod server;
+pub mod show;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use reveille_kernel::asleep::Counts as Slept;
+use reveille_kernel::{Error, Idle, Result, Root, affinity, load as machine_load};
+use reveille_results::statistics::Percentile;
+use tokio::sync::mpsc::unbounded_channel;
+
+use self::load::Load;
+pub use self::result::{Bench, Setting, Turn};
+use self::server::Server;
+use crate::config::{Config, Service, Upstream};
+use crate::serve::{self, Event, Served};
+
+/// The load goes on for so long before it counts: the guard learns.
+const WARM_UP: Duration = Duration::from_secs(2);
+/// CPU time of other programs, in CPUs, from which on a turn is not kept.
+const OTHERS_MAX: f64 = 0.25;
+/// Turns that are tried again for that, in a row.
+const TRIES: u32 = 5;
+
+/// What is measured.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The server; `None`: one of this program's own, which computes for `work`.
+    pub upstream: Option<Upstream>,
+    /// What the own server computes for each request.
+    pub work: Duration,
+    /// The CPUs of the server: where the own one runs, and whose sleep is watched.
+    pub server_cpus: Vec<u32>,
+    /// Requests a second.
+    pub rate: f64,
+    /// Each request's deadline.
+    pub deadline: Duration,
+    /// The share that must keep to it.
+    pub percentile: Percentile,
+    /// The grid's step.
+    pub grid: Duration,
+    /// Turns of each setting.
+    pub rounds: u32,
+    /// What counts of each turn.
+    pub turn: Duration,
+    /// Of the order of turns and of the load.
+    pub seed: u64,
+}
+
+/// How far it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Progress {
+    /// From 0.
+    pub round: u32,
+    /// The setting of the next turn.
+    pub setting: Setting,
+    /// 0 to 1.
+    pub done: f64,
+    /// The time left, without turns that are tried again.
+    pub left: Duration,
+}
+
+/// What a run has gathered.
+pub struct Gathered {
+    /// Whole rounds.
+    pub turns: Vec<Turn>,
+    /// Turns that were not kept, as other programs took CPU time.
+    pub disturbed: u32,
+    /// Did `stop` end it?
+    pub interrupted: bool,
+}
+
+/// Runs all rounds, or the whole ones before `stop`.
+///
+/// # Errors
+/// The server does not answer; CPUs are missing; other programs take CPU time in every try.
+pub fn run(
+    options: &Options,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Gathered> {
+    let root = Root::default();
+    let idle = Idle::read(&root)?;
+    let watch = Watch::new(&root, &idle, &options.server_cpus);
+    let server = match &options.upstream {
+        Some(_) => None,
+        None => Some(Server::start(options.server_cpus[0], options.work)?),
+    };
+    let upstream = match (&options.upstream, &server) {
+        (Some(upstream), _) => upstream.clone(),
+        (None, server) => {
+            let address = server.as_ref().expect("it was started above").address();
+            format!("http://{address}").parse().map_err(Error::Usage)?
+        }
+    };
+    let others: Vec<u32> = affinity::allowed()
+        .into_iter()
+        .filter(|cpu| !options.server_cpus.contains(cpu))
+        .collect();
+    let mut random = fastrand::Rng::with_seed(options.seed);
+    let mut gathered = Gathered {
+        turns: Vec::new(),
+        disturbed: 0,
+        interrupted: false,
+    };
+    let all = options.rounds as usize * Setting::ALL.len();
+    let mut kept = 0;
+    for round in 0..options.rounds {
+        let mut order = Setting::ALL;
+        random.shuffle(&mut order);
+        let before = gathered.turns.len();
+        for setting in order {
+            let mut tries = 0;
+            loop {
+                progress(&Progress {
+                    round,
+                    setting,
+                    done: kept as f64 / all as f64,
+                    left: (options.turn + WARM_UP) * (all - kept) as u32,
+                });
+                let one = turn(
+                    options,
+                    setting,
+                    &upstream,
+                    &others,
+                    &watch,
+                    random.u64(..),
+                    stop,
+                )?;
+                if stop.load(Ordering::Relaxed) {
+                    gathered.turns.truncate(before);
+                    gathered.interrupted = true;
+                    return Ok(gathered);
+                }
+                match one {
+                    Some(one) => {
+                        gathered.turns.push(Turn { round, ..one });
+                        break;
+                    }
+                    None if tries < TRIES => {
+                        tries += 1;
+                        gathered.disturbed += 1;
+                    }
+                    None => {
+                        gathered.turns.truncate(before);
+                        if gathered.turns.is_empty() {
+                            return Err(Error::Cannot(format!(
+                                "other programs took more than {OTHERS_MAX} of a CPU in {TRIES} tries; end them"
+                            )));
+                        }
+                        return Ok(gathered);
+                    }
+                }
+            }
+            kept += 1;
+        }
+    }
+    Ok(gathered)
+}
+
+/// One turn; `None` if other programs took CPU time.
+fn turn(
+    options: &Options,
+    setting: Setting,
+    upstream: &Upstream,
+    cpus: &[u32],
+    watch: &Watch,
+    seed: u64,
+    stop: &AtomicBool,
+) -> Result<Option<Turn>> {
+    let proxy = Proxy::start(options, setting, upstream, cpus)?;
+    let load = Load {
+        to: proxy.address,
+        rate: if setting == Setting::NoLoad {
+            0.0
+        } else {
+            options.rate
+        },
+        warm_up: WARM_UP,
+        time: options.turn,
+        seed,
+    };
+    let mut readings = Vec::new();
+    let latencies = load.run(cpus, stop, &mut || readings.push(watch.read()))?;
+    let served = proxy.end()?;
+    if stop.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let [before, after] = &readings[..] else {
+        return Err(Error::Failed("a turn was not read".into()));
+    };
+    let seen = watch.between(before, after);
+    if seen.others.is_some_and(|others| others > OTHERS_MAX) {
+        return Ok(None);
+    }
+    Ok(Some(Turn {
+        round: 0,
+        setting,
+        elapsed_s: seen.elapsed_s,
+        requests: latencies.all_ns.len() as u64 + latencies.failed,
+        failed: latencies.failed,
+        latencies_ns: latencies.all_ns,
+        missed: served.counts.missed,
+        late: served.counts.late,
+        bursts: served.bursts,
+        wakes_per_s: seen.wakes.map(|wakes| wakes as f64 / seen.elapsed_s),
+        slept_percent: seen.slept_percent,
+        joint_percent: seen.joint_percent,
+    }))
+}
+
+/// The proxy of a turn, in a thread of this process.
+struct Proxy {
+    address: SocketAddr,
+    events: tokio::sync::mpsc::UnboundedSender<Event>,
+    thread: std::thread::JoinHandle<Result<Vec<Served>>>,
+}
+
+impl Proxy {
+    fn start(
+        options: &Options,
+        setting: Setting,
+        upstream: &Upstream,
+        cpus: &[u32],
+    ) -> Result<Self> {
+        let service = Service {
+            name: "bench".into(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            upstreams: vec![upstream.clone()],
+            deadline: options.deadline,
+            percentile: options.percentile,
+            exempt: Vec::new(),
+            grid: (setting == Setting::Grid).then_some(options.grid),
+            direct: matches!(setting, Setting::Direct | Setting::NoLoad),
+            tls: None,
+        };
+        let config = Config {
+            services: vec![service],
+        };
+        let (events, received) = unbounded_channel();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        let cpus = cpus.to_vec();
+        let thread = std::thread::spawn(move || {
+            bind(&cpus)?;
+            // A server that does not answer is in the counts.
+            let say = Arc::new(|_: String| {});
+            serve::run(config, None, received, say, move |now| {
+                let _ = ready.send(now.addresses[0]);
+            })
+        });
+        match is_ready.recv() {
+            Ok(address) => Ok(Self {
+                address,
+                events,
+                thread,
+            }),
+            Err(_) => match thread.join() {
+                Ok(Err(error)) => Err(error),
+                _ => Err(Error::Failed("the proxy did not start".into())),
+            },
+        }
+    }
+
+    fn end(self) -> Result<Served> {
+        let _ = self.events.send(Event::Stop);
+        let served = self.thread.join();
+        let served = served.map_err(|_| Error::Failed("the proxy failed".into()))??;
+        served
+            .into_iter()
+            .next()
+            .ok_or_else(|| Error::Failed("the proxy has no account".into()))
+    }
+}
+
+fn bind(cpus: &[u32]) -> Result<()> {
+    if cpus.is_empty() {
+        return Ok(());
+    }
+    affinity::bind(cpus).map_err(|error| Error::Cannot(format!("CPUs {cpus:?}: {error}")))
+}
+
+/// The server's CPUs, and all.
+struct Watch {
+    root: Root,
+    /// Files with the entries to the idle states in which the server's CPUs sleep.
+    entries: Vec<String>,
+    server: Vec<Slept>,
+    all: Vec<Slept>,
+    cpus: Vec<u32>,
+}
+
+struct Reading {
+    at: Instant,
+    entries: Option<u64>,
+    server: Vec<reveille_kernel::asleep::Reading>,
+    all: Vec<reveille_kernel::asleep::Reading>,
+    idle_s: Option<f64>,
+    own_s: f64,
+}
+
+struct Seen {
+    elapsed_s: f64,
+    wakes: Option<u64>,
+    slept_percent: Option<f64>,
+    joint_percent: Option<(f64, f64)>,
+    others: Option<f64>,
+}
+
+impl Watch {
+    fn new(root: &Root, idle: &Idle, server: &[u32]) -> Self {
+        let online: Vec<u32> = idle
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.online)
+            .map(|cpu| cpu.number)
+            .collect();
+        let entries = idle
+            .cpus
+            .iter()
+            .filter(|cpu| server.contains(&cpu.number))
+            .flat_map(|cpu| {
+                let sleeps = cpu
+                    .states
+                    .iter()
+                    .filter(|state| state.name != reveille_kernel::limits::POLL);
+                let number = cpu.number;
+                sleeps.map(move |state| {
+                    format!(
+                        "sys/devices/system/cpu/cpu{number}/cpuidle/state{}/usage",
+                        state.index
+                    )
+                })
+            });
+        let of = |cpus: &[u32]| cpus.iter().map(|&cpu| Slept::of(root, idle, cpu)).collect();
+        Self {
+            root: root.clone(),
+            entries: entries.collect(),
+            server: of(server),
+            all: of(&online),
+            cpus: online,
+        }
+    }
+
+    fn read(&self) -> Reading {
+        // A stay is counted when it ends.
+        affinity::visit(&self.cpus);
+        let entries: Option<u64> = self.entries.iter().map(|file| self.root.number(file)).sum();
+        let idle = machine_load::idle_ticks(&self.root);
+        // /proc/stat's ticks are of 10 ms.
+        let idle_s = idle.map(|ticks| {
+            self.cpus
+                .iter()
+                .filter_map(|cpu| ticks.get(cpu))
+                .sum::<u64>() as f64
+                / 100.0
+        });
+        let own = getrusage(UsageWho::RUSAGE_SELF);
+        let own_s = own.map_or(0.0, |usage| {
+            (usage.user_time().num_microseconds() + usage.system_time().num_microseconds()) as f64
+                / 1e6
+        });
+        Reading {
+            at: Instant::now(),
+            entries: entries.filter(|_| !self.entries.is_empty()),
+            server: self.server.iter().map(Slept::read).collect(),
+            all: self.all.iter().map(Slept::read).collect(),
+            idle_s,
+            own_s,
+        }
+    }
+
+    fn between(&self, before: &Reading, after: &Reading) -> Seen {
+        let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
+        let shares = |before: &[reveille_kernel::asleep::Reading],
+                      after: &[reveille_kernel::asleep::Reading]| {
+            let both = before.iter().zip(after);
+            let share = both.map(|(before, after)| {
+                Some((after.since(before)? as f64 / 1e9 / elapsed_s).min(1.0))
+            });
+            share
+                .collect::<Option<Vec<f64>>>()
+                .filter(|shares| !shares.is_empty())
+        };
+        let server = shares(&before.server, &after.server);
+        let all = shares(&before.all, &after.all);
+        let busy = before
+            .idle_s
+            .zip(after.idle_s)
+            .map(|(before, after)| self.cpus.len() as f64 - (after - before) / elapsed_s);
+        Seen {
+            elapsed_s,
+            wakes: before
+                .entries
+                .zip(after.entries)
+                .and_then(|(before, after)| after.checked_sub(before)),
+            slept_percent: server.map(|all| 100.0 * all.iter().sum::<f64>() / all.len() as f64),
+            joint_percent: all.map(|all| {
+                let awake: f64 = all.iter().map(|share| 1.0 - share).sum();
+                let most = all.iter().copied().fold(1.0, f64::min);
+                (100.0 * (1.0 - awake).max(0.0), 100.0 * most)
+            }),
+            others: busy.map(|busy| busy - (after.own_s - before.own_s) / elapsed_s),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Requests at instants that are drawn before.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Bytes;
+use hyper::{Request, Uri};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use reveille_kernel::{Error, Result};
+
+use crate::timer::{Expiry, Timer};
+
+/// Requests that are answered after so long count as failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// `stop` is looked at so often while nothing is sent.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// An open load.
+pub struct Load {
+    /// The proxy.
+    pub to: SocketAddr,
+    /// Requests a second; 0: none.
+    pub rate: f64,
+    /// Not counted.
+    pub warm_up: Duration,
+    /// Counted.
+    pub time: Duration,
+    /// Of the instants.
+    pub seed: u64,
+}
+
+/// What came back.
+#[derive(Debug, Default)]
+pub struct Latencies {
+    /// From the instant at which the request was to be sent, to the end of the response, ns.
+    pub all_ns: Vec<i64>,
+    /// Requests without a response, or with another one than 2xx.
+    pub failed: u64,
+}
+
+impl Load {
+    /// Sends all, from these CPUs, and waits for the responses. `read` is called before the first one that counts, and at
+    /// the end of the time.
+    ///
+    /// # Errors
+    /// No request is answered.
+    pub fn run(
+        &self,
+        cpus: &[u32],
+        stop: &AtomicBool,
+        read: &mut dyn FnMut(),
+    ) -> Result<Latencies> {
+        let allowed = reveille_kernel::affinity::allowed();
+        super::bind(cpus)?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let runtime = runtime.map_err(|error| Error::Cannot(format!("the load: {error}")))?;
+        let latencies = runtime.block_on(self.send(stop, read));
+        let latencies = latencies.map_err(|error| Error::Cannot(format!("the load: {error}")))?;
+        super::bind(&allowed)?;
+        match latencies.all_ns.is_empty() && latencies.failed > 0 {
+            true => Err(Error::Cannot("the server answers no request".into())),
+            false => Ok(latencies),
+        }
+    }
+
+    async fn send(&self, stop: &AtomicBool, read: &mut dyn FnMut()) -> std::io::Result<Latencies> {
+        let timer = Timer::new()?;
+        let client: Client<HttpConnector, Empty<Bytes>> = {
+            let mut connector = HttpConnector::new();
+            connector.set_nodelay(true);
+            Client::builder(TokioExecutor::new()).build(connector)
+        };
+        let uri: Uri = format!("http://{}/", self.to)
+            .parse()
+            .expect("an address is one");
+        let latencies = Arc::new(Mutex::new(Latencies::default()));
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let start = Instant::now();
+        let (counts, end) = (start + self.warm_up, start + self.warm_up + self.time);
+        let mut due = start;
+        let mut is_read = false;
+        let mut sent = Vec::new();
+        loop {
+            due = match self.rate > 0.0 {
+                true => due + Duration::from_secs_f64(-random.f64().max(1e-12).ln() / self.rate),
+                false => end,
+            };
+            if !is_read && due >= counts {
+                wait(&timer, counts, stop).await;
+                read();
+                is_read = true;
+            }
+            wait(&timer, due.min(end), stop).await;
+            if due >= end || stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let (client, uri, latencies) = (client.clone(), uri.clone(), Arc::clone(&latencies));
+            sent.push(tokio::spawn(async move {
+                let is_answered = tokio::time::timeout(PATIENCE, answer(&client, uri)).await;
+                if due < counts {
+                    return;
+                }
+                let latency = i64::try_from(due.elapsed().as_nanos()).unwrap_or(i64::MAX);
+                let mut latencies = latencies.lock().expect("nothing panics with it");
+                match is_answered {
+                    Ok(true) => latencies.all_ns.push(latency),
+                    _ => latencies.failed += 1,
+                }
+            }));
+        }
+        read();
+        for one in sent {
+            // It has counted itself.
+            let _ = one.await;
+        }
+        let latencies = std::mem::take(&mut *latencies.lock().expect("nothing panics with it"));
+        Ok(latencies)
+    }
+}
+
+async fn answer(client: &Client<HttpConnector, Empty<Bytes>>, uri: Uri) -> bool {
+    let request = Request::get(uri).body(Empty::new()).expect("it has a path");
+    let Ok(response) = client.request(request).await else {
+        return false;
+    };
+    let is_good = response.status().is_success();
+    response.into_body().collect().await.is_ok() && is_good
+}
+
+async fn wait((timer, expiry): &(Timer, Expiry), until: Instant, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) && Instant::now() < until {
+        timer.set(Some(until.min(Instant::now() + LOOK)));
+        if expiry.wait().await.is_err() {
+            return;
+        }
+    }
+}

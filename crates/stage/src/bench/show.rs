@@ -1,0 +1,110 @@
+//! The bench for people.
+
+use reveille_show::columns;
+use reveille_show::quantity::{self, counted};
+use reveille_show::sheet::{Column, Heading, Judgement, Section, Sheet, Table, Value};
+
+use super::result::{Bench, Setting, Summary};
+
+const SETTINGS: &[Column<Summary>] = &columns!(|one|
+    words "setting", "setting", one.setting.name(), "How requests are released; without load, how often the CPUs wake anyway";
+    measured(Count) "requests", "requests", one.requests, "Requests of all rounds";
+    measured(Ns) "median_ns", "median", one.median_ns,
+        "Latency: from the instant at which a request was to be sent to the end of its response, all rounds together";
+    measured(Ns) "p99_ns", "p99", one.p99_ns, "As the median";
+    measured(Ns) "p99_9_ns", "p99.9", one.p99_9_ns, "As the median";
+    measured(Ns) detail "max_ns", "max", one.max_ns, "The longest latency";
+    measured(Count) "over", "over", judged(one.over), "Latencies above the deadline";
+    measured(Count) detail "missed", "missed", judged(one.missed), "Deadlines that were missed because of a hold, by the proxy's account";
+    measured(Count) detail "failed", "failed", judged(one.failed), "Requests without a response";
+    measured(Of("1/s")) "wakes_per_s", "wakes/s [95%]", one.wakes_per_s.as_ref(),
+        "How often the server's CPUs woke, all together, by cpuidle; median over rounds with its 95% interval";
+    measured(Share) "wakes_left", "left", one.wakes_left.as_ref().map(|left| left.estimate),
+        "The wake-ups above those without load, by the direct load's";
+    measured(Seconds) "mean_sleep_s", "mean sleep", one.mean_sleep_s.as_ref().map(|mean| mean.estimate),
+        "The mean length of the sleep of the server's CPUs";
+    measured(Of("%")) detail "slept_percent", "slept", one.slept_percent.as_ref(), "How long the server's CPUs slept";
+    measured(Of("%")) "joint_low_percent", "all asleep ≥", one.joint_low_percent.as_ref(),
+        "All CPUs of this machine slept at once for at least this share of the time";
+    measured(Of("%")) "joint_high_percent", "≤", one.joint_high_percent.as_ref(), "At most";
+);
+
+fn judged(count: u64) -> Value {
+    let value: Value = count.into();
+    match count {
+        0 => value,
+        _ => value.judged(Judgement::Notable),
+    }
+}
+
+/// The columns, by the list in the JSON that holds its rows.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![("settings[]", Column::headings(SETTINGS))]
+}
+
+/// The whole result.
+pub fn sheet(bench: &Bench) -> Sheet<'static> {
+    let server = match (&bench.upstream, bench.work_s) {
+        (Some(upstream), _) => upstream.clone(),
+        (None, work) => format!(
+            "a server that computes for {}",
+            quantity::time(work.unwrap_or_default())
+        ),
+    };
+    let mut sheet = Sheet {
+        title: "reveille stage bench".to_owned(),
+        answer: answer(bench),
+        facts: vec![
+            (
+                "Server",
+                format!(
+                    "{server}, on {}",
+                    reveille_kernel::cpulist::named(&bench.server_cpus)
+                ),
+            ),
+            (
+                "Load",
+                format!(
+                    "{} requests/s, answered within {} at p{}; grid {}",
+                    quantity::three_digits(bench.rate_per_s),
+                    quantity::time(bench.deadline_s),
+                    bench.percentile,
+                    quantity::time(bench.grid_s)
+                ),
+            ),
+        ],
+        ..Sheet::default()
+    };
+    if bench.disturbed > 0 {
+        let turns = counted(u64::from(bench.disturbed), "turn");
+        sheet.notes.push(format!(
+            "{turns} tried again: other programs took CPU time."
+        ));
+    }
+    sheet.section(
+        Section::new("settings", "Settings")
+            .table(Table::of("", SETTINGS, &bench.settings).whole()),
+    );
+    sheet
+}
+
+fn answer(bench: &Bench) -> String {
+    let of = |setting: Setting| bench.settings.iter().find(|one| one.setting == setting);
+    let Some((direct, staged)) = of(Setting::Direct).zip(of(Setting::Staged)) else {
+        return "No whole round.".into();
+    };
+    let Some((before, after)) = direct.wakes_per_s.as_ref().zip(staged.wakes_per_s.as_ref()) else {
+        return "cpuidle counts no wake-ups here; only latencies are compared.".into();
+    };
+    let number = |one: f64| quantity::three_digits(one);
+    let over = match staged.over {
+        0 => "none".to_owned(),
+        over => quantity::count(over),
+    };
+    format!(
+        "Staged, the server's CPUs wake {} times a second instead of {}; {over} of {} took longer than the deadline.",
+        after.text(number),
+        before.text(number),
+        counted(staged.requests, "request"),
+    )
+}
