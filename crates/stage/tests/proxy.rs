@@ -1,0 +1,685 @@
+//! The proxy between real clients and real servers, on loopback.
+
+use std::convert::Infallible;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Bytes, Frame, Incoming};
+use hyper::header::HeaderMap;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use reveille_kernel::Result;
+use reveille_results::statistics::Percentile;
+use reveille_stage::config::{Config, Pattern, Service};
+use reveille_stage::serve::{self, Event, Served};
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+
+/// Longer than any answer takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// A deadline that no test waits for.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A proxy in a thread of the test.
+struct Proxy {
+    addresses: Vec<SocketAddr>,
+    events: UnboundedSender<Event>,
+    thread: Option<JoinHandle<Result<Vec<Served>>>>,
+    now: serve::Ready,
+    log: Arc<Mutex<Vec<String>>>,
+}
+
+fn service(upstream: &str, deadline: Duration) -> Service {
+    Service {
+        name: "test".into(),
+        listen: ([127, 0, 0, 1], 0).into(),
+        upstreams: vec![upstream.parse().unwrap()],
+        deadline,
+        percentile: Percentile::P99_9,
+        exempt: vec![Pattern("/health*".into())],
+        grid: None,
+        direct: false,
+        tls: None,
+    }
+}
+
+impl Proxy {
+    fn of(service: Service) -> Self {
+        let config = Config {
+            services: vec![service],
+        };
+        let (events, received) = unbounded_channel();
+        let (ready, is_ready) = mpsc::channel();
+        let log: Arc<Mutex<Vec<String>>> = Arc::default();
+        let lines = Arc::clone(&log);
+        let thread = std::thread::spawn(move || {
+            let say = Arc::new(move |line| lines.lock().unwrap().push(line));
+            let metrics = Some(([127, 0, 0, 1], 0).into());
+            let ready = move |now| ready.send(now).unwrap();
+            serve::run(config, metrics, received, say, ready)
+        });
+        let now: serve::Ready = is_ready.recv().unwrap();
+        Self {
+            addresses: now.addresses.clone(),
+            events,
+            thread: Some(thread),
+            now,
+            log,
+        }
+    }
+
+    /// Staged, in front of that server, which it has learnt.
+    fn staged(server: &Server, deadline: Duration) -> Self {
+        let proxy = Self::of(service(&server.url(), deadline));
+        proxy.learns();
+        proxy
+    }
+
+    fn learns(&self) {
+        let mut client = Client::to(self.addresses[0]);
+        for _ in 0..20 {
+            assert_eq!(client.get("/", "").status, 200);
+        }
+    }
+
+    fn served(&self) -> Served {
+        self.now.now().remove(0)
+    }
+
+    fn wait_for_held(&self, held: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.served().held_now != held {
+            assert!(Instant::now() < end, "{:?}", self.served());
+            std::thread::sleep(ms(10));
+        }
+    }
+
+    fn end(mut self) -> Served {
+        self.events.send(Event::Stop).unwrap();
+        let served = self.thread.take().unwrap().join().unwrap();
+        served.unwrap().remove(0)
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        let _ = self.events.send(Event::Stop);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// A server that answers each connection by a function.
+struct Server {
+    address: SocketAddr,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Server {
+    /// Each request is answered by its own head.
+    fn plain() -> Self {
+        Self::by(|stream, requests| {
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            while let Some(head) = head(&mut reader) {
+                requests.fetch_add(1, Ordering::SeqCst);
+                let body = head.join("\n");
+                let length = body.len();
+                let text = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+                if stream.write_all(text.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        })
+    }
+
+    fn by(answer: impl Fn(&mut TcpStream, &AtomicUsize) + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::<AtomicUsize>::default();
+        let (count, answer) = (Arc::clone(&requests), Arc::new(answer));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (count, answer) = (Arc::clone(&count), Arc::clone(&answer));
+                std::thread::spawn(move || answer(&mut stream.unwrap(), &count));
+            }
+        });
+        Self { address, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+/// The lines of a head; `None` at the end of the connection.
+fn head(reader: &mut impl BufRead) -> Option<Vec<String>> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line).ok()? == 0 {
+            return None;
+        }
+        match line.trim_end() {
+            "" => return Some(lines),
+            line => lines.push(line.to_owned()),
+        }
+    }
+}
+
+struct Client(BufReader<TcpStream>);
+
+struct Answer {
+    status: u16,
+    body: String,
+    took: Duration,
+}
+
+impl Client {
+    fn to(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        Self(BufReader::new(stream))
+    }
+
+    fn send(&mut self, text: &str) {
+        self.0.get_mut().write_all(text.as_bytes()).unwrap();
+    }
+
+    fn get(&mut self, path: &str, headers: &str) -> Answer {
+        let start = Instant::now();
+        self.send(&format!(
+            "GET {path} HTTP/1.1\r\nHost: test\r\n{headers}\r\n"
+        ));
+        self.answer(start)
+    }
+
+    fn answer(&mut self, start: Instant) -> Answer {
+        let head = head(&mut self.0).expect("an answer");
+        let took = start.elapsed();
+        let length = head.iter().find_map(|line| {
+            let (name, value) = line.split_once(':')?;
+            let is_length = name.eq_ignore_ascii_case("content-length");
+            is_length.then(|| value.trim().parse().unwrap())
+        });
+        let mut body = vec![0; length.unwrap_or(0)];
+        self.0.read_exact(&mut body).unwrap();
+        Answer {
+            status: head[0].split(' ').nth(1).unwrap().parse().unwrap(),
+            body: String::from_utf8(body).unwrap(),
+            took,
+        }
+    }
+}
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+#[test]
+fn a_request_is_held_for_most_of_its_deadline() {
+    let server = Server::plain();
+    let proxy = Proxy::staged(&server, ms(1000));
+    let mut client = Client::to(proxy.addresses[0]);
+    let headers = "x-forwarded-for: 10.0.0.1\r\nConnection: x-mine\r\nx-mine: 1\r\n";
+    let answer = client.get("/a?b=c", headers);
+    assert!(answer.took > ms(400), "{:?}", answer.took);
+    // What the server got.
+    for line in [
+        "GET /a?b=c HTTP/1.1",
+        "host: test",
+        "x-forwarded-for: 10.0.0.1, 127.0.0.1",
+    ] {
+        let has_line = answer.body.lines().any(|one| one == line);
+        assert!(has_line, "{line}: {}", answer.body);
+    }
+    assert!(!answer.body.contains("x-mine"));
+    // Exempt, and with a deadline of its own.
+    let exempt = client.get("/healthz", "");
+    let own = client.get("/", "x-reveille-deadline-ms: 300\r\n");
+    assert!(
+        exempt.took < ms(300) && own.took < ms(700),
+        "{:?} {:?}",
+        exempt.took,
+        own.took
+    );
+    let counts = proxy.end().counts;
+    assert_eq!((counts.requests, counts.held), (23, 2));
+    assert_eq!((counts.passed_learning, counts.passed_exempt), (20, 1));
+    assert_eq!(counts.latency_s.count(), 23);
+}
+
+#[test]
+fn held_requests_go_together_and_once() {
+    let server = Server::plain();
+    let proxy = Proxy::staged(&server, ms(1500));
+    let address = proxy.addresses[0];
+    let client = move || Client::to(address).get("/", "").took;
+    // A burst is at most twice the largest one that was learnt, and these are of one.
+    let first = std::thread::spawn(client);
+    proxy.wait_for_held(1);
+    assert_eq!(server.requests(), 20);
+    let second = std::thread::spawn(client);
+    let (first, second) = (first.join().unwrap(), second.join().unwrap());
+    assert!(second < first, "{second:?} {first:?}");
+    assert_eq!(server.requests(), 22);
+    let served = proxy.end();
+    assert_eq!((served.bursts, served.held_now, served.open_now), (1, 0, 0));
+}
+
+#[test]
+fn the_end_releases_what_is_held() {
+    let server = Server::plain();
+    let proxy = Proxy::staged(&server, HOUR);
+    let address = proxy.addresses[0];
+    let client = std::thread::spawn(move || Client::to(address).get("/", ""));
+    proxy.wait_for_held(1);
+    let served = proxy.end();
+    assert_eq!(client.join().unwrap().status, 200);
+    assert_eq!(
+        (served.held_now, served.open_now, served.counts.failed),
+        (0, 0, 0)
+    );
+    assert!(TcpStream::connect(address).is_err(), "it listens still");
+}
+
+#[test]
+fn a_client_that_is_gone_is_not_asked_for() {
+    let server = Server::plain();
+    let proxy = Proxy::staged(&server, HOUR);
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    proxy.wait_for_held(1);
+    drop(client);
+    proxy.wait_for_held(0);
+    let served = proxy.end();
+    assert_eq!((server.requests(), served.open_now), (20, 0));
+}
+
+#[test]
+fn a_reload_changes_the_services_and_releases_what_is_held() {
+    let server = Server::plain();
+    let mut first = service(&server.url(), HOUR);
+    // A port that is free, as a reload names the same address.
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    first.listen = free.local_addr().unwrap();
+    drop(free);
+    let proxy = Proxy::of(first.clone());
+    proxy.learns();
+    let mut before = Client::to(proxy.addresses[0]);
+    before.send("GET /a HTTP/1.1\r\nHost: test\r\n\r\n");
+    proxy.wait_for_held(1);
+    let reload = |services: Vec<Service>| {
+        let config = Box::new(Config { services });
+        proxy.events.send(Event::Reload(config)).unwrap();
+    };
+    reload(Vec::new());
+    let mut second = first.clone();
+    second.direct = true;
+    reload(vec![second]);
+    assert_eq!(before.answer(Instant::now()).status, 200);
+    // The same connection, under the new rules.
+    assert!(before.get("/b", "").took < PATIENCE);
+    let log = proxy.log.lock().unwrap().join("\n");
+    assert!(
+        log.contains("no service; the services are as before"),
+        "{log}"
+    );
+    assert!(log.contains("reloaded: 1 service"), "{log}");
+}
+
+#[test]
+fn a_server_that_is_down_or_talks_rubbish_is_an_error_of_one_line() {
+    let closed = TcpListener::bind(("127.0.0.1", 0))
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let rubbish = Server::by(|stream, _| {
+        head(&mut BufReader::new(stream.try_clone().unwrap()));
+        let _ = stream.write_all(b"\x16\x03\x01 what\r\n\r\n");
+    });
+    let reset = Server::by(|stream, _| {
+        head(&mut BufReader::new(stream.try_clone().unwrap()));
+    });
+    for url in [format!("http://{closed}"), rubbish.url(), reset.url()] {
+        let proxy = Proxy::of(service(&url, ms(500)));
+        let mut client = Client::to(proxy.addresses[0]);
+        for _ in 0..3 {
+            let answer = client.get("/", "");
+            assert_eq!(answer.status, 502);
+            let line = "reveille stage: the server does not answer: ";
+            assert!(answer.body.starts_with(line), "{}", answer.body);
+            assert_eq!(answer.body.matches('\n').count(), 1);
+        }
+        let served = proxy.end();
+        // Nothing is learnt of failures, so nothing is held.
+        assert_eq!(
+            (served.counts.failed, served.counts.held, served.open_now),
+            (3, 0, 0)
+        );
+        assert_eq!(served.one_request_s, None);
+    }
+}
+
+#[test]
+fn half_a_response_is_cut_off_for_the_client_too() {
+    let server = Server::by(|stream, _| {
+        head(&mut BufReader::new(stream.try_clone().unwrap()));
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf");
+    });
+    let proxy = Proxy::of(service(&server.url(), ms(500)));
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    let mut all = Vec::new();
+    let _ = client.0.read_to_end(&mut all);
+    assert!(all.starts_with(b"HTTP/1.1 200") && all.len() < 1000);
+}
+
+#[test]
+fn shapes_of_request_smuggling_never_reach_the_server_as_two() {
+    let server = Server::plain();
+    let proxy = Proxy::of(service(&server.url(), ms(500)));
+    let hidden = "GET /hidden HTTP/1.1\r\nHost: test\r\n\r\n";
+    let length = hidden.len();
+    for shape in [
+        format!("Content-Length: 0\r\nContent-Length: {length}\r\n\r\n{hidden}"),
+        format!("Content-Length: {length}, 0\r\n\r\n{hidden}"),
+        format!(
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n{hidden}"
+        ),
+        format!("Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n{hidden}"),
+        format!("Content-Length: +{length}\r\n\r\n{hidden}"),
+        format!("Content-Length : {length}\r\n\r\n{hidden}"),
+        format!("Transfer-Encoding: chunked\r\n\r\n-1\r\n{hidden}"),
+        format!("Transfer-Encoding: chunked\r\n\r\nfffffffffffffffff\r\n{hidden}"),
+        format!("X: a\r\n b\r\nTransfer-Encoding:\x0bchunked\r\n\r\n{hidden}"),
+    ] {
+        let before = server.requests();
+        let mut client = Client::to(proxy.addresses[0]);
+        client.send(&format!("POST / HTTP/1.1\r\nHost: test\r\n{shape}"));
+        let mut all = Vec::new();
+        client.0.get_ref().set_read_timeout(Some(ms(500))).unwrap();
+        let _ = client.0.read_to_end(&mut all);
+        let all = String::from_utf8_lossy(&all);
+        assert!(!all.contains("GET /hidden"), "{shape}\n{all}");
+        assert!(server.requests() <= before + 1, "{shape}");
+    }
+}
+
+/// A head with both lengths is refused, or the chunks count (RFC 9112, section 6.1); the server never sees both.
+#[test]
+fn a_server_never_gets_two_lengths() {
+    let server = Server::plain();
+    let proxy = Proxy::of(service(&server.url(), ms(500)));
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send(
+        "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    );
+    let answer = client.answer(Instant::now());
+    let body = answer.body.to_ascii_lowercase();
+    assert!(
+        !(body.contains("content-length") && body.contains("transfer-encoding")),
+        "{body}"
+    );
+}
+
+#[test]
+fn a_head_without_an_end_is_refused_and_others_are_served() {
+    let server = Server::plain();
+    let proxy = Proxy::of(service(&server.url(), ms(500)));
+    let mut endless = Client::to(proxy.addresses[0]);
+    endless.send("GET / HTTP/1.1\r\nHost: test\r\n");
+    let line = format!("X-A: {}\r\n", "a".repeat(8000));
+    let mut written = 0;
+    while endless.0.get_mut().write_all(line.as_bytes()).is_ok() && written < 200 {
+        written += 1;
+        std::thread::sleep(ms(2));
+    }
+    assert!(written < 200, "it takes heads of {} kB", written * 8);
+    // Silent connections, and one that is served beside them.
+    let connect = |_| TcpStream::connect(proxy.addresses[0]).unwrap();
+    let silent: Vec<TcpStream> = (0..400).map(connect).collect();
+    assert_eq!(
+        Client::to(proxy.addresses[0]).get("/healthz", "").status,
+        200
+    );
+    drop(silent);
+}
+
+#[test]
+fn bodies_stream_both_ways() {
+    // It sends back each line as it comes.
+    let server = Server::by(|stream, _| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        head(&mut reader);
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+        stream.write_all(head).unwrap();
+        let mut line = String::new();
+        while reader.read_line(&mut line).unwrap_or(0) > 0 {
+            if line.contains("part") {
+                write!(stream, "{:x}\r\n{line}\r\n", line.len()).unwrap();
+            }
+            line.clear();
+        }
+    });
+    let proxy = Proxy::of(service(&server.url(), ms(500)));
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send("POST / HTTP/1.1\r\nHost: test\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for part in ["part one\n", "part two\n"] {
+        client.send(&format!("{:x}\r\n{part}\r\n", part.len()));
+        loop {
+            let mut line = String::new();
+            assert!(client.0.read_line(&mut line).unwrap() > 0);
+            if line == part {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn an_upgraded_connection_is_a_tunnel() {
+    let server = Server::by(|stream, _| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let head = head(&mut reader).unwrap();
+        let is_upgrade = |line: &String| line.eq_ignore_ascii_case("upgrade: echo");
+        assert!(head.iter().any(is_upgrade), "{head:?}");
+        let switch =
+            b"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n";
+        stream.write_all(switch).unwrap();
+        let mut buffer = [0; 64];
+        while let Ok(read @ 1..) = reader.read(&mut buffer) {
+            stream.write_all(&buffer[..read]).unwrap();
+        }
+    });
+    let proxy = Proxy::of(service(&server.url(), ms(500)));
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send(
+        "GET / HTTP/1.1\r\nHost: test\r\nConnection: keep-alive, Upgrade\r\nUpgrade: echo\r\n\r\n",
+    );
+    let head = head(&mut client.0).unwrap();
+    assert!(head[0].contains("101"), "{head:?}");
+    for text in ["one", "two"] {
+        client.send(text);
+        let mut back = [0; 3];
+        client.0.read_exact(&mut back).unwrap();
+        assert_eq!(back, text.as_bytes());
+    }
+    // Others do not pass because of it.
+    assert_eq!(proxy.served().open_now, 0);
+}
+
+#[test]
+fn connect_is_passed_on() {
+    let server = Server::by(|stream, _| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let head = head(&mut reader).unwrap();
+        assert_eq!(head[0], "CONNECT somewhere:7 HTTP/1.1");
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nhello").unwrap();
+        let mut buffer = [0; 3];
+        reader.read_exact(&mut buffer).unwrap();
+        stream.write_all(&buffer).unwrap();
+    });
+    let proxy = Proxy::of(service(&server.url(), ms(500)));
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send("CONNECT somewhere:7 HTTP/1.1\r\nHost: somewhere:7\r\n\r\n");
+    let head = head(&mut client.0).unwrap();
+    assert!(head[0].contains("200"), "{head:?}");
+    client.send("bye");
+    let mut back = [0; 8];
+    client.0.read_exact(&mut back).unwrap();
+    assert_eq!(&back, b"hellobye");
+}
+
+/// A stream that is there already.
+struct Frames<I>(I);
+
+impl<I: Iterator + Unpin> futures_core::Stream for Frames<I> {
+    type Item = I::Item;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<I::Item>> {
+        std::task::Poll::Ready(self.0.next())
+    }
+}
+
+/// A message and a trailer.
+fn message(
+    text: &'static str,
+    name: &'static str,
+    value: &'static str,
+) -> StreamBody<Frames<std::array::IntoIter<std::result::Result<Frame<Bytes>, Infallible>, 2>>> {
+    let mut trailers = HeaderMap::new();
+    trailers.insert(name, value.parse().unwrap());
+    let frames = [
+        Frame::data(Bytes::from_static(text.as_bytes())),
+        Frame::trailers(trailers),
+    ];
+    StreamBody::new(Frames(frames.map(Ok).into_iter()))
+}
+
+/// A gRPC server's way: HTTP/2 without TLS, a message, and trailers.
+#[test]
+fn http2_passes_with_its_trailers() {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let address = listener.local_addr().unwrap();
+    let proxy = Proxy::of(service(&format!("h2c://{address}"), ms(500)));
+    let to = proxy.addresses[0];
+    runtime.unwrap().block_on(async move {
+        let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+        tokio::spawn(async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = service_fn(|request: Request<Incoming>| async move {
+                assert_eq!(request.headers()["te"], "trailers");
+                let all = request.into_body().collect().await.unwrap();
+                assert_eq!(all.trailers().unwrap()["x-end"], "client");
+                Ok::<_, Infallible>(Response::new(message("reply", "grpc-status", "0")))
+            });
+            let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            let _ = server.serve_connection(TokioIo::new(stream), answer).await;
+        });
+        let stream = tokio::net::TcpStream::connect(to).await.unwrap();
+        let connected =
+            hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream));
+        let (mut client, connection) = connected.await.unwrap();
+        tokio::spawn(connection);
+        let request = Request::post("http://test/a.B/C").header("te", "trailers");
+        let request = request
+            .header("grpc-timeout", "200m")
+            .body(message("ask", "x-end", "client"));
+        let response = client.send_request(request.unwrap()).await.unwrap();
+        let all = response.into_body().collect().await.unwrap();
+        assert_eq!(all.trailers().unwrap()["grpc-status"], "0");
+        assert_eq!(all.to_bytes(), Bytes::from_static(b"reply"));
+    });
+}
+
+#[test]
+fn metrics_and_the_state_can_be_read() {
+    let server = Server::plain();
+    let proxy = Proxy::staged(&server, ms(500));
+    let mut client = Client::to(proxy.addresses[1]);
+    let metrics = client.get("/metrics", "").body;
+    for line in [
+        "reveille_stage_requests_total{service=\"test\"} 20\n",
+        "reveille_stage_released_total{service=\"test\",why=\"learning\"} 20\n",
+        "reveille_stage_latency_seconds_count{service=\"test\"} 20\n",
+    ] {
+        assert!(metrics.contains(line), "{metrics}");
+    }
+    let status = client.get("/status", "").body;
+    let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+    assert_eq!(status[0]["requests"], 20);
+    assert_eq!(client.get("/", "").status, 404);
+}
+
+#[test]
+fn a_deadline_that_cannot_be_kept_is_said_once_and_passes() {
+    let server = Server::by(|stream, _| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        while head(&mut reader).is_some() {
+            std::thread::sleep(ms(30));
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let proxy = Proxy::of(service(&server.url(), ms(20)));
+    let mut client = Client::to(proxy.addresses[0]);
+    for _ in 0..25 {
+        client.get("/", "");
+    }
+    let log = proxy.log.lock().unwrap().clone();
+    assert_eq!(log.len(), 1, "{log:?}");
+    assert!(
+        log[0].contains("a deadline of 20.0 ms leaves no time to hold it"),
+        "{log:?}"
+    );
+    let counts = proxy.end().counts;
+    assert_eq!((counts.passed_deadline, counts.held), (5, 0));
+    // It is the server's fault, by the account.
+    assert_eq!((counts.missed, counts.late), (0, 25));
+}
+
+#[test]
+fn many_requests_are_all_answered_once() {
+    let server = Server::plain();
+    let proxy = Proxy::staged(&server, ms(300));
+    let address = proxy.addresses[0];
+    let client = |nth: u64| {
+        std::thread::spawn(move || {
+            let mut client = Client::to(address);
+            let mut random = fastrand::Rng::with_seed(nth);
+            for one in 0..10 {
+                std::thread::sleep(ms(random.u64(0..50)));
+                let answer = client.get(&format!("/{nth}/{one}"), "");
+                let is_its = answer.body.starts_with(&format!("GET /{nth}/{one} "));
+                assert!(answer.status == 200 && is_its);
+            }
+        })
+    };
+    let clients: Vec<_> = (0..20).map(client).collect();
+    for client in clients {
+        client.join().unwrap();
+    }
+    let served = proxy.end();
+    let why = &served.counts;
+    assert_eq!((server.requests(), why.requests, why.failed), (220, 220, 0));
+    assert_eq!((served.held_now, served.open_now), (0, 0));
+    let passed = why.passed_awake + why.passed_learning + why.passed_deadline + why.passed_busy;
+    assert_eq!(why.held + passed, 220);
+    assert!(why.held > 20, "{why:?}");
+}
