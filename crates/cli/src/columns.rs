@@ -61,6 +61,12 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
             "govern status --json",
             govern::status_reference(),
         ),
+        ("stage", "stage --json", reveille_stage::show::reference()),
+        (
+            "stage bench",
+            "stage bench --json",
+            reveille_stage::bench::show::reference(),
+        ),
         ("trial", trial::FILE, reveille_trial::show::reference()),
         ("resume analyze", analysis::FILE, show::reference()),
         ("model run", "model run --json", model::run_reference()),

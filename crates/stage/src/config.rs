@@ -351,6 +351,26 @@ mod tests {
         assert!(!covers("/*/z", "/z") && !covers("*.png", "/a.pngs"));
     }
 
+    #[test]
+    fn the_example_has_every_key() {
+        let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/example/stage.toml");
+        let Config { services } = Config::read(Path::new(example)).unwrap();
+        // A key that is added has to be named here, and in the example.
+        let Service {
+            name: _,
+            listen: _,
+            upstreams: _,
+            deadline: _,
+            percentile: _,
+            exempt,
+            grid: _,
+            direct: _,
+            tls,
+        } = &services[0];
+        assert!(!exempt.is_empty() && tls.is_some());
+        assert!(services[1].grid.is_some() && services[2].direct);
+    }
+
     proptest! {
         #[test]
         fn any_text_is_a_configuration_or_one_line(text in "(\\PC|[\\[\\]=\"\n.{},a-z0-9])*") {

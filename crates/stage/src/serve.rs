@@ -72,6 +72,10 @@ pub struct Served {
     pub bursts: u64,
     /// How long one request takes at the service's percentile, as learnt, s; `None` if that is not known yet.
     pub one_request_s: Option<f64>,
+    /// How long held requests were held, mean, s; `None` of none.
+    pub held_mean_s: Option<f64>,
+    /// From a request's arrival to its response's headers, mean, s; `None` of none.
+    pub latency_mean_s: Option<f64>,
     /// Since it began.
     #[serde(flatten)]
     pub counts: Counts,
@@ -394,13 +398,16 @@ impl Listening {
         let one = machines
             .iter()
             .filter_map(|target| target.stage.time_of(target.number, 1));
+        let counts = current.forwarder.account.now();
         Served {
             name: current.forwarder.service().name.clone(),
             held_now: now.iter().map(|now| now.held).sum(),
             open_now: now.iter().map(|now| now.open).sum(),
             bursts: now.iter().map(|now| now.bursts).sum(),
             one_request_s: one.max().map(|time| time.as_secs_f64()),
-            counts: current.forwarder.account.now(),
+            held_mean_s: counts.held_s.mean(),
+            latency_mean_s: counts.latency_s.mean(),
+            counts,
         }
     }
 }
