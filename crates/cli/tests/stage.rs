@@ -151,7 +151,7 @@ fn sighup_reads_the_file_again_and_a_wrong_one_changes_nothing() {
         errors.read_line(&mut line).unwrap();
         assert!(line.contains(said), "{line}");
     }
-    signal(&child, Signal::SIGINT);
+    signal(&child, Signal::SIGTERM);
     assert!(output(child).contains("0 of 0 requests held"));
 }
 

@@ -3,6 +3,7 @@
 //! The load is open: requests come at instants that are drawn before (Poisson), whether or not earlier ones are answered,
 //! and a latency counts from that instant. So a slow server cannot slow the load down and hide what it costs.
 
+mod bind;
 mod load;
 pub mod result;
 mod server;
@@ -20,6 +21,7 @@ use reveille_kernel::{Error, Idle, Result, Root, affinity, load as machine_load}
 use reveille_results::statistics::Percentile;
 use tokio::sync::mpsc::unbounded_channel;
 
+use self::bind::bind;
 use self::load::Load;
 pub use self::result::{Bench, Setting, Turn};
 use self::server::Server;
@@ -281,13 +283,6 @@ impl Proxy {
             .next()
             .ok_or_else(|| Error::Failed("the proxy has no account".into()))
     }
-}
-
-fn bind(cpus: &[u32]) -> Result<()> {
-    if cpus.is_empty() {
-        return Ok(());
-    }
-    affinity::bind(cpus).map_err(|error| Error::Cannot(format!("CPUs {cpus:?}: {error}")))
 }
 
 /// The server's CPUs, and all.

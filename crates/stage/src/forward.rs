@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -34,7 +34,9 @@ pub struct Forwarder {
     next: AtomicUsize,
     /// What became of its requests.
     pub account: Account,
-    said_deadline: std::sync::atomic::AtomicBool,
+    said_deadline: AtomicBool,
+    /// The last request failed, and that was said.
+    fails: AtomicBool,
     say: Say,
 }
 
@@ -159,7 +161,8 @@ impl Forwarder {
             targets,
             next: AtomicUsize::new(0),
             account: Account::default(),
-            said_deadline: Default::default(),
+            said_deadline: AtomicBool::new(false),
+            fails: AtomicBool::new(false),
             say,
         }
     }
@@ -186,14 +189,14 @@ impl Forwarder {
         let nth = self.next.fetch_add(1, Ordering::Relaxed) % self.targets.len();
         let target = &self.targets[nth];
         if request.method() == Method::CONNECT {
-            return self.connect(target, request, arrival).await;
+            return self.connect(target, request).await;
         }
         let upgrade = upgrade_of(&request);
         let own = headers::deadline(request.headers()).unwrap_or(Duration::MAX);
         let deadline = own.min(self.service.deadline);
         // A connection that becomes a tunnel lasts for longer than any deadline.
         let turn = match upgrade.is_some() || self.service.is_exempt(request.uri().path()) {
-            true => target.stage.passes_by(target.number, arrival),
+            true => target.stage.passes_by(target.number),
             false => {
                 target
                     .stage
@@ -225,13 +228,8 @@ impl Forwarder {
         let mut response = match client.request(request).await {
             Ok(response) => response,
             Err(error) => {
-                self.account.fails();
                 let why = why(&error);
-                (self.say)(format!(
-                    "{}: {}: {why}",
-                    self.service.name,
-                    target.upstream.address()
-                ));
+                self.fails(&format!("{}: {why}", target.upstream.address()));
                 return ours(
                     StatusCode::BAD_GATEWAY,
                     &format!("the server does not answer: {why}"),
@@ -248,6 +246,7 @@ impl Forwarder {
         }
         turn.answered(Instant::now());
         self.account.answered(answered);
+        self.fails.store(false, Ordering::Relaxed);
         if response.status() == StatusCode::SWITCHING_PROTOCOLS {
             if let Some(on_client) = on_upgrade {
                 tunnel(on_client, hyper::upgrade::on(&mut response));
@@ -259,16 +258,11 @@ impl Forwarder {
     }
 
     /// A tunnel through the server, by a connection of its own.
-    async fn connect(
-        &self,
-        target: &Target,
-        mut request: Request<Incoming>,
-        arrival: Instant,
-    ) -> Response<Answer> {
-        let turn = target.stage.passes_by(target.number, arrival);
+    async fn connect(&self, target: &Target, mut request: Request<Incoming>) -> Response<Answer> {
+        let turn = target.stage.passes_by(target.number);
         self.account.goes(turn.passed, Duration::ZERO);
         let fails = |why: String| {
-            self.account.fails();
+            self.fails(&format!("{}: {why}", target.upstream.address()));
             ours(
                 StatusCode::BAD_GATEWAY,
                 &format!("the server does not answer: {why}"),
@@ -308,6 +302,14 @@ impl Forwarder {
                 response.map(Answer::Theirs)
             }
             Err(error) => fails(why(&error)),
+        }
+    }
+
+    /// The server does not answer a request; the first of several is said.
+    fn fails(&self, why: &str) {
+        self.account.fails();
+        if !self.fails.swap(true, Ordering::Relaxed) {
+            (self.say)(format!("{}: {why}", self.service.name));
         }
     }
 

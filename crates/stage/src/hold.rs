@@ -33,10 +33,10 @@ struct State {
 pub struct Turn {
     stage: Arc<Stage>,
     service: usize,
-    burst: u64,
+    /// While it is open; `None` where it counts for nothing.
+    burst: Option<u64>,
     /// Why it was not held; `None`: it was.
     pub passed: Option<Passed>,
-    is_open: bool,
 }
 
 /// As it is now.
@@ -86,12 +86,11 @@ impl Stage {
         let (sender, receiver) = oneshot::channel();
         let request = {
             let mut state = self.state();
-            let verdict = match state.is_over {
-                true => Verdict::Pass(Passed::Exempt, state.machine.passes_by(service, arrival)),
-                false => state.machine.comes(service, deadline, arrival),
-            };
-            match verdict {
-                Verdict::Pass(why, burst) => return self.turn_of(service, burst, Some(why)),
+            if state.is_over {
+                return self.passes_by(service);
+            }
+            match state.machine.comes(service, deadline, arrival) {
+                Verdict::Pass(why, burst) => return self.turn_of(service, Some(burst), Some(why)),
                 Verdict::Hold(request) => {
                     state.waiting.insert(request, sender);
                     self.set(&mut state, arrival);
@@ -110,22 +109,25 @@ impl Stage {
             .await
             .expect("a held request is released before its stage ends");
         waiting.receiver = None;
-        self.turn_of(service, burst, None)
+        self.turn_of(service, Some(burst), None)
     }
 
-    /// The turn of a request that is never held.
-    pub fn passes_by(self: &Arc<Self>, service: usize, now: Instant) -> Turn {
-        let burst = self.state().machine.passes_by(service, now);
-        self.turn_of(service, burst, Some(Passed::Exempt))
+    /// The turn of a request that is never held. Nothing is learnt of it, and it keeps nobody awake: it may wait for long.
+    pub fn passes_by(self: &Arc<Self>, service: usize) -> Turn {
+        self.turn_of(service, None, Some(Passed::Exempt))
     }
 
-    fn turn_of(self: &Arc<Self>, service: usize, burst: u64, passed: Option<Passed>) -> Turn {
+    fn turn_of(
+        self: &Arc<Self>,
+        service: usize,
+        burst: Option<u64>,
+        passed: Option<Passed>,
+    ) -> Turn {
         Turn {
             stage: Arc::clone(self),
             service,
             burst,
             passed,
-            is_open: true,
         }
     }
 
@@ -232,8 +234,13 @@ impl Drop for Waiting<'_> {
 impl Turn {
     /// The response is there.
     pub fn answered(mut self, now: Instant) {
-        self.is_open = false;
-        self.stage.state().machine.answered(self.burst, now, true);
+        self.ends(now, true);
+    }
+
+    fn ends(&mut self, now: Instant, is_answer: bool) {
+        if let Some(burst) = self.burst.take() {
+            self.stage.state().machine.answered(burst, now, is_answer);
+        }
     }
 
     /// It missed its deadline because it was held.
@@ -244,9 +251,6 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if self.is_open {
-            let now = Instant::now();
-            self.stage.state().machine.answered(self.burst, now, false);
-        }
+        self.ends(Instant::now(), false);
     }
 }

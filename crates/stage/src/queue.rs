@@ -35,7 +35,7 @@ pub enum Passed {
     Exempt,
     /// Too little is known of the server.
     Learning,
-    /// The machine answers another request, so it is awake.
+    /// The machine answers another request, which has time left, so it is awake.
     Awake,
     /// Holding it would break its deadline.
     Deadline,
@@ -71,6 +71,8 @@ struct Burst {
     open: usize,
     /// When it had to go; it may have gone later.
     due: Instant,
+    /// The last deadline of its requests: one that takes longer waits for something, and its server may sleep.
+    until: Instant,
     times: Vec<Duration>,
 }
 
@@ -138,7 +140,7 @@ impl Machine {
     /// changed.
     pub fn comes(&mut self, service: usize, deadline: Instant, now: Instant) -> Verdict {
         match self.passes(service, deadline, now) {
-            Some(why) => Verdict::Pass(why, self.sent(service, 1, now, now)),
+            Some(why) => Verdict::Pass(why, self.sent(service, 1, now, deadline, now)),
             None => {
                 self.number += 1;
                 let held = &mut self.services[service].held;
@@ -148,22 +150,18 @@ impl Machine {
         }
     }
 
-    /// A request that is never held.
-    pub fn passes_by(&mut self, service: usize, now: Instant) -> u64 {
-        self.sent(service, 1, now, now)
-    }
-
     fn passes(&mut self, service: usize, deadline: Instant, now: Instant) -> Option<Passed> {
         match self.mode {
             Mode::Direct => return Some(Passed::Exempt),
             Mode::Grid(_) => return None,
             Mode::Staged => {}
         }
-        self.busy.goes_on(now, self.open > 0);
+        let is_awake = self.is_awake(now);
+        self.busy.goes_on(now, is_awake);
         if self.busy.share > BUSY {
             return Some(Passed::Busy);
         }
-        if self.open > 0 {
+        if is_awake {
             return Some(Passed::Awake);
         }
         let size = self.held() + 1;
@@ -172,6 +170,11 @@ impl Machine {
             None => Some(Passed::Learning),
             Some(time) => (now + time >= deadline).then_some(Passed::Deadline),
         }
+    }
+
+    /// Does it answer a request, as far as its responses tell?
+    fn is_awake(&self, now: Instant) -> bool {
+        self.bursts.iter().any(|burst| burst.until > now)
     }
 
     /// Requests that are held.
@@ -216,7 +219,9 @@ impl Machine {
             if held.is_empty() {
                 continue;
             }
-            let burst = self.sent(service, held.len(), due, now);
+            let until = held.iter().map(|Reverse((deadline, _))| *deadline).max();
+            let until = until.expect("it is not empty");
+            let burst = self.sent(service, held.len(), due, until, now);
             let released = |Reverse((deadline, request))| (deadline, Released { request, burst });
             all.extend(held.into_iter().map(released));
         }
@@ -230,8 +235,15 @@ impl Machine {
         held.retain(|Reverse((_, held))| *held != request);
     }
 
-    fn sent(&mut self, service: usize, count: usize, due: Instant, now: Instant) -> u64 {
-        self.busy.goes_on(now, self.open > 0);
+    fn sent(
+        &mut self,
+        service: usize,
+        count: usize,
+        due: Instant,
+        until: Instant,
+        now: Instant,
+    ) -> u64 {
+        self.busy.goes_on(now, self.is_awake(now));
         self.open += count;
         self.number += 1;
         self.bursts.push(Burst {
@@ -240,6 +252,7 @@ impl Machine {
             size: self.open,
             open: count,
             due,
+            until,
             times: Vec::with_capacity(count),
         });
         self.number
@@ -247,7 +260,7 @@ impl Machine {
 
     /// A request of that burst is answered, or failed: then nothing is learnt of its time.
     pub fn answered(&mut self, burst: u64, now: Instant, is_answer: bool) {
-        self.busy.goes_on(now, self.open > 0);
+        self.busy.goes_on(now, self.is_awake(now));
         let of = self.bursts.iter().position(|one| one.number == burst);
         let Some(nth) = of else { return };
         self.open -= 1;

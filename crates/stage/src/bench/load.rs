@@ -13,6 +13,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use reveille_kernel::{Error, Result};
 
+use super::bind::bind;
 use crate::timer::{Expiry, Timer};
 
 /// Requests that are answered after so long count as failed.
@@ -56,14 +57,14 @@ impl Load {
         read: &mut dyn FnMut(),
     ) -> Result<Latencies> {
         let allowed = reveille_kernel::affinity::allowed();
-        super::bind(cpus)?;
+        bind(cpus)?;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
         let runtime = runtime.map_err(|error| Error::Cannot(format!("the load: {error}")))?;
         let latencies = runtime.block_on(self.send(stop, read));
         let latencies = latencies.map_err(|error| Error::Cannot(format!("the load: {error}")))?;
-        super::bind(&allowed)?;
+        bind(&allowed)?;
         match latencies.all_ns.is_empty() && latencies.failed > 0 {
             true => Err(Error::Cannot("the server answers no request".into())),
             false => Ok(latencies),

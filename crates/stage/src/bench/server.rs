@@ -10,8 +10,11 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use reveille_kernel::{Error, Result};
+
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
+
+use super::bind::bind;
 
 /// Dropping it ends it.
 pub struct Server {
@@ -35,7 +38,7 @@ impl Server {
         let (stop, stopped) = oneshot::channel();
         let (bound, is_bound) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            let result = super::bind(&[cpu]);
+            let result = bind(&[cpu]);
             let is_ok = result.is_ok();
             let _ = bound.send(result);
             if is_ok {
