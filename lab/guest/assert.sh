@@ -183,7 +183,7 @@ keeps() {
 
 # true_times RESULT FILE: FILE has the card's clock and CLOCK_MONOTONIC at each instant. A datapoint confines the start
 # of the run to an interval, since its times are counted from there; all of them have a number in common if each launch
-# is within its error.
+# is within its error. Those of other sources have no clock.
 true_times() {
   run 0 reveille export "$1" --csv --out /tmp/times.csv
   awk '
@@ -192,6 +192,7 @@ true_times() {
     {
       split($0, field, ",")
       clock = field[column["launch_clock"]]
+      if (clock == "") next
       if (!(clock in truth)) { unknown++; next }
       start = truth[clock] - field[column["time_ns"]]
       error = field[column["launch_error_ns"]]

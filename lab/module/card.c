@@ -11,7 +11,8 @@
  *
  * debugfs card/launches: the clock's and CLOCK_MONOTONIC's ns of each launch, the truth to which a
  * measurement is compared; card/arrivals: the same of received packets; card/filter: which of them
- * are timestamped; card/counts: launches, lost ones, resets, requests in frequency mode.
+ * are timestamped; card/counts: launches, lost ones, resets, requests in frequency mode. So many ns
+ * that are written to card/back set its clock back, as another program would.
  */
 #include <linux/debugfs.h>
 #include <linux/etherdevice.h>
@@ -739,6 +740,14 @@ static int counts_show(struct seq_file *file, void *data)
 }
 DEFINE_SHOW_ATTRIBUTE(counts);
 
+static int set_back(void *data, u64 ns)
+{
+	struct card *card = data;
+
+	return adjust_time(&card->info, -(s64)ns);
+}
+DEFINE_DEBUGFS_ATTRIBUTE(back_fops, NULL, set_back, "%llu\n");
+
 static int start_clock(struct card *card)
 {
 	card->info = (struct ptp_clock_info){
@@ -812,6 +821,7 @@ static int probe(struct pci_dev *pci, const struct pci_device_id *id)
 	/* As another program would set it. */
 	debugfs_create_u32("filter", 0644, card->folder, (u32 *)&card->stamping.rx_filter);
 	debugfs_create_file("counts", 0444, card->folder, card, &counts_fops);
+	debugfs_create_file("back", 0200, card->folder, card, &back_fops);
 	return 0;
 
 no_net:

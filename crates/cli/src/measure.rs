@@ -158,9 +158,7 @@ impl TypedValueParser for SourceParser {
         value: &OsStr,
     ) -> Result<String, clap::Error> {
         match value.to_str() {
-            Some(text)
-                if text.starts_with(REPLY) || text.starts_with("nic:") || is_address(text) =>
-            {
+            Some(text) if text.starts_with(REPLY) || text.starts_with(NIC) || is_address(text) => {
                 Ok(text.to_owned())
             }
             _ => {
@@ -177,6 +175,7 @@ impl TypedValueParser for SourceParser {
     }
 }
 
+const NIC: &str = "nic:";
 const REPLY: &str = "reply:";
 
 /// An address, after which % may name the interface.
@@ -354,6 +353,11 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
     if is_for_a_sweep && !sweep {
         return Err(Failure::usage(
             "--sweep-datapoints and --sweep-factor are for --protocol sweep; add that",
+        ));
+    }
+    if args.nic_pin.is_some() && !args.source.iter().any(|source| source.starts_with(NIC)) {
+        return Err(Failure::usage(
+            "--nic-pin is for --source nic:IF; add that, or leave it out",
         ));
     }
     let cpu = args.cpu.map_or_else(|| quiet_cpu(root, idle), Ok)?;

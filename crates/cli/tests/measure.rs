@@ -73,6 +73,7 @@ fn invalid_arguments_get_one_line_and_exit_code_2_and_leave_nothing() {
         (["--sweep-factor", "1"], "factor"),
         (["--sweep-factor", "1.000000001"], "at most 1000 steps"),
         (["--sweep-datapoints", "9"], "--protocol sweep"),
+        (["--nic-pin", "SDP0"], "--source nic:IF"),
     ] {
         let mut flags = flags.to_vec();
         if flags[0] == "--sweep-factor" {

@@ -344,6 +344,27 @@ impl Journal {
         file.save()
     }
 
+    /// Notes that the kernel may have moved the interrupts of this journal, since a CPU has gone offline: they are
+    /// restored whatever they are then.
+    ///
+    /// # Errors
+    /// If the journal cannot be written.
+    pub fn interrupts_may_have_moved(&mut self) -> Result<()> {
+        if !self.has_claims {
+            return Ok(());
+        }
+        let owner = Owner::this()?;
+        let mut file = self.file()?;
+        for record in &mut file.records {
+            let mine = |claim: &Claim| claim.journal == self.number && claim.owner == owner;
+            if record.kind() == Kind::Interrupt && record.claims.iter().any(mine) {
+                record.ours.clear();
+            }
+        }
+        self.remember(&file, &owner);
+        file.save()
+    }
+
     /// Bounds of these CPUs that may be set at any time, each by a thread of its own. [`Journal::restore`]
     /// takes them back, and so does the next start of any command after `kill -9`.
     ///

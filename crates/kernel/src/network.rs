@@ -5,7 +5,7 @@ pub mod icmp;
 mod request;
 pub mod timestamps;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -105,6 +105,13 @@ pub fn driver(root: &Root, name: &str) -> Option<String> {
     Some(target.file_name()?.to_string_lossy().into_owned())
 }
 
+/// N of /dev/ptpN, the clock of the interface's device.
+pub fn clock(root: &Root, name: &str) -> Option<u32> {
+    let names = root.names(&format!("{CLASS}/{name}/device/ptp"))?;
+    let mut numbers = names.iter().filter_map(|name| name.strip_prefix("ptp"));
+    numbers.find_map(|number| number.parse().ok())
+}
+
 /// Whether the interface is up, with or without a link.
 pub fn is_up(root: &Root, name: &str) -> Option<bool> {
     const IFF_UP: u64 = 1;
@@ -129,6 +136,11 @@ pub fn aspm_policy(root: &Root) -> Option<(String, Vec<String>)> {
 }
 
 impl Interface {
+    /// Whether this process's network namespace has it: see [`index_here`].
+    pub fn is_here(&self) -> bool {
+        index_here(&self.name) == Some(self.index)
+    }
+
     /// The interface of that name; `None` where there is none.
     pub fn read(root: &Root, name: &str) -> Option<Self> {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {
@@ -179,6 +191,19 @@ pub fn index_here(name: &str) -> Option<u32> {
         0 => None,
         index => Some(index),
     }
+}
+
+/// The name of the interface of that index in this process's network namespace.
+fn name_here(index: u32) -> Option<String> {
+    // nix 0.31 takes the end of this call without a name for one with an empty name.
+    let mut name = [0; nix::libc::IFNAMSIZ];
+    // SAFETY: there is room for the longest name and the zero that ends it.
+    if unsafe { nix::libc::if_indextoname(index, name.as_mut_ptr()) }.is_null() {
+        return None;
+    }
+    let bytes: Vec<u8> = name.iter().map(|letter| letter.cast_unsigned()).collect();
+    let name = CStr::from_bytes_until_nul(&bytes).ok()?;
+    name.to_str().ok().map(str::to_owned)
 }
 
 /// The device with the interface's interrupts: the device or its first ancestor that has any (a virtio or

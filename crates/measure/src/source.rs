@@ -7,11 +7,12 @@ mod nic;
 mod phc;
 mod remote;
 mod reply;
+mod thread;
 mod timer;
 
 use reveille_kernel::{Idle, Journal};
 
-use crate::{Error, Result};
+use crate::{Error, Options, Result};
 pub use event_source::{EventSource, Launch};
 pub use hpet::Hpet;
 pub use nic::Nic;
@@ -19,19 +20,19 @@ pub use remote::Remote;
 pub use reply::Reply;
 pub use timer::Timer;
 
-/// The source of that name, waking `cpu`.
+/// The source of that name, waking the CPU of `options`.
 ///
 /// # Errors
 /// [`Error::Usage`] for an unknown name; [`Error::Cannot`] if this machine lacks the source.
 pub(crate) fn by_name(
     name: &str,
-    cpu: u32,
-    nic_pin: Option<&str>,
+    options: &Options,
     idle: &Idle,
     journal: &mut Journal,
 ) -> Result<Box<dyn EventSource>> {
+    let cpu = options.cpu;
     if let Some(interface) = name.strip_prefix("nic:") {
-        return Ok(Box::new(Nic::new(interface, nic_pin, cpu, idle, journal)?));
+        return Ok(Box::new(Nic::new(interface, options, idle, journal)?));
     }
     if let Some(target) = name.strip_prefix("reply:") {
         return Ok(Box::new(Reply::new(target, cpu, idle, journal)?));

@@ -15,6 +15,8 @@ ends_early() {
 ends_early 1 'CPU 1 went offline' --source timer
 ends_early 1 'CPU 1 went offline' --source remote
 ends_early 1 'CPU 1 went offline' --probe user
+ends_early 1 'CPU 1 went offline' --source hpet
+equal "the CPUs of the HPET's interrupt" "$(cat /proc/irq/16/smp_affinity_list)" 0-1
 ends_early 0 'CPU 1, which woke it, went offline' --source remote
 
 # It is offline when the second source begins: the first one's datapoints are kept and reported.

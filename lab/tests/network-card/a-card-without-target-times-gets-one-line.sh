@@ -17,6 +17,9 @@ refused 3 'is in use: .* has its clock, /dev/ptp0, open' nic:eth0 --nic-pin SDP0
 exec 9<&-
 echo 2 1 >/sys/class/ptp/ptp0/pins/SDP0
 refused 3 'uses pin SDP0 for something else' nic:eth0 --nic-pin SDP0
+# What is put out there already could not be restored.
+echo 2 0 >/sys/class/ptp/ptp0/pins/SDP0
+refused 3 'puts out its first channel on pin SDP0 already' nic:eth0 --nic-pin SDP0
 echo 0 0 >/sys/class/ptp/ptp0/pins/SDP0
 ip link set eth0 down
 refused 3 'is down' nic:eth0 --nic-pin SDP0
@@ -35,7 +38,7 @@ other 'driver igb of this card (82576, 82580, i350, i354)' driver=igb pps=0
 other 'driver e1000e takes no target time' driver=e1000e
 other 'no copper port' driver=igc fibre=1
 other 'has no pin' driver=igb pins=0
-other 'no interrupt of eth0 came at' driver=igb lose_every=1
+other 'no interrupt of eth0 came once at its target times' driver=igb lose_every=1
 rmmod card
 run 0 insmod /lab/card.ko driver=igb
 ip link set eth0 up

@@ -10,11 +10,13 @@ neighbour() { refused "${2:-3}" "$1" reply:eth0,192.0.2.9; }
 refused 2 "invalid value 'neighbour'" reply:eth0,neighbour
 refused 2 'names no neighbour' reply:eth0
 refused 2 'only one card and neighbour' reply:eth0,192.0.2.8,reply:eth0,192.0.2.9
-refused 2 'no network interface eth9' reply:eth9,192.0.2.9
+refused 2 'no network interface "eth9"' reply:eth9,192.0.2.9
 refused 3 'has no card' reply:lo,192.0.2.9
 ip addr flush dev eth0
 neighbour 'has eth0 an address in its network'
 ip addr add 192.0.2.1/24 dev eth0
+refused 2 "this machine's own address" reply:eth0,192.0.2.1
+refused 2 'is a broadcast address' reply:eth0,192.0.2.255
 
 parameters=/sys/module/card/parameters
 echo 1 >$parameters/lose_answer_every

@@ -32,9 +32,10 @@ at_least "the replies behind other packets" "$(drops /tmp/others 'another packet
 true_times /tmp/others /sys/kernel/debug/card/arrivals
 card others 0
 
-# A neighbour that falls silent ends the run, which keeps what it has.
-begin reveille measure --cpu 1 --source reply:eth0,192.0.2.9 --state C1 --distance 1ms..4ms --duration 100s --out /tmp/silent
-gathers /tmp/silent 10
+# A neighbour that falls silent ends the run, which keeps what it has, though no turn is as long as it waits.
+begin reveille measure --cpu 1 --source timer,reply:eth0,192.0.2.9 --state C1 --distance 1ms..4ms --duration 100s --out /tmp/silent
+reply_gathers() { has_lines 10 ',reply,' /tmp/silent/datapoints.partial.csv; }
+wait_for 120 reply_gathers
 card lose_answer_every 1
 ends 1
 card lose_answer_every 0

@@ -59,7 +59,7 @@ const KNOWN: [(&str, Kind); 15] = [
         "sys/kernel/debug/tracing/instances/reveille-#",
         Kind::Folder,
     ),
-    ("sys/class/net/*/hwtstamp@#", Kind::Timestamps),
+    ("sys/class/net/*/hwtstamp@#/#", Kind::Timestamps),
     ("sys/class/ptp/ptp#/pins/SDP#", Kind::Pin),
     ("sys/class/ptp/ptp#/period", Kind::Output),
 ];
@@ -237,7 +237,7 @@ mod tests {
             "/sys/kernel/debug/tracing/instances/reveille-77",
             "/sys/class/ptp/ptp0/pins/SDP3",
             "/sys/class/ptp/ptp0/period",
-            "/sys/class/net/enp1s0f0/hwtstamp@4026531840",
+            "/sys/class/net/enp1s0f0/hwtstamp@4026531840/2",
         ] {
             assert!(of(known).is_some(), "{known}");
         }
@@ -254,10 +254,12 @@ mod tests {
             "/proc/irq/default_smp_affinity",
             "/sys/class/ptp/ptp0/pins/U.FL1",
             "/sys/class/ptp/ptp0/fifo",
-            "/sys/class/net/../hwtstamp@1",
-            "/sys/class/net//hwtstamp@1",
-            "/sys/class/net/a:b/hwtstamp@1",
-            "/sys/class/net/sixteen-letters-/hwtstamp@1",
+            "/sys/class/net/../hwtstamp@1/2",
+            "/sys/class/net//hwtstamp@1/2",
+            "/sys/class/net/a:b/hwtstamp@1/2",
+            "/sys/class/net/sixteen-letters-/hwtstamp@1/2",
+            "/sys/class/net/eth0/hwtstamp@1",
+            "/sys/class/net/eth0/hwtstamp@1/lo",
             "/sys/class/net/eth0/mtu",
             "/proc/sys/kernel/core_pattern",
             "",
@@ -280,8 +282,8 @@ mod tests {
         assert!(takes("/proc/irq/1/smp_affinity_list", "0-3,8"));
         assert!(!takes("/proc/irq/1/smp_affinity_list", "zero"));
         assert!(!takes("/sys/devices/system/cpu/cpu0/online", "2"));
-        assert!(takes("/sys/class/net/eth0/hwtstamp@1", "0 1"));
-        assert!(!takes("/sys/class/net/eth0/hwtstamp@1", "1"));
+        assert!(takes("/sys/class/net/eth0/hwtstamp@1/2", "0 1"));
+        assert!(!takes("/sys/class/net/eth0/hwtstamp@1/2", "1"));
     }
 
     #[test]

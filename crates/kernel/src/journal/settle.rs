@@ -86,27 +86,38 @@ fn plan(root: &Root, record: &Record) -> Plan {
         Err(error) => return Plan::Nothing(Outcome::Failed(error)),
     };
     match record.wanted() {
-        Some(wanted) if wanted != present => match record.is_ours(&present) {
-            true => Plan::Write {
-                from: present,
-                to: wanted,
-            },
-            false => Plan::Nothing(Outcome::Foreign(present)),
-        },
+        Some(wanted) if wanted != present => {
+            match record.is_ours(&present) || was_moved(root, record, &wanted) {
+                true => Plan::Write {
+                    from: present,
+                    to: wanted,
+                },
+                false => Plan::Nothing(Outcome::Foreign(present)),
+            }
+        }
         _ => Plan::Nothing(Outcome::Present(present)),
     }
 }
 
 /// Whether it is an interrupt whose original CPUs are all offline.
 fn waits_for_a_cpu(root: &Root, record: &Record) -> bool {
+    record.kind() == Kind::Interrupt && all_are_offline(root, &record.original)
+}
+
+/// Whether it is an interrupt that the kernel has moved, since the CPUs to which it was sent are offline, and that can
+/// go where it is wanted.
+fn was_moved(root: &Root, record: &Record, wanted: &str) -> bool {
+    let mut sent_to = record.ours.iter().filter(|ours| **ours != record.original);
+    record.kind() == Kind::Interrupt
+        && sent_to.any(|cpus| all_are_offline(root, cpus))
+        && !all_are_offline(root, wanted)
+}
+
+fn all_are_offline(root: &Root, cpus: &str) -> bool {
     let list = |text: &str| cpulist::parse(text).unwrap_or_default();
-    let online = list(
-        &root
-            .text("/sys/devices/system/cpu/online")
-            .unwrap_or_default(),
-    );
-    let back_to = list(&record.original);
-    record.kind() == Kind::Interrupt && !back_to.iter().any(|cpu| online.contains(cpu))
+    let online = root.text("/sys/devices/system/cpu/online");
+    let online = list(&online.unwrap_or_default());
+    !list(cpus).iter().any(|cpu| online.contains(cpu))
 }
 
 fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {

@@ -477,6 +477,39 @@ fn interrupts_moved_by_the_kernel_return_with_their_cpu() {
 }
 
 #[test]
+fn an_interrupt_that_the_kernel_moved_off_its_cpu_is_restored() {
+    let machine = Machine::new();
+    let list = "/sys/devices/system/cpu/online";
+    machine.put(list, "0-1");
+    machine.put(INTERRUPT, "0-1");
+    let move_it = || {
+        let journal = machine.claim(INTERRUPT, "1");
+        // The kernel does that when CPU 1 goes offline, as another program might.
+        machine.put(INTERRUPT, "0");
+        journal
+    };
+    // CPU 1 is still online, or is back: another program's value, unless its owner knows better.
+    let mut journal = move_it();
+    assert_eq!(journal.restore().foreign.len(), 1);
+    assert_eq!(machine.at(INTERRUPT), "0");
+    machine.put(INTERRUPT, "0-1");
+    let mut journal = move_it();
+    journal.interrupts_may_have_moved().unwrap();
+    assert_eq!(journal.restore().undone.len(), 1);
+    assert_eq!(machine.at(INTERRUPT), "0-1");
+    // It is offline, and the owner was killed; another owner wants it there, too, where it cannot go.
+    let mut other = machine.claim(INTERRUPT, "1");
+    let journal = move_it();
+    machine.put(list, "0");
+    assert_eq!(other.restore(), Restored::default());
+    assert_eq!(machine.at(INTERRUPT), "0");
+    machine.kill(journal);
+    assert_eq!(machine.recover().undone.len(), 1);
+    assert_eq!(machine.at(INTERRUPT), "0-1");
+    assert!(machine.is_clean());
+}
+
+#[test]
 fn an_empty_or_damaged_record_is_reported_once_and_set_aside() {
     for text in ["", "{\"version\":", "[]", "{\"version\": 1, \"boot\": 7}"] {
         let machine = Machine::new();

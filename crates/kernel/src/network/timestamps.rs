@@ -7,7 +7,7 @@ use std::io;
 use std::path::Path;
 
 use super::request::{if_supported, send};
-use super::{ethtool, index_here, namespace};
+use super::{Interface, ethtool, name_here, namespace};
 use crate::{Error, Result};
 
 const ETHTOOL_GET_TS_INFO: u32 = 0x41;
@@ -101,39 +101,44 @@ impl Setting {
 }
 
 /// Before the number of the network namespace in the setting's path.
-pub(crate) const FILE: &str = "hwtstamp@";
+const FOLDER: &str = "hwtstamp@";
 
-/// The setting's path for [`crate::Journal::set`]: no file, since the kernel has none for it.
+/// The setting's path for [`crate::Journal::set`]: no file, since the kernel has none for it. Its last two parts are
+/// the numbers of the network namespace and of the interface, whose name may change.
 ///
 /// # Errors
 /// Where /proc does not list this network namespace.
-pub fn path(interface: &str) -> Result<String> {
-    Ok(format!("/sys/class/net/{interface}/{FILE}{}", namespace()?))
+pub fn path(interface: &Interface) -> Result<String> {
+    let Interface { name, index, .. } = interface;
+    Ok(format!(
+        "/sys/class/net/{name}/{FOLDER}{}/{index}",
+        namespace()?
+    ))
 }
 
-/// The interface that such a path names.
-fn interface_of(path: &Path) -> Option<&str> {
-    path.parent()?.file_name()?.to_str()
+/// The present name of the path's interface.
+fn name_of(path: &Path) -> Option<String> {
+    name_here(path.file_name()?.to_str()?.parse().ok()?)
 }
 
 fn is_here(path: &Path) -> Result<bool> {
-    let of = path.file_name().and_then(|name| name.to_str());
-    Ok(of.and_then(|name| name.strip_prefix(FILE)) == Some(&*namespace()?.to_string()))
+    let of = path
+        .parent()
+        .and_then(|folder| folder.file_name()?.to_str());
+    Ok(of.and_then(|name| name.strip_prefix(FOLDER)) == Some(&*namespace()?.to_string()))
 }
 
-fn here(path: &Path) -> Result<&str> {
-    match interface_of(path) {
-        Some(interface) if is_here(path)? => Ok(interface),
-        _ => Err(Error::Cannot(format!(
-            "{}: of another network namespace",
-            path.display()
-        ))),
+fn here(path: &Path) -> Result<String> {
+    let cannot = |why| Error::Cannot(format!("{}: {why}", path.display()));
+    match is_here(path)? {
+        true => name_of(path).ok_or_else(|| cannot("there is no such interface any more")),
+        false => Err(cannot("of another network namespace")),
     }
 }
 
 /// The present value.
 pub(crate) fn read_at(path: &Path) -> Result<String> {
-    let present = setting(here(path)?).map_err(Error::at_setting(path))?;
+    let present = setting(&here(path)?).map_err(Error::at_setting(path))?;
     let present = present.ok_or_else(|| {
         Error::Cannot(format!(
             "{}: the driver does not tell the present setting",
@@ -149,18 +154,18 @@ pub(crate) fn write_at(path: &Path, value: &str) -> Result<()> {
         expected: "two numbers",
         found: value.to_owned(),
     })?;
-    set(here(path)?, wanted).map_err(Error::at_setting(path))
+    set(&here(path)?, wanted).map_err(Error::at_setting(path))
 }
 
 /// Whether the interface has left this network namespace, and its setting with it.
 pub(crate) fn is_gone(path: &Path) -> bool {
-    let gone = || interface_of(path).is_some_and(|name| index_here(name).is_none());
-    is_here(path).is_ok_and(|here| here && gone())
+    is_here(path).is_ok_and(|here| here && name_of(path).is_none())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Root;
 
     #[test]
     fn each_ability_is_read_from_its_place_in_the_answer() {
@@ -208,13 +213,34 @@ mod tests {
     }
 
     #[test]
+    fn a_setting_is_its_interfaces_by_number_whatever_its_name_is() {
+        let lo = Interface::read(&Root::default(), "lo");
+        let Some(lo) = lo.filter(Interface::is_here) else {
+            return println!("skipped: /sys shows no loopback of this network namespace");
+        };
+        let renamed = Interface {
+            name: "old".into(),
+            ..lo.clone()
+        };
+        let path = path(&renamed).unwrap();
+        assert_eq!(here(Path::new(&path)).unwrap(), "lo");
+        assert!(!is_gone(Path::new(&path)));
+        let gone = Interface {
+            index: u32::MAX >> 1,
+            ..lo
+        };
+        let path = super::path(&gone).unwrap();
+        assert!(is_gone(Path::new(&path)));
+        let error = read_at(Path::new(&path)).unwrap_err();
+        assert!(error.to_string().contains("no such interface"), "{error}");
+    }
+
+    #[test]
     fn a_setting_of_another_network_namespace_is_left_alone() {
-        let mine = path("nosuchif").unwrap();
-        assert!(is_gone(Path::new(&mine)));
-        let others = "/sys/class/net/nosuchif/hwtstamp@7";
-        assert!(!is_gone(Path::new(others)));
-        let error = read_at(Path::new(others)).unwrap_err();
+        let others = Path::new("/sys/class/net/lo/hwtstamp@7/1");
+        assert!(!is_gone(others));
+        let error = read_at(others).unwrap_err();
         assert!(error.to_string().contains("another network namespace"));
-        assert!(write_at(Path::new(others), "0 0").is_err());
+        assert!(write_at(others, "0 0").is_err());
     }
 }

@@ -45,10 +45,10 @@ pub fn try_bpf(cpu: u32) -> Result<()> {
 impl Run<'_> {
     pub(super) fn by_bpf(&mut self) -> Result<()> {
         // All of them before anything is measured: the last one may be refused.
-        let sources = self.options.sources.iter().map(|name| {
-            let (cpu, pin) = (self.options.cpu, self.options.nic_pin.as_deref());
-            source::by_name(name, cpu, pin, &self.outcome.idle, &mut self.journal)
-        });
+        let sources =
+            self.options.sources.iter().map(|name| {
+                source::by_name(name, self.options, &self.outcome.idle, &mut self.journal)
+            });
         let sources = sources.collect::<Result<Vec<_>>>()?;
         let mut counters = Counters::open(self.root, self.options.cpu);
         let mut all = self.loaded(sources, &mut counters)?;
@@ -418,7 +418,7 @@ impl Run<'_> {
                 (kept, last_kept) = (now_kept, Instant::now());
             }
             self.look(kernel, source.as_ref());
-            if done >= 1.0 || self.over() {
+            if done >= 1.0 || self.over() || source.has_ended() {
                 break Ok(());
             }
             let stands = last_settled.elapsed() > patience;
@@ -445,6 +445,9 @@ impl Run<'_> {
     /// Ends the run if the CPUs that it needs were offline, even briefly.
     fn look(&mut self, kernel: &Kernel, source: &dyn EventSource) {
         if kernel.was_offline() {
+            if let Err(error) = self.journal.interrupts_may_have_moved() {
+                self.note(error.to_string());
+            }
             self.end_early(format!("CPU {} went offline", self.options.cpu));
         } else if let Some(why) = source.gone() {
             self.end_early(why);

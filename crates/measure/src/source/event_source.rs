@@ -40,6 +40,11 @@ pub trait EventSource {
         Duration::ZERO
     }
 
+    /// Whether it failed since its start: nothing more comes, and [`EventSource::stop`] returns why.
+    fn has_ended(&self) -> bool {
+        false
+    }
+
     /// Why it stopped by itself, if it did.
     fn gone(&self) -> Option<String> {
         None

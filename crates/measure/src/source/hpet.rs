@@ -10,7 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::libc::{self, c_int, c_ulong, c_ushort};
@@ -22,6 +21,7 @@ use reveille_kernel::{Idle, Journal, Root, now_ns};
 use reveille_results::Source;
 
 use super::event_source::{EventSource, wait_until_settled};
+use super::thread::Thread;
 use crate::kernel::{Kernel, types};
 use crate::placement::Elsewhere;
 use crate::{Error, Result};
@@ -60,7 +60,7 @@ pub struct Hpet {
     timer: c_ushort,
     line: Line,
     elsewhere: Elsewhere,
-    thread: Option<(Arc<AtomicBool>, JoinHandle<Result<()>>)>,
+    thread: Thread,
 }
 
 /// The timer's interrupt.
@@ -121,18 +121,15 @@ impl Hpet {
             timer: has.timer,
             line,
             elsewhere: Elsewhere::than(cpu, idle),
-            thread: None,
+            thread: Thread::default(),
         })
     }
 
     fn end_thread(&mut self) -> Result<()> {
-        let Some((stop, thread)) = self.thread.take() else {
+        if !self.thread.is_started() {
             return Ok(());
-        };
-        stop.store(true, Relaxed);
-        let ended = thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        }
+        let ended = self.thread.end();
         off(&self.device).and(ended)
     }
 }
@@ -157,21 +154,20 @@ impl EventSource for Hpet {
         Some(self.line.number)
     }
 
+    fn has_ended(&self) -> bool {
+        self.thread.has_ended()
+    }
+
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
-        let stop = Arc::new(AtomicBool::new(false));
         let pacer = Pacer {
             device: (self.device.try_clone()).map_err(Error::system("duplicating /dev/hpet"))?,
             frequencies: distances.iter().map(|ns| frequency(*ns)).collect(),
             shared: kernel.shared().clone(),
             elsewhere: self.elsewhere.clone(),
-            stop: stop.clone(),
         };
         ask(&self.device, pacer.frequencies[0])?;
         pacer.begin()?;
-        let thread = std::thread::Builder::new().name("hpet".into());
-        let thread = thread.spawn(move || pacer.run());
-        self.thread = Some((stop, thread.map_err(Error::system("starting a thread"))?));
-        Ok(())
+        self.thread.start("hpet", move |stop| pacer.run(stop))
     }
 
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
@@ -181,19 +177,12 @@ impl EventSource for Hpet {
     }
 }
 
-impl Drop for Hpet {
-    fn drop(&mut self) {
-        let _ = self.end_thread();
-    }
-}
-
 /// Sets the period of the launch after next once an interrupt came.
 struct Pacer {
     device: OwnedFd,
     frequencies: Vec<c_int>,
     shared: Arc<Shared<types::bss>>,
     elsewhere: Elsewhere,
-    stop: Arc<AtomicBool>,
 }
 
 impl Pacer {
@@ -203,12 +192,12 @@ impl Pacer {
         on(&self.device)
     }
 
-    fn run(self) -> Result<()> {
+    fn run(self, stop: &AtomicBool) -> Result<()> {
         self.elsewhere.go()?;
         let mut came = [0u8; size_of::<c_ulong>()];
         let mut next = self.frequencies.iter().cycle().skip(1);
         let (mut last, mut period) = (Instant::now(), Duration::ZERO);
-        while !self.stop.load(Relaxed) {
+        while !stop.load(Relaxed) {
             let mut waited = [PollFd::new(self.device.as_fd(), PollFlags::POLLIN)];
             // A signal ends it early, which costs a turn.
             let _ = poll(&mut waited, PollTimeout::from(LOOK_MS));

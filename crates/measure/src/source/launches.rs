@@ -1,7 +1,7 @@
 //! What is known of the latest launches, of sources that alone know their times.
 
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::source::event_source::Launch;
 
@@ -31,9 +31,9 @@ impl Launches {
     }
 }
 
-/// What a source's thread and the reader share.
+/// What a source's thread and the reader share; after the thread's panic, too, for what is switched off then.
 pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
-    shared.lock().expect("no thread panics while it holds this")
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -15,7 +15,6 @@ use std::io::Read;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use reveille_figures::clock_line::{ClockLine, Dropped, Sample};
@@ -30,10 +29,11 @@ use super::event_source::{EventSource, Launch, wait_until_settled};
 use super::launches::{Launches, lock};
 use super::phc::Phc;
 use super::remote::dummy_event;
+use super::thread::Thread;
 use crate::kernel::{Kernel, types};
 use crate::placement::{self, Elsewhere};
 use crate::user::sleep_until;
-use crate::{Error, Result};
+use crate::{Error, Options, Result};
 
 /// The clock's rate is known after this.
 const RATE_TAKES: Duration = Duration::from_millis(600);
@@ -67,7 +67,7 @@ pub struct Nic {
     elsewhere: Elsewhere,
     pacing: Arc<Mutex<Pacing>>,
     launches: Arc<Mutex<Launches>>,
-    thread: Option<(Arc<AtomicBool>, JoinHandle<Result<()>>)>,
+    thread: Thread,
     gone: Arc<OnceLock<String>>,
 }
 
@@ -78,8 +78,12 @@ struct Pacing {
     line: ClockLine,
     /// The periodic launches that the card makes.
     running: Option<Request>,
+    /// The card's clock at the latest look.
+    latest: u64,
     /// The latest launch's; not 0.
     number: u32,
+    /// Launches without an interrupt, the latest in a row.
+    lost: u32,
     /// Reading it sends the measured CPU a message.
     kick: File,
 }
@@ -88,25 +92,30 @@ struct Pacing {
 struct Aim {
     /// The card's clock.
     target: u64,
-    /// CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC, and how far off that may be, ns.
     at: u64,
+    error_ns: u64,
     /// Since when the CPU may sleep for it.
     armed_at: u64,
 }
 
 impl Nic {
-    /// Switches the pin, finds the card's interrupt, and has it come to that CPU.
+    /// Switches the pin, finds the card's interrupt, and has it come to the measured CPU.
     ///
     /// # Errors
     /// [`Error::Usage`] or [`Error::Cannot`] if the card cannot be used.
-    pub fn new(
-        name: &str,
-        pin: Option<&str>,
-        cpu: u32,
-        idle: &Idle,
-        journal: &mut Journal,
-    ) -> Result<Self> {
-        let (card, phc) = Card::of(&Root::default(), name, pin)?;
+    pub fn new(name: &str, options: &Options, idle: &Idle, journal: &mut Journal) -> Result<Self> {
+        let cpu = options.cpu;
+        let (card, phc) = Card::of(&Root::default(), name, options.nic_pin.as_deref())?;
+        if let Some(longest) = card.rule.longest_ns()
+            && options.distances.max_ns > longest
+        {
+            return Err(Error::Usage(format!(
+                "source nic: {name} (driver {}) launches at most {} ms ahead; shorten --distance",
+                card.driver,
+                longest / 1_000_000
+            )));
+        }
         let elsewhere = Elsewhere::than(cpu, idle);
         if elsewhere.cpus.is_empty() {
             return Err(Error::Cannot(
@@ -137,20 +146,10 @@ impl Nic {
             elsewhere,
             pacing: Arc::new(Mutex::new(pacing)),
             launches: Arc::default(),
-            thread: None,
+            thread: Thread::default(),
             gone: Arc::default(),
             card,
         })
-    }
-
-    fn end_thread(&mut self) -> Result<()> {
-        let Some((stop, thread)) = self.thread.take() else {
-            return Ok(());
-        };
-        stop.store(true, Relaxed);
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
@@ -209,21 +208,24 @@ impl EventSource for Nic {
         self.gone.get().cloned()
     }
 
+    fn has_ended(&self) -> bool {
+        self.thread.has_ended()
+    }
+
     fn slowest(&self) -> Duration {
         Duration::from_nanos(self.card.rule.least_ns())
     }
 
     fn launch(&self, event: &types::event) -> Launch {
         let known = lock(&self.launches).take(event.number);
-        known.unwrap_or(match self.thread {
-            Some(_) => Launch::NotYet,
-            None => Launch::Dropped(UNREAD),
+        known.unwrap_or(match self.thread.is_started() {
+            true => Launch::NotYet,
+            false => Launch::Dropped(UNREAD),
         })
     }
 
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
         lock(&self.launches).clear();
-        let stop = Arc::new(AtomicBool::new(false));
         let pacer = Pacer {
             pacing: self.pacing.clone(),
             launches: self.launches.clone(),
@@ -231,17 +233,13 @@ impl EventSource for Nic {
             distances: distances.to_vec(),
             elsewhere: self.elsewhere.clone(),
             name: self.card.interface.name.clone(),
-            stop: stop.clone(),
             gone: self.gone.clone(),
         };
-        let thread = std::thread::Builder::new().name("pacer".into());
-        let thread = thread.spawn(move || pacer.run());
-        self.thread = Some((stop, thread.map_err(Error::system("starting a thread"))?));
-        Ok(())
+        self.thread.start("pacer", move |stop| pacer.run(stop))
     }
 
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
-        self.end_thread()?;
+        self.thread.end()?;
         wait_until_settled(kernel, longest_ns.min(10_000_000));
         Ok(())
     }
@@ -249,7 +247,7 @@ impl EventSource for Nic {
 
 impl Drop for Nic {
     fn drop(&mut self) {
-        let _ = self.end_thread();
+        drop(std::mem::take(&mut self.thread));
         // The journal does that, too.
         let _ = output::switch_off(lock(&self.pacing).phc.device());
     }
@@ -263,6 +261,14 @@ const TOO_LATE: &str = "armed too late";
 fn listed(number: u32) -> Option<Line> {
     let all = Interrupts::read(&Root::default())?.lines;
     all.into_iter().find(|line| line.name == number.to_string())
+}
+
+/// Which interrupt came once with most probes, by how often each did. Of two the first: the drivers have those for
+/// packets after it.
+fn with_most(once: &[usize]) -> Option<usize> {
+    let most = once.iter().copied().max()?;
+    let first = once.iter().position(|times| *times == most);
+    first.filter(|_| 2 * most > PROBES)
 }
 
 impl Pacing {
@@ -279,7 +285,9 @@ impl Pacing {
             phc,
             line,
             running: None,
+            latest: 0,
             number: 0,
+            lost: 0,
             kick,
         })
     }
@@ -305,17 +313,19 @@ impl Pacing {
                     once[at] += usize::from(count(number) == before[at] + 1);
                 }
             }
-            let most = once.iter().copied().max().unwrap_or(0);
-            match once.iter().position(|times| *times == most && most > 0) {
-                Some(found) => return Ok(numbers[found]),
+            if let Some(found) = with_most(&once) {
+                return Ok(numbers[found]);
+            }
+            if Instant::now() > end {
+                return Err(Error::Cannot(format!(
+                    "source nic: no interrupt of {} came once at its target times; if the card is busy, try again \
+                     without its traffic",
+                    card.interface.name
+                )));
+            }
+            if once.iter().all(|times| *times == 0) {
                 // The driver may have moved the start of periodic launches: they are begun anew.
-                None if Instant::now() < end => self.running = None,
-                None => {
-                    return Err(Error::Cannot(format!(
-                        "source nic: no interrupt of {} came at its target times",
-                        card.interface.name
-                    )));
-                }
+                self.running = None;
             }
         }
     }
@@ -353,6 +363,7 @@ impl Pacing {
     fn probe(&mut self) -> Result<()> {
         let before = self.phc.burst()?;
         let aim = self.aim(&before, PROBE_AHEAD_NS)?;
+        sleep_until(aim.armed_at);
         self.arm(&aim)?;
         sleep_until(aim.at + PROBE_WAITS_NS);
         Ok(())
@@ -363,6 +374,10 @@ impl Pacing {
         // A step since the launch before is none of this one.
         let _ = self.line.add(before);
         let newest = before.last().expect("a burst has readings");
+        let latest = std::mem::replace(&mut self.latest, newest.foreign_ns);
+        self.running = self
+            .running
+            .filter(|running| !running.was_set_back(latest, newest.foreign_ns));
         let clock_at = |time: u64| newest.foreign_ns + time.saturating_sub(newest.after_ns);
         let target = match self.rule {
             Rule::EachLaunch => clock_at(now_ns()) + distance,
@@ -378,16 +393,15 @@ impl Pacing {
                 running.edge(clock_at(now_ns()) + distance + PREPARED_NS)
             }
         };
-        let at = self
-            .line
-            .extrapolate(target)
-            .map_or(0, |instant| instant.at_ns);
+        let instant = self.line.extrapolate(target);
+        let (at, error_ns) = instant.map_or((0, 0), |instant| (instant.at_ns, instant.error_ns));
         Ok(Aim {
             target,
             at,
+            error_ns,
             armed_at: match self.rule {
                 Rule::EachLaunch => now_ns(),
-                Rule::Periodic => at - distance,
+                Rule::Periodic => at.saturating_sub(distance),
             },
         })
     }
@@ -397,7 +411,6 @@ impl Pacing {
         match self.rule {
             Rule::EachLaunch => output::arm(self.phc.device(), &self.rule.request(0, aim.target)),
             Rule::Periodic => {
-                sleep_until(aim.armed_at);
                 let read = self.kick.read_exact(&mut [0; 8]);
                 read.map_err(|error| Error::Cannot(format!("source nic: a perf event: {error}")))
             }
@@ -413,24 +426,22 @@ struct Pacer {
     distances: Vec<u64>,
     elsewhere: Elsewhere,
     name: String,
-    stop: Arc<AtomicBool>,
     gone: Arc<OnceLock<String>>,
 }
 
 impl Pacer {
-    fn run(self) -> Result<()> {
+    fn run(self, stop: &AtomicBool) -> Result<()> {
         self.elsewhere.go()?;
         // Without the priority, launches may be armed too late; those are dropped.
         placement::be_prompt();
         let mut pacing = lock(&self.pacing);
-        let mut lost = 0;
         for &distance in self.distances.iter().cycle() {
-            match self.launch(&mut pacing, distance)? {
+            match self.launch(&mut pacing, distance, stop)? {
                 None => break,
-                Some(true) => lost = 0,
-                Some(false) => lost += 1,
+                Some(true) => pacing.lost = 0,
+                Some(false) => pacing.lost += 1,
             }
-            if lost == LOST_MOST {
+            if pacing.lost >= LOST_MOST {
                 let name = &self.name;
                 let _ = self
                     .gone
@@ -446,23 +457,30 @@ impl Pacer {
     }
 
     /// Whether the interrupt came; `None` at the end.
-    fn launch(&self, pacing: &mut Pacing, distance: u64) -> Result<Option<bool>> {
+    fn launch(
+        &self,
+        pacing: &mut Pacing,
+        distance: u64,
+        stop: &AtomicBool,
+    ) -> Result<Option<bool>> {
         let before = pacing.phc.burst()?;
         let aim = pacing.aim(&before, distance)?;
         // The first of periodic launches may be seconds ahead.
-        while aim.armed_at > now_ns() + PATIENCE_NS && !self.stop.load(Relaxed) {
+        while aim.armed_at > now_ns() + PATIENCE_NS && !stop.load(Relaxed) {
             sleep_until(now_ns() + PATIENCE_NS / 2);
         }
-        if self.stop.load(Relaxed) {
+        if stop.load(Relaxed) {
             return Ok(None);
         }
+        // The periodic launch before this one may come until then.
+        sleep_until(aim.armed_at);
         let place = self.shared.at(0);
         let awaited = word!(place, types::bss, awaited);
         pacing.number = pacing.number.checked_add(1).unwrap_or(1);
         word!(place, types::bss, device_armed_at).store(aim.armed_at, Relaxed);
         awaited.store(pacing.number, Release);
         pacing.arm(&aim)?;
-        let is_late = now_ns() >= aim.at;
+        let is_late = now_ns() + aim.error_ns >= aim.at;
         sleep_until(aim.at + AFTER_NS);
         while awaited.load(Acquire) != 0 && now_ns() < aim.at + LOST_AFTER_NS {
             sleep_until(now_ns() + LOOK_NS);
@@ -470,7 +488,9 @@ impl Pacer {
         // The BPF program clears it in the same way.
         let is_lost = awaited.swap(0, AcqRel) != 0;
         let after = pacing.phc.burst()?;
-        let instant = pacing.line.launch(&before, aim.target, &after);
+        pacing.latest = after.last().map_or(0, |newest| newest.foreign_ns);
+        let Pacing { phc, line, .. } = &mut *pacing;
+        let instant = phc.launch(line, &before, aim.target, &after);
         if is_lost {
             word!(place, types::bss, unanswered).fetch_add(1, Relaxed);
         }
@@ -490,5 +510,21 @@ impl Pacer {
         };
         lock(&self.launches).add(pacing.number, launch);
         Ok(Some(!is_lost))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interrupt_that_comes_with_most_probes_is_the_cards() {
+        assert_eq!(with_most(&[3, 0, 0]), Some(0));
+        assert_eq!(with_most(&[0, 2]), Some(1));
+        // Packets, now and then, and as often.
+        assert_eq!(with_most(&[0, 1, 1]), None);
+        assert_eq!(with_most(&[2, 3]), Some(1));
+        assert_eq!(with_most(&[3, 3]), Some(0));
+        assert_eq!(with_most(&[]), None);
     }
 }

@@ -1,12 +1,12 @@
 //! A network card's clock (PHC): readings between two of CLOCK_MONOTONIC, and the line between the two clocks.
 
+use std::fmt::Display;
 use std::fs::File;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use nix::ioctl_readwrite;
 use nix::time::{ClockId, clock_gettime};
-use reveille_figures::clock_line::{ClockLine, Limits, Sample};
-use reveille_kernel::Root;
+use reveille_figures::clock_line::{ClockLine, Dropped, Instant, Limits, Sample};
 
 use crate::{Error, Result};
 
@@ -22,8 +22,6 @@ const TRIES: usize = 10;
 const MAX_PPB: u32 = 1_000_000;
 /// A crystal's, with its temperature; NTP's changes are counted as changes of the rate.
 const WANDER_PPB_PER_S: u32 = 1000;
-/// The clocks of igb and igc count in cycles of 8 ns.
-const RESOLUTION_NS: u32 = 8;
 
 // From the kernel's include/uapi/linux/ptp_clock.h.
 #[repr(C)]
@@ -60,13 +58,32 @@ impl ClockTime {
     }
 }
 
-/// How a driver reads its card's clock.
+/// What is known of a driver's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reads {
-    /// Once: somewhere in the bracket.
-    Once,
-    /// Twice, and the first read latches the time (igc).
-    TwiceFirstLatches,
+struct Kind {
+    /// How a driver reads it: once, somewhere in the bracket; or twice, and the first read latches the time.
+    is_read_twice: bool,
+    /// By how much it counts on at a time, ns.
+    step_ns: u32,
+}
+
+impl Kind {
+    /// Source: INCVALUE and INCPERIOD of the drivers, and igc_ptp_gettimex64_i225().
+    fn of(driver: &str) -> Self {
+        let step_ns = match driver {
+            "igc" | "ice" => 8,
+            // 82576; the others 8.
+            "igb" => 16,
+            // X550: 12.5.
+            "ixgbe" => 13,
+            // e1000e: 125 at each third cycle of 24 MHz; no other is known to be coarser.
+            _ => 125,
+        };
+        Self {
+            is_read_twice: driver == "igc",
+            step_ns,
+        }
+    }
 }
 
 /// An open card's clock.
@@ -75,8 +92,12 @@ pub struct Phc {
     device: OwnedFd,
     /// N of /dev/ptpN.
     pub number: u32,
-    reads: Reads,
+    /// How the messages begin.
+    source: &'static str,
+    kind: Kind,
     system: System,
+    /// The narrowest bracket so far, ns.
+    narrowest_ns: u64,
 }
 
 /// The system's clock with which the kernel brackets a reading.
@@ -134,24 +155,11 @@ fn now(clock: ClockId) -> Result<i64> {
 }
 
 impl Phc {
-    /// N of the /dev/ptpN of that network interface, if it has one.
-    pub fn number_of(root: &Root, interface: &str) -> Option<u32> {
-        let names = root.names(&format!("sys/class/net/{interface}/device/ptp"));
-        let mut names = names.unwrap_or_default().into_iter();
-        names.find_map(|name| name.strip_prefix("ptp")?.parse().ok())
-    }
-
-    /// Opens the clock of that network interface.
+    /// Opens /dev/ptpN, the clock of a card of that driver; `source` is how the messages begin.
     ///
     /// # Errors
-    /// [`Error::Cannot`] if it has none, or it cannot be opened or read; `source` is how the messages begin.
-    pub fn of(source: &str, interface: &str, reads: Reads) -> Result<Self> {
-        let Some(number) = Self::number_of(&Root::default(), interface) else {
-            return Err(Error::Cannot(format!(
-                "source {source}: {interface} has no hardware clock by /sys: its driver has none, or the kernel no \
-                 CONFIG_PTP_1588_CLOCK"
-            )));
-        };
+    /// [`Error::Cannot`] if it cannot be opened or read.
+    pub fn open(source: &'static str, number: u32, driver: &str) -> Result<Self> {
         let path = format!("/dev/ptp{number}");
         // For writing: setting outputs needs that.
         let opened = File::options().read(true).write(true).open(&path);
@@ -165,8 +173,10 @@ impl Phc {
         let mut phc = Self {
             device: device.into(),
             number,
-            reads,
+            source,
+            kind: Kind::of(driver),
             system: System::Monotonic,
+            narrowest_ns: u64::MAX,
         };
         if phc.readings().is_err() {
             phc.system = System::Realtime(None);
@@ -188,17 +198,25 @@ impl Phc {
     /// A burst of readings. Each wakes the card's PCIe link: not near a launch.
     ///
     /// # Errors
-    /// If it cannot be read, or somebody sets CLOCK_REALTIME all the time.
+    /// [`Error::Cannot`] if it cannot be read, or somebody sets CLOCK_REALTIME all the time.
     pub fn burst(&mut self) -> Result<Vec<Sample>> {
+        let mut samples = self.read()?;
+        if self.kind.is_read_twice {
+            confine_to_first_read(&mut samples, &mut self.narrowest_ns);
+        }
+        Ok(samples)
+    }
+
+    fn read(&mut self) -> Result<Vec<Sample>> {
         for _ in 0..TRIES {
             let System::Realtime(known) = &mut self.system else {
-                let readings = self.readings().map_err(reading)?;
+                let readings = self.readings().map_err(|error| self.unread(error))?;
                 return Ok(samples(&readings, Offset { low: 0, high: 0 }));
             };
             // The offset before and after: if somebody sets the clock in between, they have none in common.
             let known = known.take();
             let before = Offset::read()?;
-            let readings = self.readings().map_err(reading)?;
+            let readings = self.readings().map_err(|error| self.unread(error))?;
             let after = Offset::read()?;
             let (Some(before), Some(after)) = (before, after) else {
                 continue;
@@ -213,9 +231,7 @@ impl Phc {
             self.system = System::Realtime(Some(offset));
             return Ok(samples(&readings, offset));
         }
-        Err(Error::Cannot(
-            "reading the card's clock: CLOCK_REALTIME is set all the time".into(),
-        ))
+        Err(self.unread("somebody sets CLOCK_REALTIME all the time"))
     }
 
     /// A line to CLOCK_MONOTONIC that knows no rate yet.
@@ -223,24 +239,38 @@ impl Phc {
     /// # Errors
     /// As [`Phc::burst`].
     pub fn line(&mut self) -> Result<ClockLine> {
-        let latch_to_after_ns = match self.reads {
-            Reads::Once => 0,
-            // Both reads go the same way; a tenth for what is beside them in the narrowest bracket.
-            Reads::TwiceFirstLatches => {
-                let mut narrowest = u64::MAX;
-                for _ in 0..READINGS {
-                    let widths = self.burst()?.into_iter().map(|s| s.after_ns - s.before_ns);
-                    narrowest = widths.fold(narrowest, u64::min);
-                }
-                (narrowest * 2 / 5) as u32
-            }
-        };
+        // The narrowest bracket is known after that.
+        for _ in 0..READINGS {
+            self.burst()?;
+        }
         Ok(ClockLine::new(Limits {
             max_ppb: MAX_PPB,
             wander_ppb_per_s: WANDER_PPB_PER_S,
-            resolution_ns: RESOLUTION_NS,
-            latch_to_after_ns,
+            resolution_ns: self.kind.step_ns,
+            latch_to_after_ns: 0,
         }))
+    }
+
+    /// When the clock came to `time`, or stamped something with it, between a burst before that and one after it.
+    ///
+    /// # Errors
+    /// As [`ClockLine::launch`].
+    pub fn launch(
+        &self,
+        line: &mut ClockLine,
+        before: &[Sample],
+        time: u64,
+        after: &[Sample],
+    ) -> std::result::Result<Instant, Dropped> {
+        let reached = line.launch(before, time, after)?;
+        Ok(within_step_after(reached, self.kind.step_ns))
+    }
+
+    fn unread(&self, why: impl Display) -> Error {
+        let Self { source, number, .. } = self;
+        Error::Cannot(format!(
+            "source {source}: the card's clock, /dev/ptp{number}, could not be read: {why}"
+        ))
     }
 
     fn readings(&self) -> nix::Result<[[ClockTime; 3]; READINGS]> {
@@ -259,8 +289,26 @@ impl Phc {
     }
 }
 
-fn reading(error: nix::Error) -> Error {
-    Error::system("PTP_SYS_OFFSET_EXTENDED2")(error)
+/// Of a clock that is read twice and latches in the first read, the second one's time comes off each bracket.
+///
+/// Both reads go the same way, so each takes half of the narrowest bracket, less a tenth for what is beside them. If
+/// the way becomes faster (a CPU's clock, the link), so do the brackets.
+fn confine_to_first_read(samples: &mut [Sample], narrowest_ns: &mut u64) {
+    let widths = samples.iter().map(|one| one.after_ns - one.before_ns);
+    *narrowest_ns = widths.fold(*narrowest_ns, u64::min);
+    let second_ns = *narrowest_ns / 5 * 2;
+    samples
+        .iter_mut()
+        .for_each(|sample| sample.after_ns -= second_ns);
+}
+
+/// A clock that counts in steps comes to a time, and shows that of a timestamp, up to a step late.
+fn within_step_after(instant: Instant, step_ns: u32) -> Instant {
+    let step_ns = u64::from(step_ns);
+    Instant {
+        at_ns: instant.at_ns + step_ns / 2,
+        error_ns: instant.error_ns + step_ns.div_ceil(2),
+    }
 }
 
 /// As samples of CLOCK_MONOTONIC; `offset` is that of the system's clock to it.
@@ -290,6 +338,41 @@ mod tests {
             after_ns: 900,
         };
         assert_eq!(samples(&[reading], offset), [sample]);
+    }
+
+    #[test]
+    fn of_a_clock_that_is_read_twice_the_narrowest_bracket_tells_how_long_a_read_takes() {
+        let sample = |before_ns, after_ns| Sample {
+            before_ns,
+            foreign_ns: 77,
+            after_ns,
+        };
+        let mut narrowest = u64::MAX;
+        let mut confined = |burst: &[Sample]| {
+            let mut burst = burst.to_vec();
+            confine_to_first_read(&mut burst, &mut narrowest);
+            burst
+        };
+        let first = confined(&[sample(0, 3000), sample(5000, 7000)]);
+        assert_eq!(first, [sample(0, 2200), sample(5000, 6200)]);
+        // A narrower one later: not even its own reads take as long as was thought.
+        assert_eq!(confined(&[sample(0, 1000)]), [sample(0, 600)]);
+        assert_eq!(confined(&[sample(0, 3000)]), [sample(0, 2600)]);
+        assert_eq!(confined(&[sample(9, 9)]), [sample(9, 9)]);
+    }
+
+    #[test]
+    fn a_clock_that_counts_in_steps_is_late_by_up_to_one() {
+        let instant = |at_ns, error_ns| Instant { at_ns, error_ns };
+        for (step, late) in [(8, instant(1004, 104)), (125, instant(1062, 163))] {
+            assert_eq!(within_step_after(instant(1000, 100), step), late);
+            // From the beginning of the one to a step after the end of the other.
+            assert!(late.at_ns - late.error_ns <= 900);
+            assert!(late.at_ns + late.error_ns >= 1100 + u64::from(step));
+        }
+        assert_eq!(Kind::of("e1000e").step_ns, 125);
+        assert_eq!(Kind::of("another").step_ns, 125);
+        assert!(Kind::of("igc").is_read_twice && !Kind::of("igb").is_read_twice);
     }
 
     #[test]

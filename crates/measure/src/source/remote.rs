@@ -10,7 +10,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32};
-use std::thread::JoinHandle;
 
 use reveille_kernel::bpf::{Shared, run_here, word};
 use reveille_kernel::counters::{Counter, Scope, Unit};
@@ -18,6 +17,7 @@ use reveille_kernel::{Idle, now_ns};
 use reveille_results::Source;
 
 use super::event_source::{EventSource, wait_until_settled};
+use super::thread::Thread;
 use crate::kernel::{Kernel, LaunchStamps, types};
 use crate::placement::{self, Elsewhere};
 use crate::user::sleep_until;
@@ -28,7 +28,7 @@ pub struct Remote {
     waking_cpu: u32,
     elsewhere: Elsewhere,
     event: OwnedFd,
-    thread: Option<(Arc<AtomicBool>, JoinHandle<std::io::Result<()>>)>,
+    thread: Thread,
     /// The waking thread was moved to another CPU.
     moved: Arc<AtomicBool>,
 }
@@ -54,7 +54,7 @@ impl Remote {
             waking_cpu,
             elsewhere,
             event,
-            thread: None,
+            thread: Thread::default(),
             moved: Arc::default(),
         })
     }
@@ -102,8 +102,11 @@ impl EventSource for Remote {
         moved.then(|| format!("CPU {}, which woke it, went offline", self.waking_cpu))
     }
 
+    fn has_ended(&self) -> bool {
+        self.thread.has_ended()
+    }
+
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
-        let stop = Arc::new(AtomicBool::new(false));
         let waker = Waker {
             cpu: self.waking_cpu,
             event: (self.event.try_clone()).map_err(Error::system("duplicating the perf event"))?,
@@ -111,35 +114,18 @@ impl EventSource for Remote {
             begin: (kernel.begin_to_wake()).map_err(Error::system("duplicating a BPF program"))?,
             stamps: !kernel.launch_stamps.before_queueing,
             distances: distances.to_vec(),
-            stop: stop.clone(),
             moved: self.moved.clone(),
         };
-        let thread = std::thread::Builder::new().name("waker".into());
-        let thread = thread.spawn(move || waker.run());
-        let thread = thread.map_err(Error::system("starting the waking thread"))?;
-        self.thread = Some((stop, thread));
-        Ok(())
+        self.thread.start("waker", move |stop| {
+            let ended = waker.run(stop);
+            ended.map_err(Error::system("source remote: the waking thread"))
+        })
     }
 
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
-        if let Some((stop, thread)) = self.thread.take() {
-            stop.store(true, Relaxed);
-            let ended = thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            ended.map_err(Error::system("source remote: the waking thread"))?;
-        }
+        self.thread.end()?;
         wait_until_settled(kernel, longest_ns.min(10_000_000));
         Ok(())
-    }
-}
-
-impl Drop for Remote {
-    fn drop(&mut self) {
-        if let Some((stop, thread)) = self.thread.take() {
-            stop.store(true, Relaxed);
-            let _ = thread.join();
-        }
     }
 }
 
@@ -170,12 +156,11 @@ struct Waker {
     /// This thread takes the launch time, before its system call; the BPF programs do not.
     stamps: bool,
     distances: Vec<u64>,
-    stop: Arc<AtomicBool>,
     moved: Arc<AtomicBool>,
 }
 
 impl Waker {
-    fn run(self) -> std::io::Result<()> {
+    fn run(self, stop: &AtomicBool) -> std::io::Result<()> {
         placement::bind(self.cpu).map_err(std::io::Error::other)?;
         // Without the priority, launches come later than planned; their timestamps stay correct.
         placement::be_prompt();
@@ -186,7 +171,7 @@ impl Waker {
         let place = self.shared.at(0);
         let pending: &AtomicU32 = word!(place, types::bss, hot.armed.pending);
         for &distance in self.distances.iter().cycle() {
-            if self.stop.load(Relaxed) {
+            if stop.load(Relaxed) {
                 break;
             }
             let armed_at = now_ns();

@@ -13,10 +13,10 @@ use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, Release};
 use std::sync::{Arc, Mutex, OnceLock};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use reveille_figures::clock_line::{ClockLine, Dropped, Sample};
+use nix::errno::Errno;
+use reveille_figures::clock_line::{self, ClockLine, Dropped, Sample};
 use reveille_kernel::bpf::{Shared, word};
 use reveille_kernel::{Idle, Journal, Root, now_ns};
 use reveille_results::Source;
@@ -26,7 +26,8 @@ use self::echo::Echo;
 use self::vector::{Came, Finder};
 use super::event_source::{EventSource, Launch, wait_until_settled};
 use super::launches::{Launches, lock};
-use super::phc::{Phc, Reads};
+use super::phc::Phc;
+use super::thread::Thread;
 use crate::kernel::{Kernel, types};
 use crate::placement::{self, Elsewhere};
 use crate::user::sleep_until;
@@ -42,7 +43,7 @@ const MOVES_WITHIN: Duration = Duration::from_secs(3);
 /// A reply is lost after this, or eight times the longest way that was seen, if that is shorter.
 const LONGEST_WAY: Duration = Duration::from_millis(200);
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(20);
-/// A neighbour that is silent for so long has gone.
+/// Without a stamped reply for so long, the neighbour or the card's setting has gone.
 const SILENT: Duration = Duration::from_secs(5);
 /// The clock's rate is known after this.
 const RATE_TAKES: Duration = Duration::from_millis(600);
@@ -57,7 +58,7 @@ pub struct Reply {
     elsewhere: Elsewhere,
     pings: Arc<Mutex<Pings>>,
     launches: Arc<Mutex<Launches>>,
-    thread: Option<(Arc<AtomicBool>, JoinHandle<Result<()>>)>,
+    thread: Thread,
     gone: Arc<OnceLock<String>>,
 }
 
@@ -66,6 +67,8 @@ struct Pings {
     echo: Echo,
     sequence: u16,
     patience: Duration,
+    /// Since the latest stamped reply, without other sources' turns.
+    silent: Duration,
     phc: Phc,
     line: ClockLine,
     /// The newest reading of the clock.
@@ -89,12 +92,12 @@ impl Reply {
             ));
         }
         let echo = Echo::open(name, card.interface.index, peer)?;
-        // igc reads its clock twice.
-        let reads = match &*card.driver {
-            "igc" => Reads::TwiceFirstLatches,
-            _ => Reads::Once,
-        };
-        let mut phc = Phc::of("reply", name, reads)?;
+        if echo.sender() == Some(peer) {
+            return Err(Error::Usage(format!(
+                "source reply: {peer} is this machine's own address; name a neighbour's"
+            )));
+        }
+        let mut phc = Phc::open("reply", card.clock, &card.driver)?;
         card.timestamp(journal)?;
         let mut probe = Probe {
             finder: Finder::load(card.interface.index)?,
@@ -127,27 +130,18 @@ impl Reply {
             pings: Arc::new(Mutex::new(Pings {
                 echo: probe.echo,
                 sequence: probe.sequence,
+                silent: Duration::ZERO,
                 patience: (8 * probe.longest_way).clamp(SHORTEST_PATIENCE, LONGEST_WAY),
                 phc,
                 line,
                 before,
             })),
             launches: Arc::default(),
-            thread: None,
+            thread: Thread::default(),
             gone: Arc::default(),
             target,
             card,
         })
-    }
-
-    fn end_thread(&mut self) -> Result<()> {
-        let Some((stop, thread)) = self.thread.take() else {
-            return Ok(());
-        };
-        stop.store(true, Relaxed);
-        thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
@@ -277,47 +271,40 @@ impl EventSource for Reply {
         Some(self.card.interface.index)
     }
 
+    fn has_ended(&self) -> bool {
+        self.thread.has_ended()
+    }
+
     fn gone(&self) -> Option<String> {
         self.gone.get().cloned()
     }
 
     fn launch(&self, event: &types::event) -> Launch {
         let known = lock(&self.launches).take(event.number);
-        known.unwrap_or(match self.thread {
-            Some(_) => Launch::NotYet,
-            None => Launch::Dropped(UNSTAMPED),
+        known.unwrap_or(match self.thread.is_started() {
+            true => Launch::NotYet,
+            false => Launch::Dropped(UNSTAMPED),
         })
     }
 
     fn start(&mut self, kernel: &Kernel, distances: &[u64]) -> Result<()> {
         lock(&self.launches).clear();
-        let stop = Arc::new(AtomicBool::new(false));
         let pinger = Pinger {
             pings: self.pings.clone(),
             launches: self.launches.clone(),
             shared: kernel.shared().clone(),
             distances: distances.to_vec(),
             elsewhere: self.elsewhere.clone(),
-            peer: self.target.peer,
-            stop: stop.clone(),
+            target: self.target.clone(),
             gone: self.gone.clone(),
         };
-        let thread = std::thread::Builder::new().name("pinger".into());
-        let thread = thread.spawn(move || pinger.run());
-        self.thread = Some((stop, thread.map_err(Error::system("starting a thread"))?));
-        Ok(())
+        self.thread.start("pinger", move |stop| pinger.run(stop))
     }
 
     fn stop(&mut self, kernel: &Kernel, longest_ns: u64) -> Result<()> {
-        self.end_thread()?;
+        self.thread.end()?;
         wait_until_settled(kernel, longest_ns.min(10_000_000));
         Ok(())
-    }
-}
-
-impl Drop for Reply {
-    fn drop(&mut self) {
-        let _ = self.end_thread();
     }
 }
 
@@ -331,45 +318,45 @@ struct Pinger {
     shared: Arc<Shared<types::bss>>,
     distances: Vec<u64>,
     elsewhere: Elsewhere,
-    peer: IpAddr,
-    stop: Arc<AtomicBool>,
+    target: Target,
     gone: Arc<OnceLock<String>>,
 }
 
 impl Pinger {
-    fn run(self) -> Result<()> {
+    fn run(self, stop: &AtomicBool) -> Result<()> {
         self.elsewhere.go()?;
         // Without the priority, pings are later than planned; timestamps stay correct.
         placement::be_prompt();
         let mut pings = lock(&self.pings);
         // Nothing was read while other sources had their turns.
         pings.before = pings.phc.burst()?;
-        let mut last_reply = Instant::now();
-        let mut failure = None;
+        let mut since = Instant::now();
+        let mut failure = Failure::Silent;
         for &distance in self.distances.iter().cycle() {
             let armed_at = now_ns();
             sleep_until(armed_at + distance.max(SHORTEST_NS));
-            if self.stop.load(Relaxed) {
+            if stop.load(Relaxed) {
                 break;
             }
             match self.ping(&mut pings, armed_at)? {
-                Ok(true) => (last_reply, failure) = (Instant::now(), None),
-                Ok(false) => {}
-                Err(errno) => failure = Some(errno),
+                Ok(Some(reply)) if reply.stamp_ns.is_some() => {
+                    (pings.silent, since) = (Duration::ZERO, Instant::now());
+                }
+                Ok(Some(_)) => failure = Failure::Unstamped,
+                Ok(None) => failure = Failure::Silent,
+                Err(errno) => failure = Failure::Unsent(errno),
             }
-            if last_reply.elapsed() > SILENT {
-                let why = failure.map_or(String::new(), |errno| format!(": {}", errno.desc()));
-                let _ = self
-                    .gone
-                    .set(format!("{} no longer answers pings{why}", self.peer));
+            if pings.silent + since.elapsed() > SILENT {
+                let _ = self.gone.set(failure.words(&self.target));
                 break;
             }
         }
+        pings.silent += since.elapsed();
         Ok(())
     }
 
-    /// Whether the reply came, or why the ping was not sent.
-    fn ping(&self, pings: &mut Pings, armed_at: u64) -> Result<nix::Result<bool>> {
+    /// The reply, if it came, or why the ping was not sent.
+    fn ping(&self, pings: &mut Pings, armed_at: u64) -> Result<nix::Result<Option<echo::Reply>>> {
         let place = self.shared.at(0);
         let awaited = word!(place, types::bss, awaited);
         pings.sequence = pings.sequence.wrapping_add(1);
@@ -383,10 +370,10 @@ impl Pinger {
             word!(place, types::bss, unanswered).fetch_add(1, Relaxed);
         }
         let before = std::mem::replace(&mut pings.before, pings.phc.burst()?);
-        let stamp = reply.as_ref().ok().copied().flatten();
+        let stamp = reply.ok().flatten();
         let launch = match stamp.and_then(|reply| reply.stamp_ns) {
             None => Launch::Dropped(UNSTAMPED),
-            Some(stamp) => match pings.line.launch(&before, stamp, &pings.before) {
+            Some(stamp) => match pings.launch(&before, stamp) {
                 Ok(instant) => Launch::At {
                     at_ns: instant.at_ns,
                     error_ns: instant.error_ns,
@@ -397,6 +384,46 @@ impl Pinger {
             },
         };
         lock(&self.launches).add(number, launch);
-        Ok(reply.map(|reply| reply.is_some()))
+        Ok(reply)
+    }
+}
+
+impl Pings {
+    /// When the card saw the reply that it stamped so, between the burst before the ping and the newest one.
+    fn launch(
+        &mut self,
+        before: &[Sample],
+        stamp: u64,
+    ) -> std::result::Result<clock_line::Instant, Dropped> {
+        let Self {
+            phc,
+            line,
+            before: after,
+            ..
+        } = self;
+        phc.launch(line, before, stamp, after)
+    }
+}
+
+/// Why the latest ping was of no use.
+enum Failure {
+    Silent,
+    Unstamped,
+    Unsent(Errno),
+}
+
+impl Failure {
+    fn words(&self, target: &Target) -> String {
+        let Target { interface, peer } = target;
+        match self {
+            Self::Silent => format!("{peer} no longer answers pings"),
+            Self::Unstamped => format!(
+                "{interface} no longer timestamps the replies of {peer}: another program (ptp4l?) has changed its \
+                 setting, or the card was reset"
+            ),
+            Self::Unsent(errno) => {
+                format!("{peer} no longer answers pings: {}", errno.desc())
+            }
+        }
     }
 }

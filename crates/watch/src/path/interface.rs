@@ -14,16 +14,11 @@ pub fn interface(root: &Root, name: &str) -> Result<Interface> {
             network::names(root).join(", ")
         ))
     })?;
-    match is_here(&interface) {
+    match interface.is_here() {
         true => Ok(interface),
         false => Err(Error::Usage(format!(
             "--nic: {name} is in /sys, but not in this network namespace; enter one with \
              `ip netns exec NAME`, which brings its /sys along"
         ))),
     }
-}
-
-/// Is /sys of the network namespace that this process is in?
-pub fn is_here(interface: &Interface) -> bool {
-    network::index_here(&interface.name) == Some(interface.index)
 }

@@ -9,7 +9,6 @@ use reveille_results::kept::Header;
 use reveille_show::progress::Bar;
 
 use super::follower::Follower;
-use super::interface::is_here;
 use super::summary::{Gathered, Path, SCHEMA_VERSION, Subject};
 use super::{Follow, Options, delays};
 use crate::Result;
@@ -87,7 +86,7 @@ fn interfaces(root: &Root, asked: Option<&Interface>, gathered: &Gathered) -> Ve
     network::names(root)
         .iter()
         .filter_map(|name| Interface::read(root, name))
-        .filter(|interface| gathered.interfaces.contains(&interface.index) && is_here(interface))
+        .filter(|interface| gathered.interfaces.contains(&interface.index) && interface.is_here())
         .collect()
 }
 

@@ -1,10 +1,10 @@
 //! Whether a card can interrupt at a target time of its clock.
 
-use reveille_kernel::network::{self, Interface, ethtool, index_here};
+use reveille_kernel::network::{self, Interface, ethtool};
 use reveille_kernel::{Journal, Root};
 
 use super::perout::Rule;
-use crate::source::phc::{Phc, Reads};
+use crate::source::phc::Phc;
 use crate::{Error, Result};
 
 /// The function of a pin that is free, and of one that puts out channel 0.
@@ -28,8 +28,7 @@ impl Card {
     /// be used.
     pub fn of(root: &Root, name: &str, pin: Option<&str>) -> Result<(Self, Phc)> {
         let cannot = |why: String| Error::Cannot(format!("source nic: {name} {why}"));
-        let Some(interface) = Interface::read(root, name).filter(|_| index_here(name).is_some())
-        else {
+        let Some(interface) = Interface::read(root, name).filter(Interface::is_here) else {
             return Err(Error::Usage(format!(
                 "source nic: there is no network interface {name:?}; `ip link` lists them"
             )));
@@ -37,18 +36,20 @@ impl Card {
         let Some(driver) = network::driver(root, name) else {
             return Err(cannot("has no card; name a card's interface".into()));
         };
-        let reads = match &*driver {
-            "igc" => Reads::TwiceFirstLatches,
-            _ => Reads::Once,
-        };
-        let clock = Phc::number_of(root, name).map(|number| format!("sys/class/ptp/ptp{number}"));
-        let of_clock = |file: &str| root.number(&format!("{}/{file}", clock.as_ref()?));
-        let rule = Rule::of(&driver, of_clock("pps_available") == Some(1)).map_err(|why| {
+        let clock = network::clock(root, name);
+        let of_clock = |file: &str| root.number(&format!("sys/class/ptp/ptp{}/{file}", clock?));
+        let has_pps = clock.is_none() || of_clock("pps_available") == Some(1);
+        let rule = Rule::of(&driver, has_pps).map_err(|why| {
             cannot(format!(
                 "cannot interrupt at a chosen time: its driver {driver} {why}; `hpet` needs no card, \
                  `reply:IF,PEER` only one that timestamps"
             ))
         })?;
+        let Some(clock) = clock else {
+            return Err(cannot(
+                "has no hardware clock by /sys: the kernel has no CONFIG_PTP_1588_CLOCK".into(),
+            ));
+        };
         if of_clock("n_periodic_outputs").unwrap_or(0) == 0 {
             return Err(cannot(format!(
                 "cannot interrupt at a chosen time: this version of its driver {driver} puts nothing out by its clock"
@@ -64,7 +65,7 @@ impl Card {
                     .into(),
             ));
         }
-        let phc = Phc::of("nic", name, reads)?;
+        let phc = Phc::open("nic", clock, &driver)?;
         if let Some(user) = other_user(phc.number) {
             return Err(cannot(format!(
                 "is in use: {user} has its clock, /dev/ptp{}, open, and may set it; end that first",
@@ -181,17 +182,15 @@ fn chosen(root: &Root, name: &str, clock: u32, pin: Option<&str>) -> Result<Stri
             )));
         }
     };
-    let other = pins
-        .iter()
-        .find(|one| *one != pin && function(one) == OUTPUT);
-    if let Some(other) = other {
+    // What it puts out there could not be restored: the driver does not tell.
+    if let Some(other) = pins.iter().find(|one| function(one) == OUTPUT) {
         return Err(cannot(format!(
             "puts out its first channel on pin {other} already: another program uses it; free it: `echo {UNUSED} \
              >/{folder}/{other}`"
         )));
     }
     match function(pin) {
-        free if free == UNUSED || free == OUTPUT => Ok(pin.to_owned()),
+        free if free == UNUSED => Ok(pin.to_owned()),
         used => Err(cannot(format!(
             "uses pin {pin} for something else (function and channel {used}); free it: `echo {UNUSED} \
              >/{folder}/{pin}`, or name another"
@@ -228,8 +227,10 @@ mod tests {
     fn a_channel_that_is_on_another_pin_is_in_use() {
         let (_folder, root) = root(&[("SDP0", "0 0"), ("SDP1", "2 0"), ("SDP2", "2 1")]);
         let pin = |pin| chosen(&root, "eth0", 0, Some(pin)).map_err(|error| error.to_string());
-        assert!(pin("SDP0").unwrap_err().contains("on pin SDP1 already"));
-        assert_eq!(pin("SDP1"), Ok("SDP1".into()));
+        for named in ["SDP0", "SDP1"] {
+            let error = pin(named).unwrap_err();
+            assert!(error.contains("on pin SDP1 already"), "{named}: {error}");
+        }
     }
 
     #[test]

@@ -13,6 +13,8 @@ const FREQUENCY_ALSO_NS: [u64; 3] = [125_000_000, 250_000_000, 500_000_000];
 
 /// igc: the shortest with interrupts.
 const SHORTEST_NS: u64 = FREQUENCY_UP_TO_NS + 1;
+/// igc: at a longer distance than this, ns, the launch before would come within it.
+const LONGEST_DISTANCE_NS: u64 = 65_000_000;
 /// igb: the next request comes long before the second edge.
 const LONG_NS: u64 = 2 * SECOND_NS;
 
@@ -21,6 +23,7 @@ const LONG_NS: u64 = 2 * SECOND_NS;
 const IGC_AHEAD_S: u64 = 2;
 const IGC_ASKED_WITHIN_NS: u64 = 100_000_000;
 
+const _: () = assert!(LONGEST_DISTANCE_NS < SHORTEST_NS);
 const _: () = assert!(interrupts(SHORTEST_NS) && interrupts(LONG_NS));
 
 /// Whether a driver interrupts for a request of that half period.
@@ -89,11 +92,21 @@ impl Rule {
             Self::Periodic => SHORTEST_NS,
         }
     }
+
+    /// The longest launch distance, ns; `None`: any.
+    pub fn longest_ns(self) -> Option<u64> {
+        (self == Self::Periodic).then_some(LONGEST_DISTANCE_NS)
+    }
 }
 
 impl Request {
     pub fn period_ns(&self) -> u64 {
         2 * self.half_ns
+    }
+
+    /// Whether the clock was set back between two readings, so that an edge to come has been before: it will not come.
+    pub fn was_set_back(&self, earlier_ns: u64, later_ns: u64) -> bool {
+        self.edge(later_ns) <= earlier_ns
     }
 
     /// The first edge at `from_ns` or later.
@@ -169,6 +182,29 @@ mod tests {
         };
         let edges = [0, 1_000, 1_001, 1_100, 1_101].map(|from| request.edge(from));
         assert_eq!(edges, [1_000, 1_000, 1_100, 1_100, 1_200]);
+    }
+
+    #[test]
+    fn an_edge_before_which_the_clock_was_set_back_does_not_come_again() {
+        let request = Request {
+            start_ns: 1_000,
+            half_ns: 100,
+        };
+        for (earlier, later, set_back) in [
+            (500, 600, false),
+            (1_240, 1_250, false),
+            // Back, but not before an edge.
+            (1_250, 1_210, false),
+            (1_250, 1_201, false),
+            (1_250, 1_200, true),
+            (1_250, 1_150, true),
+            (5_000, 500, true),
+            // Before the first.
+            (900, 500, false),
+        ] {
+            let answer = request.was_set_back(earlier, later);
+            assert_eq!(answer, set_back, "{earlier} {later}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use reveille_kernel::network::ethtool::{self, Coalescing};
 use reveille_kernel::network::timestamps::{self, Setting};
-use reveille_kernel::network::{self, Interface, index_here};
+use reveille_kernel::network::{self, Interface};
 use reveille_kernel::{Journal, Root};
 
 use crate::{Error, Result};
@@ -37,6 +37,8 @@ impl Target {
         let address: IpAddr = address
             .parse()
             .map_err(|_| wrong(format!("{peer:?} is no address")))?;
+        // ::ffff:192.0.2.1
+        let address = address.to_canonical();
         if address.is_unspecified() || address.is_multicast() || address.is_loopback() {
             return Err(wrong(format!("{peer} is no neighbour's address")));
         }
@@ -52,6 +54,8 @@ impl Target {
 pub struct Card {
     pub interface: Interface,
     pub driver: String,
+    /// N of /dev/ptpN, by which it stamps: another card's, of some.
+    pub clock: u32,
     pub coalescing: Option<Coalescing>,
 }
 
@@ -62,10 +66,9 @@ impl Card {
     /// [`Error::Usage`] if there is no such interface, [`Error::Cannot`] if it cannot be used.
     pub fn of(root: &Root, name: &str) -> Result<Self> {
         let cannot = |why: String| Error::Cannot(format!("source reply: {name} {why}"));
-        let Some(interface) = Interface::read(root, name).filter(|_| index_here(name).is_some())
-        else {
+        let Some(interface) = Interface::read(root, name).filter(Interface::is_here) else {
             return Err(Error::Usage(format!(
-                "source reply: there is no network interface {name}; `ip link` lists them"
+                "source reply: there is no network interface {name:?}; `ip link` lists them"
             )));
         };
         if !interface.physical {
@@ -76,12 +79,13 @@ impl Card {
         let driver = network::driver(root, name).unwrap_or_else(|| "unknown".into());
         let abilities =
             timestamps::abilities(name).map_err(Error::system("ETHTOOL_GET_TS_INFO"))?;
-        if !abilities.is_some_and(|can| can.every_packet && can.clock.is_some()) {
+        let clock = abilities.filter(|can| can.every_packet);
+        let Some(clock) = clock.and_then(|can| can.clock) else {
             return Err(cannot(format!(
                 "(driver {driver}) does not timestamp every packet that it receives; cards of e1000e, igb, igc, \
                  ixgbe and ice do"
             )));
-        }
+        };
         if let Some(why) = not_ready(root, name).or_else(|| not_by_interrupt(&interface)) {
             return Err(cannot(why));
         }
@@ -89,6 +93,7 @@ impl Card {
         Ok(Self {
             interface,
             driver,
+            clock,
             coalescing,
         })
     }
@@ -111,16 +116,16 @@ impl Card {
             )));
         };
         match set.received {
-            timestamps::ALL => Ok(()),
-            timestamps::NONE => {
+            // If it is another run's, which may end first, the journal notes that this one needs it, too.
+            timestamps::ALL | timestamps::NONE => {
                 let every = Setting {
                     received: timestamps::ALL,
                     ..set
                 };
-                let set = journal.set(&timestamps::path(name)?, &every.text());
+                let set = journal.set(&timestamps::path(interface)?, &every.text());
                 set.map_err(|error| {
                     Error::Cannot(format!(
-                        "source reply: {name} (driver {driver}) does not timestamp every packet: {error}"
+                        "source reply: {name} (driver {driver}) cannot be had to timestamp every packet: {error}"
                     ))
                 })
             }
@@ -209,6 +214,7 @@ mod tests {
         assert_eq!(target("eth0,192.0.2.1").unwrap(), eth0("192.0.2.1"));
         assert_eq!(target("eth0,2001:db8::1").unwrap(), eth0("2001:db8::1"));
         assert_eq!(target("eth0,fe80::1%eth0").unwrap(), eth0("fe80::1"));
+        assert_eq!(target("eth0,::ffff:192.0.2.1").unwrap(), eth0("192.0.2.1"));
         for wrong in [
             "",
             "eth0",
@@ -218,6 +224,7 @@ mod tests {
             "eth0,fe80::1%eth1",
             "eth0,0.0.0.0",
             "eth0,127.0.0.1",
+            "eth0,::ffff:127.0.0.1",
             "eth0,224.0.0.1",
             "eth0,192.0.2.1,192.0.2.2",
         ] {
@@ -297,6 +304,7 @@ mod tests {
         let of = |coalescing| Card {
             interface: card(|_| {}),
             driver: "igb".into(),
+            clock: 0,
             coalescing,
         };
         let delay = |rx_usecs, adaptive_rx| {

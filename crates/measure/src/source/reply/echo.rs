@@ -10,7 +10,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
     self, AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockProtocol, SockType,
-    SockaddrIn, SockaddrIn6, TimestampingFlag, Timestamps, sockopt,
+    SockaddrIn, SockaddrIn6, SockaddrStorage, TimestampingFlag, Timestamps, sockopt,
 };
 use reveille_kernel::network::icmp::{self, Version};
 
@@ -78,11 +78,15 @@ impl Echo {
                 socket::connect(number, &SockaddrIn6::from(address))
             }
         }
-        .map_err(|errno| {
-            Error::Cannot(format!(
+        .map_err(|errno| match errno {
+            // It is sent to with SO_BROADCAST only.
+            Errno::EACCES => Error::Usage(format!(
+                "source reply: {peer} is a broadcast address; name one neighbour"
+            )),
+            errno => Error::Cannot(format!(
                 "source reply: no way to {peer} through {interface}: {}; give {interface} an address in its network",
                 errno.desc()
-            ))
+            )),
         })?;
         let mut key = fastrand::u64(..).to_ne_bytes();
         // The identifier, which is not 0.
@@ -92,6 +96,13 @@ impl Echo {
             version,
             key,
         })
+    }
+
+    /// The address from which it pings. That of the neighbour: it is this machine's own, and no card has part in that.
+    pub fn sender(&self) -> Option<IpAddr> {
+        let from = socket::getsockname::<SockaddrStorage>(self.socket.as_raw_fd()).ok()?;
+        let v4 = from.as_sockaddr_in().map(|from| from.ip().into());
+        v4.or_else(|| from.as_sockaddr_in6().map(|from| from.ip().into()))
     }
 
     /// Identifier and number of a ping, as BPF programs know its reply.
@@ -181,6 +192,7 @@ mod tests {
                     continue;
                 }
             };
+            assert_eq!(echo.sender(), Some(peer.parse().unwrap()));
             echo.send(7).unwrap();
             echo.send(8).unwrap();
             let come = |number| echo.reply(number, Duration::from_secs(5)).unwrap();
