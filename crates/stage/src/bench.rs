@@ -409,3 +409,53 @@ impl Watch {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// On a machine with one CPU it cannot run.
+    #[test]
+    fn each_setting_has_a_turn_in_each_round() {
+        let cpus = affinity::allowed();
+        if cpus.len() < 2 {
+            eprintln!("skipped: one CPU");
+            return;
+        }
+        let options = Options {
+            upstream: None,
+            work: Duration::from_millis(1),
+            server_cpus: vec![cpus[cpus.len() - 1]],
+            rate: 100.0,
+            deadline: Duration::from_millis(300),
+            percentile: Percentile::P99_9,
+            grid: Duration::from_millis(100),
+            rounds: 1,
+            turn: Duration::from_secs(1),
+            seed: 1,
+        };
+        let mut steps = 0;
+        let gathered = run(&options, &AtomicBool::new(false), &mut |_| steps += 1);
+        let gathered = match gathered {
+            // Other tests run beside it.
+            Err(Error::Cannot(why)) if why.contains("other programs") => {
+                return eprintln!("skipped: {why}");
+            }
+            gathered => gathered.unwrap(),
+        };
+        let mut settings: Vec<&str> = gathered
+            .turns
+            .iter()
+            .map(|turn| turn.setting.name())
+            .collect();
+        settings.sort_unstable();
+        assert_eq!(settings, ["direct", "grid", "no load", "staged"]);
+        for turn in &gathered.turns {
+            let has_load = turn.setting != Setting::NoLoad;
+            assert_eq!((turn.failed, turn.requests > 50), (0, has_load), "{turn:?}");
+            let has_bursts = matches!(turn.setting, Setting::Grid | Setting::Staged);
+            assert_eq!(turn.bursts > 0, has_bursts, "{turn:?}");
+        }
+        assert!(steps >= 4);
+    }
+}

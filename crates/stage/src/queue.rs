@@ -89,6 +89,8 @@ pub struct Machine {
     mode: Mode,
     /// Of the grid.
     began: Instant,
+    /// When the first of the held ones came.
+    first: Instant,
     services: Vec<Service>,
     bursts: Vec<Burst>,
     /// Requests that it has to answer.
@@ -125,6 +127,7 @@ impl Machine {
         Self {
             mode,
             began: now,
+            first: now,
             services: shares.iter().map(service).collect(),
             bursts: Vec::new(),
             open: 0,
@@ -143,6 +146,9 @@ impl Machine {
             Some(why) => Verdict::Pass(why, self.sent(service, 1, now, deadline, now)),
             None => {
                 self.number += 1;
+                if self.held() == 0 {
+                    self.first = now;
+                }
                 let held = &mut self.services[service].held;
                 held.push(Reverse((deadline, self.number)));
                 Verdict::Hold(self.number)
@@ -195,7 +201,7 @@ impl Machine {
         }
         if let Mode::Grid(step) = self.mode {
             let step = step.as_nanos().max(1);
-            let steps = now.saturating_duration_since(self.began).as_nanos() / step + 1;
+            let steps = self.first.saturating_duration_since(self.began).as_nanos() / step + 1;
             let next = u64::try_from(steps.saturating_mul(step)).unwrap_or(u64::MAX);
             return Some(self.began + Duration::from_nanos(next));
         }

@@ -143,3 +143,29 @@ async fn wait((timer, expiry): &(Timer, Expiry), until: Instant, stop: &AtomicBo
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::server::Server;
+    use super::*;
+
+    #[test]
+    fn each_request_that_is_sent_is_answered() {
+        let cpus = reveille_kernel::affinity::allowed();
+        let server = Server::start(*cpus.last().unwrap(), Duration::from_millis(1)).unwrap();
+        let load = Load {
+            to: server.address(),
+            rate: 200.0,
+            warm_up: Duration::from_millis(200),
+            time: Duration::from_millis(500),
+            seed: 1,
+        };
+        let mut reads = 0;
+        let latencies = load.run(&cpus, &AtomicBool::new(false), &mut || reads += 1);
+        let latencies = latencies.unwrap();
+        assert_eq!((reads, latencies.failed), (2, 0));
+        let count = latencies.all_ns.len();
+        assert!((50..200).contains(&count), "{count}");
+        assert!(latencies.all_ns.iter().all(|ns| *ns >= 1_000_000));
+    }
+}

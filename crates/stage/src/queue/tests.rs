@@ -291,6 +291,9 @@ fn a_client_that_is_gone_holds_nothing() {
         panic!()
     };
     assert_eq!(machine.due(now), Some(now + Duration::from_millis(250)));
+    // A timer is late.
+    let late = now + Duration::from_millis(251);
+    assert_eq!(machine.due(late), Some(now + Duration::from_millis(250)));
     machine.gone(0, number);
     assert_eq!((machine.held(), machine.due(now)), (0, None));
 }
