@@ -154,6 +154,23 @@ fn a_meter_matches_its_schema() {
 }
 
 #[test]
+fn the_account_of_a_proxy_matches_its_schema() {
+    let mut command = Command::new("timeout");
+    command
+        .args(["--preserve-status", "--signal=TERM", "1"])
+        .arg(env!("CARGO_BIN_EXE_reveille"))
+        .args([
+            "stage",
+            "--listen",
+            "127.0.0.1:0",
+            "--upstream",
+            "http://127.0.0.1:9",
+        ])
+        .args(["--deadline", "1s", "--json"]);
+    check("stage", &mut command);
+}
+
+#[test]
 fn a_log_matches_its_schemas() {
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/logs/abreu.txt");
     if !log.exists() {

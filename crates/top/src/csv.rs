@@ -71,6 +71,13 @@ impl Lines {
         if let Some(frequency) = &unit.frequency {
             self.put(&place, "frequency_mhz", Some(frequency.mhz));
         }
+        if let Some(joint) = &unit.joint_sleep {
+            let place = Place {
+                what: "joint_sleep",
+                ..place
+            };
+            self.figures(&place, joint);
+        }
         for power in &unit.power {
             let place = Place {
                 name: &power.meter,
@@ -110,6 +117,7 @@ impl Lines {
         };
         self.put(&place, "wakes_per_s", waker.wakes_per_s);
         self.put(&place, "per_s", waker.per_s);
+        self.put(&place, "joint_ended_per_s", waker.joint_ended_per_s);
     }
 
     /// The numbers and booleans among the fields of a record, by their names in the model.
@@ -147,7 +155,7 @@ fn quoted(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use reveille_watch::live::WakerKind;
+    use reveille_watch::live::{JointSleep, WakerKind};
 
     use super::*;
 
@@ -158,6 +166,11 @@ mod tests {
             machine: Unit {
                 label: "machine".into(),
                 online: true,
+                joint_sleep: Some(JointSleep {
+                    share_percent: 40.0,
+                    mean_us: Some(1500.0),
+                    ..JointSleep::default()
+                }),
                 states: vec![StateShare {
                     name: "C6".into(),
                     share_percent: Some(12.34567),
@@ -174,6 +187,7 @@ mod tests {
                 cpu: 1,
                 per_s: None,
                 wakes_per_s: Some(200.0),
+                joint_ended_per_s: Some(3.0),
             }],
             ..Snapshot::default()
         };
@@ -182,8 +196,12 @@ mod tests {
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "5.000,unit,machine,,,online,1\n\
+             5.000,joint_sleep,machine,,,ended_per_s,0\n\
+             5.000,joint_sleep,machine,,,mean_us,1500\n\
+             5.000,joint_sleep,machine,,,share_percent,40\n\
              5.000,state,machine,C6,,share_percent,12.3457\n\
-             5.000,timer,CPU 1,hrtimer_wakeup,\"a, \"\"b\"\"\",wakes_per_s,200\n"
+             5.000,timer,CPU 1,hrtimer_wakeup,\"a, \"\"b\"\"\",wakes_per_s,200\n\
+             5.000,timer,CPU 1,hrtimer_wakeup,\"a, \"\"b\"\"\",joint_ended_per_s,3\n"
         );
         assert_eq!(HEADING.matches(',').count(), 6);
     }

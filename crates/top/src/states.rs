@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use reveille_watch::live::{CountedBy, FrequencyFrom, StateShare, Unit};
+use reveille_show::quantity;
+use reveille_watch::live::{CountedBy, FrequencyFrom, JointSleep, StateShare, Unit};
 
 use crate::grid::{Cell, Column, Grid};
 use crate::look::{Tone, UNKNOWN};
@@ -110,6 +111,9 @@ pub fn title(unit: &Unit) -> Vec<String> {
         facts.push("offline".into());
         return facts;
     }
+    if let Some(joint) = unit.joint_sleep.filter(|_| unit.cpus.len() > 1) {
+        facts.push(together(&joint));
+    }
     if let Some(bound) = unit.bound_us {
         facts.push(bound_and_allowed(unit, bound));
     }
@@ -156,6 +160,19 @@ pub fn title(unit: &Unit) -> Vec<String> {
         facts.push(format!("{} SMIs/s", numbers::rate(Some(smi))));
     }
     facts
+}
+
+/// How much all CPUs sleep at once.
+fn together(joint: &JointSleep) -> String {
+    let mut text = format!(
+        "all asleep {}%",
+        numbers::percent(Some(joint.share_percent))
+    );
+    if let Some(mean) = joint.mean_us {
+        let times = numbers::rate(Some(joint.ended_per_s));
+        text += &format!(", {times} times/s for {}", quantity::time(mean / 1e6));
+    }
+    text
 }
 
 /// CPUs of a group may have different bounds: the allowed states are shown only for a single CPU.

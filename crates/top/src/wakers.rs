@@ -23,6 +23,7 @@ pub struct Row<'a> {
     woken: &'a str,
     per_s: Option<f64>,
     wakes_per_s: Option<f64>,
+    joint_ended_per_s: Option<f64>,
 }
 
 /// The rows of the pane.
@@ -100,11 +101,14 @@ fn together<'a>(wakers: &'a [Waker], units: &'a [Unit]) -> Vec<Row<'a>> {
                 woken: place.map_or(UNKNOWN, |place| &units[place].label),
                 per_s: waker.per_s,
                 wakes_per_s: waker.wakes_per_s,
+                joint_ended_per_s: waker.joint_ended_per_s,
             });
         } else {
             let row = &mut rows[at];
             row.per_s = row.per_s.zip(waker.per_s).map(|(a, b)| a + b);
             row.wakes_per_s = row.wakes_per_s.zip(waker.wakes_per_s).map(|(a, b)| a + b);
+            let joint = row.joint_ended_per_s.zip(waker.joint_ended_per_s);
+            row.joint_ended_per_s = joint.map(|(a, b)| a + b);
         }
     }
     rows
@@ -128,7 +132,8 @@ pub fn grid(rows: &[Row], all: f64, list: &List) -> Grid {
             (true, true) => Some(other),
         }
     };
-    let columns = vec![
+    let has_joint = rows.iter().any(|row| row.joint_ended_per_s.is_some());
+    let mut columns = vec![
         Column::figures("wake-ups", "/s", 8, 0).sorted(sorted(0, Order::Descending)),
         Column::figures("share", "%", 5, 3),
         Column::drawing("", "", 6, 12, 6),
@@ -137,6 +142,9 @@ pub fn grid(rows: &[Row], all: f64, list: &List) -> Grid {
         Column::words("kind", 4).sorted(sorted(3, Order::Ascending)),
         Column::text("waker", 12, 1).sorted(sorted(2, Order::Ascending)),
     ];
+    if has_joint {
+        columns.insert(JOINT, Column::figures("joint", "/s", 6, 5));
+    }
     let row = |row: &Row| {
         let wakes = row.wakes_per_s;
         let share = wakes.filter(|_| all > 0.0).map(|wakes| wakes / all);
@@ -144,7 +152,7 @@ pub fn grid(rows: &[Row], all: f64, list: &List) -> Grid {
             Some(0.0) => Tone::Faint,
             _ => Tone::Plain,
         };
-        vec![
+        let mut cells = vec![
             Cell::Text(numbers::rate(wakes), tone),
             Cell::Text(numbers::percent(share.map(|share| share * 100.0)), tone),
             Cell::Bar(share, Tone::Awake),
@@ -152,13 +160,23 @@ pub fn grid(rows: &[Row], all: f64, list: &List) -> Grid {
             Cell::Text(row.woken.to_owned(), tone),
             Cell::Text(kind(row.waker.kind).to_owned(), tone),
             Cell::Text(who(row.waker), tone),
-        ]
+        ];
+        if has_joint {
+            cells.insert(
+                JOINT,
+                Cell::Text(numbers::rate(row.joint_ended_per_s), tone),
+            );
+        }
+        cells
     };
     Grid {
         rows: rows.iter().map(row).collect(),
         columns,
     }
 }
+
+/// The place of the column of joint sleeps that ended.
+const JOINT: usize = 3;
 
 fn kind(kind: WakerKind) -> &'static str {
     match kind {

@@ -15,6 +15,8 @@ mod change;
 // Unused without BPF.
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 mod hardware;
+#[cfg_attr(not(feature = "bpf"), allow(dead_code))]
+mod joint;
 #[cfg(feature = "bpf")]
 mod kernel;
 mod latencies;
@@ -124,6 +126,10 @@ impl Watch {
         let mut snapshot = unit::units(idle, &changes, &self.speeds);
         let power = power::power(&self.root, &self.meters, &before, now);
         add_power(&mut snapshot, power);
+        let units = std::iter::once(&mut snapshot.machine).chain(&mut snapshot.packages);
+        for (unit, (before, after)) in units.zip(before.joints.iter().zip(&now.joints)) {
+            unit.joint_sleep = joint::between(before, after);
+        }
         let counts = before.interrupts.as_ref().zip(now.interrupts.as_ref());
         let wakers = match (&mut self.trace, counts) {
             (Some(trace), counts) => {

@@ -192,6 +192,7 @@ fn wakers() -> Vec<Waker> {
             cpu,
             per_s: (kind != WakerKind::Ipi).then_some(wakes_per_s * 1.3),
             wakes_per_s: Some(wakes_per_s),
+            joint_ended_per_s: None,
         };
     let (device, timer, ipi) = (WakerKind::Interrupt, WakerKind::Timer, WakerKind::Ipi);
     vec![
@@ -375,6 +376,13 @@ impl Random {
             states: self.some(12, Self::state),
             awake_percent: self.number(),
             wakeups_per_s: self.number(),
+            joint_sleep: self.number().map(|number| JointSleep {
+                share_percent: number,
+                ended_per_s: number,
+                mean_us: self.number(),
+                median_us: self.number(),
+                p99_us: self.number(),
+            }),
             idle_entries_per_s: self.number(),
             power: self.some(2, |random| Power {
                 meter: random.word(),
@@ -419,6 +427,7 @@ impl Random {
                 cpu: random.below(20) as u32,
                 per_s: random.number(),
                 wakes_per_s: random.number(),
+                joint_ended_per_s: random.number(),
             }),
             bounds: self.some(9, |random| Bound {
                 kind: random.one(&[BoundKind::Request, BoundKind::CommandLine]),

@@ -29,6 +29,8 @@ const volatile unsigned int polling_states = 1;
 const volatile unsigned int counters;
 /* Wakers are counted and named, beside latencies. */
 const volatile bool wakers_wanted;
+/* Joint sleeps are counted. */
+const volatile bool joints_wanted;
 /* The kernel has csd:csd_queue_cpu, for each call queued for another CPU (since 6.6). */
 const volatile bool has_csd_queue_cpu;
 /* Addresses of functions; 0: unknown. */
@@ -64,6 +66,15 @@ struct {
 	__type(key, __u32);
 	__type(value, struct tally);
 } tallies SEC(".maps");
+
+/* The machine's, then the packages'. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct joint);
+} joints SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -115,6 +126,60 @@ static __always_inline void sample(struct cpu *cpu)
 	}
 	cpu->sampled_at = bpf_ktime_get_ns();
 	cpu->sampled = refresh;
+}
+
+/*
+ * Joint sleep: the last CPU to fall asleep begins it, the first one to wake ends it.
+ */
+
+static __always_inline void falls_asleep(__u32 index, __u64 now)
+{
+	struct joint *joint = bpf_map_lookup_elem(&joints, &index);
+
+	if (joint && __sync_fetch_and_add(&joint->asleep, 1) + 1 == joint->cpus)
+		joint->since = now;
+}
+
+/* Whether that ended a joint sleep. */
+static __always_inline bool wakes(__u32 index, __u64 now)
+{
+	struct joint *joint = bpf_map_lookup_elem(&joints, &index);
+	__u64 since, length;
+	__u32 place;
+
+	if (!joint || __sync_fetch_and_add(&joint->asleep, -1) != joint->cpus)
+		return false;
+	since = joint->since;
+	/* The last one to fall asleep has not noted it yet, or its time is after this one's. */
+	length = since > joint->ended && since < now ? now - since : 0;
+	joint->ended = now;
+	__sync_fetch_and_add(&joint->times, 1);
+	__sync_fetch_and_add(&joint->time, length);
+	place = bucket(length >> 10);
+	/* The compiler knows bounds that the verifier does not, and would leave out the check. */
+	asm volatile("" : "+r"(place));
+	if (place < BUCKETS)
+		__sync_fetch_and_add(&joint->lengths[place], 1);
+	else
+		__sync_fetch_and_add(&joint->lengths[BUCKETS - 1], 1);
+	return true;
+}
+
+static __always_inline void together(struct cpu *cpu, bool asleep, __u64 now)
+{
+	if (!joints_wanted || cpu->asleep == asleep)
+		return;
+	cpu->asleep = asleep;
+	if (asleep) {
+		falls_asleep(0, now);
+		if (cpu->package)
+			falls_asleep(cpu->package, now);
+		return;
+	}
+	if (wakes(0, now))
+		cpu->ended_joint = cpu->period;
+	if (cpu->package)
+		wakes(cpu->package, now);
 }
 
 /*
@@ -184,6 +249,7 @@ static __always_inline void count_waker(struct cpu *cpu, __u32 number)
 {
 	struct waker waker = {.cpu = number, .cause = cpu->cause};
 	struct woken *woken, first = {.times = 1};
+	bool ended_joint;
 	__u32 pid = 0;
 
 	if (cpu->cause == CAUSE_TIMER)
@@ -192,14 +258,17 @@ static __always_inline void count_waker(struct cpu *cpu, __u32 number)
 		waker.irq = cpu->irq;
 	else if (cpu->cause != CAUSE_OTHER)
 		pid = name_sender(cpu, &waker);
+	ended_joint = cpu->ended_joint == cpu->period;
 	woken = bpf_map_lookup_elem(&wakers, &waker);
 	if (woken) {
 		/* The key contains the CPU, so no other CPU writes here. */
 		woken->times++;
+		woken->joint += ended_joint;
 		woken->pid = pid;
 		return;
 	}
 	first.pid = pid;
+	first.joint = ended_joint;
 	if (bpf_map_update_elem(&wakers, &waker, &first, BPF_NOEXIST))
 		__sync_fetch_and_add(&unplaced, 1);
 }
@@ -267,6 +336,7 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
 		return 0;
 	if (state == PWR_EVENT_EXIT) {
 		cpu->tai = bpf_ktime_get_ns();
+		together(cpu, false, cpu->tai);
 		return 0;
 	}
 	sample(cpu);
@@ -275,6 +345,7 @@ int BPF_PROG(on_cpu_idle, unsigned int state, unsigned int number)
 	settle(cpu, number);
 	begin(cpu, state);
 	__sync_fetch_and_add(&cpu->seq, 1);
+	together(cpu, !polls(cpu), cpu->tbi);
 	return 0;
 }
 

@@ -88,6 +88,13 @@ struct cpu {
 	unsigned long long by_timer;
 	unsigned long long latencies;
 
+	/* Its package's index in `joints`; 0: unknown. Written before the programs are attached. */
+	unsigned int package;
+	/* It is counted in `asleep` of its joints. */
+	unsigned int asleep;
+	/* The last period with whose end a joint sleep of the machine ended. */
+	unsigned long long ended_joint;
+
 	/* Counters, read at the first idle entry or tick after each refresh. */
 	unsigned long long sampled;
 	unsigned long long sampled_at;
@@ -109,6 +116,24 @@ struct tally {
 	unsigned int latencies[BUCKETS];
 };
 
+/* CPUs that sleep at once: the machine's, and each package's. */
+struct joint {
+	/* CPUs that sleep, of those that were seen to fall asleep. */
+	unsigned int asleep;
+	/* CPUs that are online; written by the program. */
+	unsigned int cpus;
+	/* Since when all sleep, or slept last. */
+	unsigned long long since;
+	/* When one of them woke last. */
+	unsigned long long ended;
+	/* Joint sleeps that ended, and their time. */
+	unsigned long long times;
+	unsigned long long time;
+	/* Their lengths, in units of 2^10 ns; the last bucket has all longer ones (from 137 s on).
+	 */
+	unsigned int lengths[BUCKETS];
+} __attribute__((aligned(64)));
+
 /* What ended idle periods of a CPU. */
 struct waker {
 	unsigned int cpu;
@@ -125,6 +150,8 @@ struct waker {
 
 struct woken {
 	unsigned long long times;
+	/* Of them, those that ended a joint sleep of the machine. */
+	unsigned long long joint;
 	/* The last process of that command. */
 	unsigned int pid;
 };

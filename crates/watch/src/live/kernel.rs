@@ -1,6 +1,6 @@
 //! Loads the live view's BPF programs, and reads their data.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{Ordering, fence};
 
@@ -9,7 +9,7 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use crate::Result;
 use crate::live::latencies::Latencies;
-use crate::live::seen::{Cause, Ended, Sample, Seen, SeenState};
+use crate::live::seen::{Cause, Ended, Sample, Seen, SeenJoint, SeenState};
 use crate::live::symbols::Symbols;
 use reveille_kernel::bpf::{
     self as kernel, KernelBtf, Plain, RunTime, Shared, record, thread_name, word,
@@ -53,9 +53,14 @@ pub struct Setup<'a> {
     pub counters: usize,
     /// Count and name wakers, beside latencies.
     pub wakers: bool,
+    /// Count joint sleep, of the machine and of these packages.
+    pub joints: Option<&'a Packages>,
     /// Opened counters: CPU, index among its counters, event.
     pub events: &'a [(u32, usize, OwnedFd)],
 }
+
+/// The packages of a machine, ascending, and the CPUs of each.
+pub type Packages = BTreeMap<u32, Vec<u32>>;
 
 /// The loaded and attached programs. Dropping it removes them; so does the end of the process.
 pub struct Kernel {
@@ -63,9 +68,12 @@ pub struct Kernel {
     variables: Shared<types::bss>,
     cpus: Shared<types::cpu>,
     tallies: Shared<types::tally>,
+    joints: Shared<types::joint>,
+    /// How many joints there are.
+    joint_count: usize,
     counters: usize,
-    /// Wakers at the last read, by the bytes of their keys.
-    wakers: HashMap<Vec<u8>, u64>,
+    /// Wakers at the last read, by the bytes of their keys: their times, and joint sleeps of them.
+    wakers: HashMap<Vec<u8>, (u64, u64)>,
     /// The kernel reports who sends interrupts to other CPUs.
     pub reports_senders: bool,
 }
@@ -95,12 +103,22 @@ impl Kernel {
         let cpus = Shared::of(&skel.maps.cpus, setup.cpus as usize)?;
         let tallies = Shared::of(&skel.maps.tallies, setup.cpus as usize * MAX_STATES)?;
         let variables = Shared::of(&skel.maps.bss, 1)?;
+        let joint_count = setup.joints.map_or(0, |packages| 1 + packages.len());
+        let joints = Shared::of(&skel.maps.joints, joint_count.max(1))?;
+        for (index, numbers) in (1..).zip(setup.joints.into_iter().flat_map(BTreeMap::values)) {
+            for &number in numbers {
+                let place = cpus.at(number as usize);
+                word!(place, types::cpu, package).store(index, Ordering::Relaxed);
+            }
+        }
         skel.attach().map_err(kernel::cannot_load)?;
         Ok(Self {
             skel,
             variables,
             cpus,
             tallies,
+            joints,
+            joint_count,
             counters: setup.counters,
             wakers: HashMap::new(),
             reports_senders: btf.tracepoint("ipi_send_cpu"),
@@ -115,6 +133,32 @@ impl Kernel {
     /// Wake-ups whose waker did not fit into the table.
     pub fn unplaced(&self) -> u64 {
         word!(self.variables.at(0), types::bss, unplaced).load(Ordering::Relaxed)
+    }
+
+    /// Joint sleep so far: of the machine, then of each package. `online`: how many CPUs of each are online, from
+    /// now on.
+    pub fn together(&self, online: &[u32]) -> Vec<SeenJoint> {
+        let count = self.joint_count.min(online.len());
+        let together = (0..count).zip(online).map(|(index, &online)| {
+            let place = self.joints.at(index);
+            word!(place, types::joint, cpus).store(online, Ordering::Relaxed);
+            let joint = place.read();
+            let now = now_ns();
+            let lasts = joint.asleep == joint.cpus && joint.since > joint.ended;
+            let so_far = if lasts {
+                now.saturating_sub(joint.since)
+            } else {
+                0
+            };
+            SeenJoint {
+                at_ns: now,
+                times: joint.times,
+                time_ns: joint.time + so_far,
+                ended_ns: joint.time,
+                lengths: joint.lengths.to_vec(),
+            }
+        });
+        together.collect()
     }
 
     /// A CPU's data so far.
@@ -169,15 +213,16 @@ impl Kernel {
         let (mut ended, mut quiet) = (Vec::new(), Vec::new());
         for (key, value) in map.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY)? {
             let (waker, woken) = (record::<types::waker>(&key), record::<types::woken>(&value));
-            let before = self.wakers.insert(key.clone(), woken.times).unwrap_or(0);
+            let now = (woken.times, woken.joint);
+            let before = self.wakers.insert(key.clone(), now).unwrap_or_default();
             // Less than before: it was deleted, and came again.
-            let times = match woken.times.checked_sub(before) {
-                Some(times) => times,
-                None => woken.times,
+            let (times, joint) = match woken.times.checked_sub(before.0) {
+                Some(times) => (times, woken.joint.saturating_sub(before.1)),
+                None => now,
             };
             match times {
                 0 => quiet.push(key),
-                times => ended.push(assemble_ended(&waker, &woken, times)),
+                times => ended.push(assemble_ended(&waker, &woken, times, joint)),
             }
         }
         // Threads come and go: quiet wakers make room for new ones.
@@ -204,6 +249,7 @@ fn configure(open: &mut skeleton::OpenLiveSkel<'_>, setup: &Setup<'_>) -> Result
     rodata.polling_states = setup.polling_states;
     rodata.counters = setup.counters as u32;
     rodata.wakers_wanted = setup.wakers;
+    rodata.joints_wanted = setup.joints.is_some();
     rodata.hrtimer_wakeup = address("hrtimer_wakeup").unwrap_or(0);
     rodata.posix_timer_fn = address("posix_timer_fn").unwrap_or(0);
     rodata.it_real_fn = address("it_real_fn").unwrap_or(0);
@@ -216,6 +262,8 @@ fn configure(open: &mut skeleton::OpenLiveSkel<'_>, setup: &Setup<'_>) -> Result
     maps.cpus.set_max_entries(setup.cpus)?;
     maps.tallies
         .set_max_entries(setup.cpus * MAX_STATES as u32)?;
+    let joints = setup.joints.map_or(1, |packages| 1 + packages.len());
+    maps.joints.set_max_entries(joints as u32)?;
     maps.counter_events
         .set_max_entries(setup.cpus * MAX_COUNTERS as u32)?;
     maps.wakers
@@ -240,7 +288,7 @@ fn state(tally: &types::tally) -> SeenState {
     }
 }
 
-fn assemble_ended(waker: &types::waker, woken: &types::woken, times: u64) -> Ended {
+fn assemble_ended(waker: &types::waker, woken: &types::woken, times: u64, joint: u64) -> Ended {
     use types::cause;
     Ended {
         cpu: waker.cpu,
@@ -258,6 +306,7 @@ fn assemble_ended(waker: &types::waker, woken: &types::woken, times: u64) -> End
         pid: if waker.pid > 0 { waker.pid } else { woken.pid },
         command: thread_name(&waker.command),
         times,
+        joint,
     }
 }
 
@@ -265,6 +314,8 @@ fn assemble_ended(waker: &types::waker, woken: &types::woken, times: u64) -> End
 unsafe impl Plain for types::cpu {}
 // SAFETY: integers and an array of them.
 unsafe impl Plain for types::tally {}
+// SAFETY: as above.
+unsafe impl Plain for types::joint {}
 // SAFETY: as above; the enum is a number in a struct.
 unsafe impl Plain for types::waker {}
 // SAFETY: integers.
@@ -294,6 +345,7 @@ mod tests {
             symbols: None,
             counters: MAX_COUNTERS,
             wakers: true,
+            joints: None,
             events: &events,
         };
         let kernel = match Kernel::load(&setup) {
@@ -322,15 +374,118 @@ mod tests {
         assert_eq!((first.values.len(), first.values[0]), (MAX_COUNTERS, None));
     }
 
+    /// All sleep at once for at most as long as the CPU that sleeps least, and at least for what is left if the times
+    /// awake never overlap; while one computes, never.
+    #[test]
+    fn joint_sleep_is_within_what_each_cpus_own_sleep_allows() {
+        use std::time::{Duration, Instant};
+
+        use crate::live::{joint, programs};
+
+        let test = "joint_sleep_is_within_what_each_cpus_own_sleep_allows";
+        let root = Root::default();
+        let idle = reveille_kernel::Idle::read(&root).unwrap();
+        let packages = joint::packages(&idle);
+        let polling_states = programs::polling_states(&idle);
+        let setup = Setup {
+            cpus: programs::possible_cpus(&root, &idle),
+            polling_states,
+            symbols: None,
+            counters: 0,
+            wakers: true,
+            joints: Some(&packages),
+            events: &[],
+        };
+        let kernel = match Kernel::load(&setup) {
+            Ok(kernel) => kernel,
+            Err(error) => return println!("skipped: {test}: {error}"),
+        };
+        let online = joint::online(&idle);
+        let cpus: Vec<u32> = idle
+            .cpus
+            .iter()
+            .filter(|cpu| cpu.online)
+            .map(|cpu| cpu.number)
+            .collect();
+        // Of each CPU, outside of states that poll.
+        let slept_ns = |number: u32| {
+            let states = kernel.seen(number).states;
+            let sleeps = states
+                .iter()
+                .enumerate()
+                .filter(|(index, _)| polling_states >> index & 1 == 0);
+            sleeps.map(|(_, state)| state.time_ns).sum::<u64>()
+        };
+        reveille_kernel::affinity::visit(&cpus);
+        let mut joint_ns = Vec::new();
+        for computes in [false, true] {
+            let before: Vec<u64> = cpus.iter().map(|&cpu| slept_ns(cpu)).collect();
+            let start = kernel.together(&online);
+            let end = Instant::now() + Duration::from_millis(600);
+            while Instant::now() < end {
+                match computes {
+                    true => std::hint::spin_loop(),
+                    false => std::thread::sleep(Duration::from_millis(3)),
+                }
+            }
+            let after = kernel.together(&online);
+            let slept: Vec<u64> = cpus
+                .iter()
+                .zip(&before)
+                .map(|(&cpu, before)| slept_ns(cpu) - before)
+                .collect();
+            let whole_ns = after[0].at_ns - start[0].at_ns;
+            let joint = after[0].time_ns - start[0].time_ns;
+            // The readings are not at one instant.
+            let slack_ns = whole_ns / 20;
+            let awake: u64 = slept
+                .iter()
+                .map(|slept| whole_ns.saturating_sub(*slept))
+                .sum();
+            assert!(
+                joint <= slept.iter().min().unwrap() + slack_ns,
+                "{joint} {slept:?}"
+            );
+            assert!(
+                joint + slack_ns >= whole_ns.saturating_sub(awake),
+                "{joint} {slept:?} of {whole_ns}"
+            );
+            if let ([package], [_, of_package]) =
+                (&packages.keys().collect::<Vec<_>>()[..], &after[..])
+            {
+                // The only package is the machine.
+                assert_eq!(
+                    after[0].times.abs_diff(of_package.times) / 4,
+                    0,
+                    "package {package}"
+                );
+            }
+            joint_ns.push(joint);
+        }
+        assert!(
+            joint_ns[1] < 30_000_000,
+            "while a CPU computes: {joint_ns:?}"
+        );
+    }
+
     #[test]
     fn latencies_are_counted_without_wakers_too() {
         let test = "latencies_are_counted_without_wakers_too";
+        // What joint sleep adds to a run is printed.
+        let none = Packages::new();
+        for joints in [None, Some(&none)] {
+            latencies_are_counted(test, joints);
+        }
+    }
+
+    fn latencies_are_counted(test: &str, joints: Option<&Packages>) {
         let setup = Setup {
             cpus: 1,
             polling_states: 1,
             symbols: None,
             counters: 0,
             wakers: false,
+            joints,
             events: &[],
         };
         let kernel = match Kernel::load(&setup) {

@@ -75,6 +75,8 @@ pub struct Unit {
     /// Idle periods that ended, per second, summed over the unit's CPUs; without interrupts that a
     /// polling CPU takes without leaving its state.
     pub wakeups_per_s: Option<f64>,
+    /// The time in which all its CPUs sleep at once, of the machine and of packages; `None` for others, and without BPF.
+    pub joint_sleep: Option<JointSleep>,
     /// Idle states entered, per second; more than wake-ups if a driver enters a second one (haltpoll).
     pub idle_entries_per_s: Option<f64>,
     /// `None` if neither counters nor cpufreq report it, or no CPU is online.
@@ -94,6 +96,23 @@ pub struct Unit {
     pub bound_us: Option<u32>,
     /// SMIs counted by the processor, per second; for several CPUs only if all count them.
     pub smi_per_s: Option<f64>,
+}
+
+/// The time in which all CPUs of a unit sleep at once. Polling is no sleep; a CPU counts from its first sleep after
+/// watching began.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct JointSleep {
+    /// Share of the time, 0 to 100.
+    pub share_percent: f64,
+    /// Joint sleeps that ended, per second.
+    pub ended_per_s: f64,
+    /// Mean length of these, µs; `None` if none ended.
+    pub mean_us: Option<f64>,
+    /// Median length since watching began, µs, from a histogram whose buckets are at most 1/8 wide; lengths count
+    /// in units of 1,024 ns.
+    pub median_us: Option<f64>,
+    /// Like the median; `None` for fewer than 1000.
+    pub p99_us: Option<f64>,
 }
 
 /// An idle state of a unit.
@@ -230,6 +249,8 @@ pub struct Waker {
     pub per_s: Option<f64>,
     /// How often it ended an idle period; `None` if only interrupts are counted (without BPF).
     pub wakes_per_s: Option<f64>,
+    /// How often it was the first to wake a CPU while all slept; `None` if that is not counted (without BPF).
+    pub joint_ended_per_s: Option<f64>,
 }
 
 /// What wakes a CPU.

@@ -9,8 +9,9 @@ use reveille_kernel::{Idle, Root, affinity, cpulist};
 
 use crate::Result;
 use crate::live::hardware::Hardware;
+use crate::live::joint;
 use crate::live::kernel::{Kernel, MAX_COUNTERS, Setup};
-use crate::live::seen::{Ended, Seen};
+use crate::live::seen::{Ended, Seen, SeenJoint};
 use crate::live::symbols::Symbols;
 use crate::live::trace::{Started, Trace};
 
@@ -41,6 +42,7 @@ pub fn start(root: &Root, idle: &Idle, notes: &mut Vec<String>) -> Started {
         symbols: symbols.as_ref(),
         counters: hardware.counters.len(),
         wakers: true,
+        joints: Some(&joint::packages(idle)),
         events: &hardware.events,
     };
     let kernel = match Kernel::load(&setup) {
@@ -89,6 +91,10 @@ impl Trace for Programs {
         let seen = seen.collect();
         self.kernel.ask_for_counters();
         seen
+    }
+
+    fn together(&self, online: &[u32]) -> Vec<SeenJoint> {
+        self.kernel.together(online)
     }
 
     fn ended(&mut self) -> Result<Vec<Ended>> {

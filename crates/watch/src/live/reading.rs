@@ -7,8 +7,9 @@ use reveille_kernel::energy::Meter;
 use reveille_kernel::interrupts::Interrupts;
 use reveille_kernel::{Idle, Root, frequency, load};
 
+use crate::live::joint;
 use crate::live::own::Spent;
-use crate::live::seen::Seen;
+use crate::live::seen::{Seen, SeenJoint};
 use crate::live::trace::Trace;
 
 /// The machine at one moment.
@@ -19,6 +20,8 @@ pub struct Reading {
     pub idle: Idle,
     /// By CPU; `None` without BPF.
     pub seen: Option<BTreeMap<u32, Seen>>,
+    /// Of the machine, then of each package; empty without BPF.
+    pub joints: Vec<SeenJoint>,
     /// /proc/stat's ticks, if no CPU has cpuidle states.
     pub idle_ticks: Option<BTreeMap<u32, u64>>,
     /// In the order of the meters.
@@ -42,6 +45,7 @@ impl Reading {
                 .duration_since(UNIX_EPOCH)
                 .map_or(0.0, |since| since.as_secs_f64()),
             seen: None,
+            joints: Vec::new(),
             idle_ticks: match online().all(|cpu| cpu.states.is_empty()) {
                 true => load::idle_ticks(root),
                 false => None,
@@ -54,6 +58,7 @@ impl Reading {
         };
         if let Some(trace) = trace {
             reading.seen = Some(trace.seen(&reading.idle));
+            reading.joints = trace.together(&joint::online(&reading.idle));
             // The time at which sleeps were read.
             reading.at = Instant::now();
         }

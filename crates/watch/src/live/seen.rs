@@ -38,6 +38,21 @@ pub struct Sample {
     pub values: Vec<Option<u64>>,
 }
 
+/// CPUs that sleep at once, since the programs were attached.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SeenJoint {
+    /// When it was read, CLOCK_MONOTONIC.
+    pub at_ns: u64,
+    /// Joint sleeps that are over.
+    pub times: u64,
+    /// Their total time, and that of the present one so far.
+    pub time_ns: u64,
+    /// Their total time.
+    pub ended_ns: u64,
+    /// Their lengths: a histogram in units of 2^10 ns.
+    pub lengths: Vec<u32>,
+}
+
 /// What ends an idle period.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cause {
@@ -64,4 +79,6 @@ pub struct Ended {
     /// Empty: unknown.
     pub command: String,
     pub times: u64,
+    /// Of them, those that ended a joint sleep of the machine.
+    pub joint: u64,
 }

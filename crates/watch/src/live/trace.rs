@@ -6,7 +6,7 @@ use reveille_kernel::Idle;
 use reveille_kernel::counters::Counter;
 
 use crate::Result;
-use crate::live::seen::{Ended, Seen};
+use crate::live::seen::{Ended, Seen, SeenJoint};
 use crate::live::symbols::Symbols;
 
 /// Idle periods of all CPUs and their wakers, as the BPF programs add them up.
@@ -15,6 +15,8 @@ pub trait Trace {
     fn counters(&self) -> &[Counter];
     /// The online CPUs' data so far.
     fn seen(&self, idle: &Idle) -> BTreeMap<u32, Seen>;
+    /// Joint sleep so far: of the machine, then of each package by number, of which so many CPUs are online.
+    fn together(&self, online: &[u32]) -> Vec<SeenJoint>;
     /// The wakers since the last call.
     fn ended(&mut self) -> Result<Vec<Ended>>;
     /// Wake-ups whose waker did not fit into the table.

@@ -98,6 +98,7 @@ fn unit(
         states,
         awake_percent: mean(online.iter().map(|change| change.awake_percent())),
         wakeups_per_s: rate(|change| Some(change.wakeups? as f64 / change.elapsed_s)),
+        joint_sleep: None,
         idle_entries_per_s: rate(|change| Some(change.entries? as f64 / change.elapsed_s)),
         frequency: frequency(&online, speeds),
         power: Vec::new(),

@@ -68,6 +68,7 @@ impl WakeLatencies {
             symbols: None,
             counters: 0,
             wakers: false,
+            joints: None,
             events: &[],
         })?;
         Ok(Self::of(move |cpu| kernel.seen(cpu)))

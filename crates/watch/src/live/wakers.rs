@@ -71,6 +71,7 @@ impl Names {
             cpu: ended.cpu,
             per_s: None,
             wakes_per_s: Some(ended.times as f64 / elapsed_s),
+            joint_ended_per_s: Some(ended.joint as f64 / elapsed_s),
         }
     }
 }
@@ -149,6 +150,7 @@ fn interrupt(line: &Line, cpu: u32, per_s: f64) -> Waker {
         cpu,
         per_s: Some(per_s),
         wakes_per_s: None,
+        joint_ended_per_s: None,
     }
 }
 
@@ -209,6 +211,7 @@ mod tests {
             pid,
             command: command.to_owned(),
             times,
+            joint: times / 2,
         };
         let ended = [
             ended(Cause::Device, 31, 0, "", 4),

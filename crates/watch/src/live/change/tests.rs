@@ -42,6 +42,7 @@ fn cpu(number: u32, states: Vec<IdleState>) -> Cpu {
 /// A reading this many seconds after the first.
 fn reading(begun: Instant, seconds: u64, cpus: Vec<Cpu>) -> Reading {
     Reading {
+        joints: Vec::new(),
         at: begun + Duration::from_secs(seconds),
         time_unix_s: 0.0,
         idle: Idle {
