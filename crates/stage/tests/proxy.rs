@@ -554,12 +554,11 @@ impl<I: Iterator + Unpin> futures_core::Stream for Frames<I> {
     }
 }
 
+type Message = StreamBody<Frames<std::array::IntoIter<Part, 2>>>;
+type Part = std::result::Result<Frame<Bytes>, Infallible>;
+
 /// A message and a trailer.
-fn message(
-    text: &'static str,
-    name: &'static str,
-    value: &'static str,
-) -> StreamBody<Frames<std::array::IntoIter<std::result::Result<Frame<Bytes>, Infallible>, 2>>> {
+fn message(text: &'static str, name: &'static str, value: &'static str) -> Message {
     let mut trailers = HeaderMap::new();
     trailers.insert(name, value.parse().unwrap());
     let frames = [

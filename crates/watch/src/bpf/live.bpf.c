@@ -153,6 +153,8 @@ static __always_inline bool wakes(__u32 index, __u64 now)
 	/* The last one to fall asleep has not noted it yet, or its time is after this one's. */
 	length = since > joint->ended && since < now ? now - since : 0;
 	joint->ended = now;
+	if (!length)
+		return false;
 	__sync_fetch_and_add(&joint->times, 1);
 	__sync_fetch_and_add(&joint->time, length);
 	place = bucket(length >> 10);
