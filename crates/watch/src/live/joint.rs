@@ -36,8 +36,12 @@ pub fn online(idle: &Idle) -> Vec<u32> {
     [online(&all)].into_iter().chain(packages).collect()
 }
 
-/// Between two readings; `None` of no time.
+/// Between two readings; `None` of no time, and where a CPU came or went: until the second one, it was not known how many
+/// had to sleep.
 pub fn between(before: &SeenJoint, after: &SeenJoint) -> Option<JointSleep> {
+    if before.cpus != after.cpus {
+        return None;
+    }
     let elapsed_ns = after.at_ns.checked_sub(before.at_ns).filter(|ns| *ns > 0)? as f64;
     let times = after.times.checked_sub(before.times)?;
     let ended_ns = after.ended_ns.saturating_sub(before.ended_ns) as f64;
@@ -75,6 +79,7 @@ mod tests {
         lengths[63] = times as u32;
         SeenJoint {
             at_ns: at_ms * 1_000_000,
+            cpus: 2,
             times,
             time_ns: (ended_ms + present_ms) * 1_000_000,
             ended_ns: ended_ms * 1_000_000,
@@ -92,6 +97,11 @@ mod tests {
         assert!((930.0..1050.0).contains(&median_us), "{median_us}");
         assert_eq!(joint.p99_us, None);
         assert_eq!(between(&seen(100, 2, 20, 5), &seen(100, 2, 20, 5)), None);
+        let fewer = SeenJoint {
+            cpus: 1,
+            ..seen(200, 4, 40, 30)
+        };
+        assert_eq!(between(&seen(100, 2, 20, 5), &fewer), None);
     }
 
     #[test]

@@ -43,6 +43,8 @@ pub struct Sample {
 pub struct SeenJoint {
     /// When it was read, CLOCK_MONOTONIC.
     pub at_ns: u64,
+    /// CPUs that are online.
+    pub cpus: u32,
     /// Joint sleeps that are over.
     pub times: u64,
     /// Their total time, and that of the present one so far.
