@@ -136,7 +136,7 @@ static __always_inline void falls_asleep(__u32 index, __u64 now)
 {
 	struct joint *joint = bpf_map_lookup_elem(&joints, &index);
 
-	/* Not back: a CPU whose hypervisor paused it here would undo what others have noted since. */
+	/* Not back: a CPU that was paused here would undo what others have noted since. */
 	if (joint && __sync_fetch_and_add(&joint->asleep, 1) + 1 == joint->cpus &&
 	    now > joint->since)
 		joint->since = now;
