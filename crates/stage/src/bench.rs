@@ -28,7 +28,7 @@ use self::server::Server;
 use crate::config::{Config, Service, Upstream};
 use crate::serve::{self, Event, Served};
 
-/// The load goes on for so long before it counts: the guard learns.
+/// The load before what counts, in which the guard learns.
 const WARM_UP: Duration = Duration::from_secs(2);
 /// CPU time of other programs, in CPUs, from which on a turn is not kept.
 const OTHERS_MAX: f64 = 0.25;

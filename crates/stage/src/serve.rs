@@ -45,7 +45,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADER_BYTES: usize = 64 << 10;
 /// Requests of an HTTP/2 connection at once.
 const STREAMS: u32 = 1000;
-/// Requests on their way may take so long once the process is told to end.
+/// The longest wait for requests on their way once the process is told to end.
 const LAST: Duration = Duration::from_secs(30);
 /// Without descriptors the process waits before it takes a connection.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
@@ -85,7 +85,7 @@ pub struct Served {
 /// their addresses, and the way to see the services as they are.
 ///
 /// # Errors
-/// A socket, a certificate or the runtime cannot be had.
+/// A socket or the runtime cannot be made, or a certificate cannot be read.
 pub fn run(
     config: Config,
     metrics: Option<SocketAddr>,

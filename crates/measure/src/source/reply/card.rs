@@ -125,7 +125,7 @@ impl Card {
                 let set = journal.set(&timestamps::path(interface)?, &every.text());
                 set.map_err(|error| {
                     Error::Cannot(format!(
-                        "source reply: {name} (driver {driver}) cannot be had to timestamp every packet: {error}"
+                        "source reply: {name} (driver {driver}) refuses to timestamp every packet: {error}"
                     ))
                 })
             }
