@@ -183,8 +183,7 @@ fn clients_may_speak_tls_and_http2() {
         .output();
     let has_curl = Command::new("curl").arg("--version").output().is_ok();
     if !made.is_ok_and(|made| made.status.success()) || !has_curl {
-        eprintln!("skipped: openssl or curl is missing");
-        return;
+        return println!("skipped: TLS of stage: openssl or curl is missing");
     }
     let port = port();
     let listen = format!("127.0.0.1:{port}");

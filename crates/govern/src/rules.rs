@@ -11,15 +11,13 @@ mod traffic;
 mod value;
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::libc;
-use reveille_kernel::{Error, Result};
+use reveille_kernel::{Error, Result, files};
 use reveille_results::statistics::Percentile;
+use reveille_show::parse;
 use serde::Deserialize;
 
 pub use cgroup::{ATTRIBUTE, Cgroup, Glob, Places};
@@ -253,32 +251,11 @@ impl Rules {
     /// # Errors
     /// [`Error::Unreadable`] for wrong content, with the line; [`Error::Io`].
     pub fn read(path: &Path) -> Result<Self> {
-        let failed = |source| Error::Io {
-            path: path.to_owned(),
-            source,
-        };
-        // A FIFO without a writer, and files of /proc such as kmsg, would wait for ever.
-        let file = File::options()
-            .read(true)
-            .custom_flags(libc::O_NONBLOCK)
-            .open(path)
-            .map_err(failed)?;
         let unreadable = |why: String| Error::Unreadable {
             path: path.to_owned(),
             why,
         };
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err(unreadable("is not a file".into()));
-        }
-        let mut text = Vec::new();
-        file.take(BYTES_MAX + 1)
-            .read_to_end(&mut text)
-            .map_err(failed)?;
-        if text.len() as u64 > BYTES_MAX {
-            return Err(unreadable(
-                "is longer than 1 MiB; it is no rules file".into(),
-            ));
-        }
+        let text = files::read(path, BYTES_MAX)?;
         let text = String::from_utf8(text);
         let text = text.map_err(|_| unreadable("is not UTF-8 text".into()))?;
         Self::parse(&text).map_err(unreadable)
@@ -286,7 +263,8 @@ impl Rules {
 
     /// Reads rules. The error is one line without the file's name.
     pub fn parse(text: &str) -> std::result::Result<Self, String> {
-        let rules: Self = toml::from_str(text).map_err(|error| in_one_line(text, &error))?;
+        let rules: Self = toml::from_str(text)
+            .map_err(|error| parse::in_one_line(text, error.span(), error.message()))?;
         if rules.rules.len() > MOST {
             return Err(format!("{} rules; there may be {MOST}", rules.rules.len()));
         }
@@ -300,20 +278,6 @@ impl Rules {
                 .map_err(|why| format!("rule `{name}`: {why}"))?;
         }
         Ok(rules)
-    }
-}
-
-/// An error of the TOML reader, with its line. It quotes the file, which may have any character.
-fn in_one_line(text: &str, error: &toml::de::Error) -> String {
-    let why = error.message().trim().replace('\n', "; ");
-    let why = why.replace(char::is_control, " ");
-    match error.span() {
-        Some(span) => {
-            let before = &text.as_bytes()[..span.start.min(text.len())];
-            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-            format!("line {line}: {why}")
-        }
-        None => why,
     }
 }
 

@@ -89,6 +89,13 @@ impl Reading {
     }
 }
 
+/// How long all slept at once at least and at most, per cent, by each one's share.
+pub fn together_percent(slept: &[f64]) -> (f64, f64) {
+    let awake: f64 = slept.iter().map(|share| 1.0 - share).sum();
+    let most = slept.iter().copied().fold(1.0, f64::min);
+    (100.0 * (1.0 - awake).max(0.0), 100.0 * most)
+}
+
 /// `idle_sleeptime` and `iowait_sleeptime` of that CPU in a /proc/timer_list text.
 fn sleep_times_ns(list: &str, cpu: u32) -> Option<u64> {
     let heading = format!("cpu: {cpu}");
@@ -114,6 +121,14 @@ mod tests {
     const LIST: &str = "Timer List Version: v0.10\n\ncpu: 0\n clock 0:\n  .idle_sleeptime : 5 nsecs\n  \
                         .iowait_sleeptime: 7 nsecs\n\ncpu: 1\n  .idle_sleeptime : 100 nsecs\n\
                         cpu: 11\n  .idle_sleeptime : x nsecs\n\nTick Device: mode:     1\n";
+
+    #[test]
+    fn joint_sleep_has_bounds_by_each_cpus_sleep() {
+        assert_eq!(together_percent(&[1.0, 1.0]), (100.0, 100.0));
+        assert_eq!(together_percent(&[0.75, 0.5]), (25.0, 50.0));
+        assert_eq!(together_percent(&[1.0, 0.0]), (0.0, 0.0));
+        assert_eq!(together_percent(&[0.5, 0.5, 0.5]), (0.0, 50.0));
+    }
 
     #[test]
     fn scheduler_times_are_read_for_the_given_cpu() {

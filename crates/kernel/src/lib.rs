@@ -54,6 +54,7 @@ pub mod cpulist;
 pub mod energy;
 mod error;
 pub mod features;
+pub mod files;
 pub mod frequency;
 pub mod groups;
 mod identity;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
-use reveille_kernel::asleep::{Counts, Reading as Slept};
+use reveille_kernel::asleep::{Counts, Reading as Slept, together_percent};
 use reveille_kernel::counters::{self, Scope};
 use reveille_kernel::{Idle, Root, affinity, load};
 
@@ -146,18 +146,11 @@ impl Watch {
             entries,
             joint_percent: slept
                 .filter(|slept| !slept.is_empty())
-                .map(|slept| joint(&slept)),
+                .map(|slept| together_percent(&slept)),
             package_percent: packages.map(|all| all.iter().sum::<f64>() / all.len() as f64),
             others: others(before, after, busy, elapsed_s),
         }
     }
-}
-
-/// How long all slept at once at least and at most, per cent, by each one's share.
-fn joint(slept: &[f64]) -> (f64, f64) {
-    let awake: f64 = slept.iter().map(|share| 1.0 - share).sum();
-    let most = slept.iter().copied().fold(1.0, f64::min);
-    (100.0 * (1.0 - awake).max(0.0), 100.0 * most)
 }
 
 fn others(before: &Reading, after: &Reading, busy: &[u32], elapsed_s: f64) -> Option<f64> {
@@ -186,14 +179,6 @@ fn package(root: &Root, cpu: u32) -> Option<Package> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn joint_sleep_has_bounds_by_each_cpus_sleep() {
-        assert_eq!(joint(&[1.0, 1.0]), (100.0, 100.0));
-        assert_eq!(joint(&[0.75, 0.5]), (25.0, 50.0));
-        assert_eq!(joint(&[1.0, 0.0]), (0.0, 0.0));
-        assert_eq!(joint(&[0.5, 0.5, 0.5]), (0.0, 50.0));
-    }
 
     #[test]
     fn time_of_others_is_that_of_cpus_that_were_to_be_idle() {

@@ -105,6 +105,21 @@ pub fn share(text: &str, bare: bool) -> Result<f64, String> {
     }
 }
 
+/// An error in a text, `why` in one line, with the number of the line where `span` begins. `why` may quote the text, which
+/// may have any character.
+pub fn in_one_line(text: &str, span: Option<std::ops::Range<usize>>, why: &str) -> String {
+    let why = why.trim().replace('\n', "; ");
+    let why = why.replace(char::is_control, " ");
+    match span {
+        Some(span) => {
+            let before = &text.as_bytes()[..span.start.min(text.len())];
+            let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+            format!("line {line}: {why}")
+        }
+        None => why,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

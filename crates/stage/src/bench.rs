@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use reveille_kernel::asleep::Counts as Slept;
+use reveille_kernel::asleep::{Counts as Slept, together_percent};
 use reveille_kernel::{Error, Idle, Result, Root, affinity, load as machine_load};
 use reveille_results::statistics::Percentile;
 use tokio::sync::mpsc::unbounded_channel;
@@ -400,11 +400,7 @@ impl Watch {
                 .zip(after.entries)
                 .and_then(|(before, after)| after.checked_sub(before)),
             slept_percent: server.map(|all| 100.0 * all.iter().sum::<f64>() / all.len() as f64),
-            joint_percent: all.map(|all| {
-                let awake: f64 = all.iter().map(|share| 1.0 - share).sum();
-                let most = all.iter().copied().fold(1.0, f64::min);
-                (100.0 * (1.0 - awake).max(0.0), 100.0 * most)
-            }),
+            joint_percent: all.map(|all| together_percent(&all)),
             others: busy.map(|busy| busy - (after.own_s - before.own_s) / elapsed_s),
         }
     }
@@ -419,8 +415,7 @@ mod tests {
     fn each_setting_has_a_turn_in_each_round() {
         let cpus = affinity::allowed();
         if cpus.len() < 2 {
-            eprintln!("skipped: one CPU");
-            return;
+            return println!("skipped: the turns of stage bench: one CPU");
         }
         let options = Options {
             upstream: None,
@@ -439,7 +434,7 @@ mod tests {
         let gathered = match gathered {
             // Other tests run beside it.
             Err(Error::Cannot(why)) if why.contains("other programs") => {
-                return eprintln!("skipped: {why}");
+                return println!("skipped: the turns of stage bench: {why}");
             }
             gathered => gathered.unwrap(),
         };

@@ -1,13 +1,12 @@
 //! What is staged: services, where they listen, and which servers answer them.
 
-use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hyper::Uri;
 use hyper::http::uri::Scheme;
-use reveille_kernel::{Error, Result};
+use reveille_kernel::{Error, Result, files};
 use reveille_results::statistics::Percentile;
 use reveille_show::parse;
 use serde::{Deserialize, Deserializer};
@@ -90,19 +89,10 @@ impl Config {
             path: path.to_owned(),
             why,
         };
-        let metadata = fs::metadata(path).map_err(Error::at(path))?;
-        // Opening a FIFO would wait.
-        if !metadata.is_file() || metadata.len() > BYTES_MAX {
-            return Err(unreadable("is not a file, or is larger than 1 MiB".into()));
-        }
-        let text = fs::read_to_string(path).map_err(Error::at(path))?;
+        let text = String::from_utf8(files::read(path, BYTES_MAX)?);
+        let text = text.map_err(|_| unreadable("is not UTF-8 text".into()))?;
         let config: Self = toml::from_str(&text).map_err(|error| {
-            // The TOML reader's message has the line in a picture of its own.
-            let line = error
-                .span()
-                .map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            let why = error.message().replace(char::is_control, " ");
-            unreadable(format!("line {line}: {why}"))
+            unreadable(parse::in_one_line(&text, error.span(), error.message()))
         })?;
         config.check().map_err(unreadable)?;
         Ok(config)
@@ -272,6 +262,8 @@ fn percentile<'de, D: Deserializer<'de>>(from: D) -> std::result::Result<Percent
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use proptest::prelude::*;
 
     use super::*;

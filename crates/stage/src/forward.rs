@@ -33,7 +33,7 @@ pub struct Forwarder {
     targets: Vec<Target>,
     next: AtomicUsize,
     /// What became of its requests.
-    pub account: Account,
+    pub account: Arc<Account>,
     said_deadline: AtomicBool,
     /// The last request failed, and that was said.
     fails: AtomicBool,
@@ -146,7 +146,7 @@ fn ours(status: StatusCode, line: &str) -> Response<Answer> {
 
 /// The connection that a request came by.
 #[derive(Debug, Clone, Copy)]
-pub struct From {
+pub struct Origin {
     /// Its other end.
     pub client: IpAddr,
     /// By TLS.
@@ -154,13 +154,13 @@ pub struct From {
 }
 
 impl Forwarder {
-    /// Of a service, to these servers, one and more; `say` takes lines for the log.
-    pub fn new(service: Service, targets: Vec<Target>, say: Say) -> Self {
+    /// Of a service, to these servers, one and more, whose requests are added to `account`; `say` takes lines for the log.
+    pub fn new(service: Service, targets: Vec<Target>, account: Arc<Account>, say: Say) -> Self {
         Self {
             service,
             targets,
             next: AtomicUsize::new(0),
-            account: Account::default(),
+            account,
             said_deadline: AtomicBool::new(false),
             fails: AtomicBool::new(false),
             say,
@@ -181,7 +181,7 @@ impl Forwarder {
     pub async fn answer(
         &self,
         clients: &Clients,
-        from: From,
+        from: Origin,
         mut request: Request<Incoming>,
     ) -> Response<Answer> {
         let arrival = Instant::now();

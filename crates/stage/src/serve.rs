@@ -18,6 +18,7 @@ use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use reveille_kernel::{Error, Result};
 use reveille_show::exposition::{self, Exposition, Kind};
+use reveille_show::quantity::counted;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Serialize;
@@ -28,8 +29,8 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::config::{Config, Service, Tls, Upstream};
-use crate::counts::Counts;
-use crate::forward::{Clients, Forwarder, From, Say, Target};
+use crate::counts::{Account, Counts};
+use crate::forward::{Clients, Forwarder, Origin, Say, Target};
 use crate::hold::Stage;
 use crate::queue::Mode;
 
@@ -45,7 +46,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const HEADER_BYTES: usize = 64 << 10;
 /// Requests of an HTTP/2 connection at once.
 const STREAMS: u32 = 1000;
-/// The longest wait for requests on their way once the process is told to end.
+/// The longest wait for responses after the process is told to end.
 const LAST: Duration = Duration::from_secs(30);
 /// Without descriptors the process waits before it takes a connection.
 const NO_DESCRIPTORS: Duration = Duration::from_millis(100);
@@ -150,9 +151,9 @@ async fn serve(
         match event {
             Event::Stop => break,
             Event::Reload(config) => {
-                let names = config.services.len();
+                let services_now = counted(config.services.len() as u64, "service");
                 match services.set(*config).await {
-                    Ok(()) => (services.say)(format!("reloaded: {names} services")),
+                    Ok(()) => (services.say)(format!("reloaded: {services_now}")),
                     Err(error) => (services.say)(format!("{error}; the services are as before")),
                 }
             }
@@ -192,6 +193,8 @@ struct Services {
 struct State {
     listeners: BTreeMap<SocketAddr, Listening>,
     machines: HashMap<Key, Arc<Stage>>,
+    /// By the services' names: a reload begins none anew.
+    accounts: HashMap<String, Arc<Account>>,
 }
 
 /// A machine with the same services is the same one after a reload: what was learnt of it is kept.
@@ -336,9 +339,12 @@ impl Services {
                 })
             };
             let targets: Result<Vec<Target>> = service.upstreams.iter().map(target).collect();
+            let targets = targets?;
+            let account = state.accounts.entry(service.name.clone()).or_default();
             forwarders.push(Arc::new(Forwarder::new(
                 service.clone(),
-                targets?,
+                targets,
+                Arc::clone(account),
                 Arc::clone(&self.say),
             )));
         }
@@ -478,7 +484,7 @@ async fn connection(
     // Without, a response may wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
     let tls = current.read().expect("nothing panics with it").tls.clone();
-    let from = From {
+    let from = Origin {
         client: client.ip(),
         is_tls: tls.is_some(),
     };

@@ -30,7 +30,8 @@ const SERVICES: &[Column<Served>] = &columns!(|one|
         "How long one request takes at the service's percentile, as learnt";
 );
 
-fn judged(count: u64) -> Value {
+/// A count that is notable unless it is 0.
+pub fn judged(count: u64) -> Value {
     let value: Value = count.into();
     match count {
         0 => value,

@@ -228,7 +228,7 @@ const fn ms(ms: u64) -> Duration {
 #[test]
 fn a_request_is_held_for_most_of_its_deadline() {
     let server = Server::plain();
-    let proxy = Proxy::staged(&server, ms(1000));
+    let proxy = Proxy::staged(&server, ms(3000));
     let mut client = Client::to(proxy.addresses[0]);
     let headers = "x-forwarded-for: 10.0.0.1\r\nConnection: x-mine\r\nx-mine: 1\r\n";
     let answer = client.get("/a?b=c", headers);
@@ -261,7 +261,7 @@ fn a_request_is_held_for_most_of_its_deadline() {
 #[test]
 fn held_requests_go_together_and_once() {
     let server = Server::plain();
-    let proxy = Proxy::staged(&server, ms(1500));
+    let proxy = Proxy::staged(&server, ms(4000));
     let address = proxy.addresses[0];
     let client = move || Client::to(address).get("/", "").took;
     // A burst is at most twice the largest one that was learnt, and these are of one.
@@ -329,6 +329,8 @@ fn a_reload_changes_the_services_and_releases_what_is_held() {
     assert_eq!(before.answer(Instant::now()).status, 200);
     // The same connection, under the new rules.
     assert!(before.get("/b", "").took < PATIENCE);
+    // The account goes on.
+    assert_eq!(proxy.served().counts.requests, 22);
     let log = proxy.log.lock().unwrap().join("\n");
     assert!(
         log.contains("no service; the services are as before"),
@@ -656,7 +658,7 @@ fn a_deadline_that_cannot_be_kept_is_said_once_and_passes() {
 #[test]
 fn many_requests_are_all_answered_once() {
     let server = Server::plain();
-    let proxy = Proxy::staged(&server, ms(300));
+    let proxy = Proxy::staged(&server, ms(600));
     let address = proxy.addresses[0];
     let client = |nth: u64| {
         std::thread::spawn(move || {

@@ -186,11 +186,13 @@ mod tests {
     #[test]
     fn the_end_of_a_killed_process_is_waited_for() {
         // Many threads take a while to end.
-        let mut child = Command::new("python3")
+        let child = Command::new("python3")
             .args(["-c", "import threading,time\nfor _ in range(300): threading.Thread(target=time.sleep,args=(1000,)).start()\nprint(flush=True)"])
             .stdout(std::process::Stdio::piped())
-            .spawn()
-            .unwrap();
+            .spawn();
+        let Ok(mut child) = child else {
+            return println!("skipped: the end of a killed process: python3 is missing");
+        };
         let mut ready = [0];
         std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut ready).unwrap();
         let owner = owner(child.id());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use reveille_figures::rounds::Estimate;
-use reveille_kernel::{Error, IdleState, Result, limits};
+use reveille_kernel::{Error, IdleState, Result, files, limits};
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ pub const FILE: &str = "power-states.json";
 
 /// The version of its schema.
 pub const SCHEMA_VERSION: u32 = 1;
+
+/// A result has some hundred bytes a turn.
+const BYTES_MAX: u64 = 64 << 20;
 
 /// Entries of a turn that must be to its state, per cent.
 const SHARE_MIN: f64 = 95.0;
@@ -226,11 +229,6 @@ pub fn open(path: &Path) -> Result<States> {
         path: file.clone(),
         why,
     };
-    let metadata = std::fs::metadata(&file).map_err(Error::at(&file))?;
-    // Opening a FIFO would wait, and a device may not end.
-    if !metadata.is_file() {
-        return Err(unreadable("is not a file".into()));
-    }
-    let text = std::fs::read(&file).map_err(Error::at(&file))?;
+    let text = files::read(&file, BYTES_MAX)?;
     parse(&text).map_err(unreadable)
 }

@@ -2,7 +2,9 @@
 
 use reveille_show::columns;
 use reveille_show::quantity::{self, counted};
-use reveille_show::sheet::{Column, Heading, Judgement, Section, Sheet, Table, Value};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
+
+use crate::show::judged;
 
 use super::result::{Bench, Setting, Summary};
 
@@ -28,14 +30,6 @@ const SETTINGS: &[Column<Summary>] = &columns!(|one|
         "All CPUs of this machine slept at once for at least this share of the time";
     measured(Of("%")) "joint_high_percent", "≤", one.joint_high_percent.as_ref(), "At most";
 );
-
-fn judged(count: u64) -> Value {
-    let value: Value = count.into();
-    match count {
-        0 => value,
-        _ => value.judged(Judgement::Notable),
-    }
-}
 
 /// The columns, by the list in the JSON that holds its rows.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {

@@ -10,7 +10,7 @@ type Load<'a> = &'a [(f64, f64)];
 struct Simulated {
     /// From the arrival to the response, ms; ascending.
     latencies: Vec<f64>,
-    /// The server woke so many times, after it had nothing to do for 1 ms.
+    /// Requests that came after the server had nothing to do for 1 ms: each wakes it.
     wakes: usize,
     late: usize,
     late_if_direct: usize,
