@@ -82,6 +82,8 @@ const CODES: &[(&str, Codes)] = &[
         "govern explain",
         &[DONE, FAILED, USAGE, ("3", "no service answers")],
     ),
+    ("quiet find", ALL),
+    ("quiet run", HOLDS),
     ("stage", &[DONE, CONTENT, USAGE, CANNOT]),
     ("stage bench", ALL),
     ("model run", MODELS),

@@ -8,6 +8,7 @@ use reveille_govern::show as govern;
 use reveille_meter::show as meter;
 use reveille_model::show as model;
 use reveille_power::{self as power, cpus};
+use reveille_quiet as quiet;
 use reveille_results::show as measure;
 use reveille_resume::{analysis, show};
 use reveille_show::sheet::Heading;
@@ -60,6 +61,11 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
             "govern status",
             "govern status --json",
             govern::status_reference(),
+        ),
+        (
+            "quiet find",
+            quiet::find::FILE,
+            quiet::find::show::reference(),
         ),
         ("stage", "stage --json", reveille_stage::show::reference()),
         (

@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use reveille_power::{cpus, states};
+use reveille_quiet::find as quiet;
 use reveille_results::is_result;
 use reveille_show::sheet::Sheet;
 use serde::Serialize;
@@ -32,6 +33,7 @@ pub enum Kind {
     Bench,
     PowerCpus,
     PowerStates,
+    Quiet,
     Resume,
 }
 
@@ -42,13 +44,14 @@ pub trait Visit {
 }
 
 impl Kind {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Cost,
         Self::Path,
         Self::Trial,
         Self::Bench,
         Self::PowerCpus,
         Self::PowerStates,
+        Self::Quiet,
         Self::Resume,
     ];
 
@@ -61,6 +64,7 @@ impl Kind {
             Self::Bench => (reveille_anticipate::bench::result::FILE, "policies"),
             Self::PowerCpus => (cpus::FILE, "orders"),
             Self::PowerStates => (states::FILE, "idle_states"),
+            Self::Quiet => (quiet::FILE, "with_slack"),
             Self::Resume => (reveille_resume::analysis::FILE, "machines"),
         }
     }
@@ -97,6 +101,10 @@ impl Kind {
             Self::PowerStates => {
                 let states = states::parse(text).map_err(wrong)?;
                 visit.visit(&states, states::show::sheet(&states))
+            }
+            Self::Quiet => {
+                let found = quiet::parse(text).map_err(wrong)?;
+                visit.visit(&found, quiet::show::sheet(&found))
             }
             Self::Resume => {
                 let analysis = reveille_resume::analysis::read(text).map_err(wrong)?;

@@ -27,6 +27,7 @@ mod model;
 mod output_format;
 mod path;
 mod power;
+mod quiet;
 mod report;
 mod restore;
 mod resume;
@@ -91,6 +92,7 @@ enum Command {
     Trial(Box<trial::Args>),
     Anticipate(anticipate::Args),
     Govern(govern::Args),
+    Quiet(quiet::Args),
     Stage(Box<stage::Args>),
     Model(Box<model::Args>),
     Doctor(doctor::Args),
@@ -148,6 +150,7 @@ fn main() -> ExitCode {
         Command::Trial(args) => trial::run(*args),
         Command::Anticipate(args) => anticipate::run(args),
         Command::Govern(args) => govern::run(args),
+        Command::Quiet(args) => quiet::run(args),
         Command::Stage(args) => stage::run(*args),
         Command::Model(args) => model::run(*args),
         Command::Doctor(args) => doctor::run(args),

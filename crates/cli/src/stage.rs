@@ -42,11 +42,11 @@ const LIVE: Duration = Duration::from_secs(1);
 #[command(after_help = "\
 Examples:
   reveille stage --listen 0.0.0.0:8080 --upstream http://127.0.0.1:8081 --deadline 500ms
-  reveille stage --listen :8080 --upstream http://a:80 --upstream http://b:80 --deadline 200ms --percentile 99 \\
-      --exempt '/health*'
+  reveille stage --listen :8080 --upstream http://a:80 --upstream http://b:80 --deadline 200ms \\
+      --percentile 99 --exempt '/health*'
   reveille stage --listen :50051 --upstream h2c://127.0.0.1:50052 --deadline 1s     gRPC
   reveille stage bench                              what it gains and costs on this machine
-  reveille stage --config stage.toml --metrics 9817     several services; curl http://localhost:9817/status
+  reveille stage --config stage.toml --metrics 9817 several services; curl localhost:9817/status
 
 Deadlines of requests: the headers grpc-timeout, x-envoy-expected-rq-timeout-ms and x-reveille-deadline-ms shorten the \
 service's deadline for their request.")]

@@ -1,6 +1,7 @@
 //! Which CPUs the calling thread may run on.
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::{Pid, gettid};
 
@@ -83,6 +84,17 @@ pub fn avoid(cpu: u32) {
     if !others.is_empty() {
         // If refused, the thread stays where it was and adds noise, nothing worse.
         let _ = bind(&others);
+    }
+}
+
+/// Requests real-time priority and exact timers for the calling thread. Returns false if the
+/// priority is refused: other threads may then delay the waiting one.
+pub fn be_prompt() -> bool {
+    // SAFETY: both calls take plain values and concern the calling thread only.
+    unsafe {
+        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
+        let parameters = libc::sched_param { sched_priority: 90 };
+        libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0
     }
 }
 

@@ -162,6 +162,14 @@ impl Idle {
         Ok(())
     }
 
+    /// Bit N: state N polls. States named POLL, and, without a driver, state 0 (`idle=poll`).
+    pub fn polling_states(&self) -> u32 {
+        let states = self.cpus.iter().flat_map(|cpu| &cpu.states);
+        let polling = states.filter(|state| state.name == "POLL" && state.index < 32);
+        let mask = polling.fold(0, |mask, state| mask | 1 << state.index);
+        if self.driver.is_none() { 1 } else { mask }
+    }
+
     /// The CPU of that number.
     pub fn cpu(&self, number: u32) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.number == number)

@@ -250,8 +250,9 @@ impl Journal {
         }
     }
 
-    /// Claims what a card's clock puts out on its first channel (`period` in its folder), which is switched on
-    /// by a system call, outlives the program, and is shown by no file: it is switched off in the end.
+    /// Claims a setting that this program switches on and off by itself, as often as it likes, and that is to be off in
+    /// the end: what a card's clock puts out, a timer slack
+    /// ([`crate::timer_slack::setting`]), a frozen cgroup ([`crate::freezer::setting`]).
     ///
     /// # Errors
     /// If the setting is unknown, or the journal cannot be written.

@@ -16,6 +16,7 @@
 //! - [`requests`]: holding a latency bound, on all CPUs or on some.
 //! - [`limits`]: which idle states CPUs may use.
 //! - [`affinity`]: which CPUs a thread may use.
+//! - [`timer_slack`]: by how much the kernel may delay sleeps; [`freezer`]: stopping the tasks of a cgroup.
 //! - [`Awake`]: CPUs that do not sleep because a thread spins on them.
 //! - [`workload`]: the tasks of a process, a cgroup, or all.
 //! - [`Btf`] and [`capabilities`]: what the kernel has and what this process may.
@@ -55,6 +56,7 @@ pub mod energy;
 mod error;
 pub mod features;
 pub mod files;
+pub mod freezer;
 pub mod frequency;
 pub mod groups;
 mod identity;
@@ -69,6 +71,7 @@ mod prewake;
 pub mod requests;
 mod root;
 mod run_as;
+pub mod timer_slack;
 mod topology;
 mod uevents;
 pub mod workload;

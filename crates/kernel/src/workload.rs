@@ -1,5 +1,6 @@
 //! The tasks that a user names: a process, a cgroup, a command, or all.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -75,7 +76,7 @@ impl Subject {
     /// # Errors
     /// As [`cgroup`].
     pub fn of_cgroup(root: &Root, name: &Path) -> Result<Self> {
-        let (number, _, folder) = cgroup(root, name)?;
+        let (number, _, folder) = cgroup(root, "--cgroup", name)?;
         Ok(Self {
             workload: Workload::Cgroup(number),
             name: format!("cgroup {}", folder.display()),
@@ -94,25 +95,23 @@ impl Subject {
 /// Where systemd mounts cgroups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// A cgroup's number, how far below the root it is, and its folder.
+/// A cgroup's number, how far below the root it is, and its folder. `flag` is what named it: `--cgroup`.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is no such cgroup, or it is one of cgroup version 1; [`Error::Cannot`] if
 /// no cgroup2 is mounted.
-pub fn cgroup(root: &Root, name: &Path) -> Result<(u64, i32, PathBuf)> {
+pub fn cgroup(root: &Root, flag: &str, name: &Path) -> Result<(u64, i32, PathBuf)> {
     let mount = cgroup2(root).ok_or_else(|| {
-        Error::Cannot(
-            "--cgroup: no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup/unified` \
-             mounts it"
-                .to_owned(),
-        )
+        Error::Cannot(format!(
+            "{flag}: no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup/unified` mounts it"
+        ))
     })?;
     // An absolute path, whether or not cgroup2 is mounted there.
     let folder = match name.starts_with(&mount) || name.starts_with(CGROUPS) {
         true => name.to_owned(),
         false => mount.join(name.strip_prefix("/").unwrap_or(name)),
     };
-    let refused = |why: &str| Error::Usage(format!("--cgroup: {why}"));
+    let refused = |why: &str| Error::Usage(format!("{flag}: {why}"));
     let Ok(found) = folder.metadata() else {
         return Err(refused(&format!("no {}", folder.display())));
     };
@@ -133,13 +132,63 @@ pub fn cgroup(root: &Root, name: &Path) -> Result<(u64, i32, PathBuf)> {
 }
 
 /// Where cgroup2 is mounted.
-fn cgroup2(root: &Root) -> Option<PathBuf> {
+pub(crate) fn cgroup2(root: &Root) -> Option<PathBuf> {
     let mounts = root.text("proc/self/mounts")?;
     let mut fields = mounts
         .lines()
         .map(|line| line.split(' ').collect::<Vec<_>>());
     let found = fields.find(|fields| fields.get(2) == Some(&"cgroup2"))?;
     Some(PathBuf::from(found[1]))
+}
+
+/// The cgroups of cgroup2 by their numbers, which are their folders' inodes: names from its root (`/`) on. Empty where
+/// none is mounted.
+pub fn cgroups(root: &Root) -> BTreeMap<u64, String> {
+    let mut all = BTreeMap::new();
+    let Some(mount) = cgroup2(root) else {
+        return all;
+    };
+    for folder in folders(&mount) {
+        if let (Ok(found), Ok(name)) = (folder.metadata(), folder.strip_prefix(&mount)) {
+            all.insert(
+                found.ino(),
+                format!("/{}", name.display()).replace(char::is_control, " "),
+            );
+        }
+    }
+    all
+}
+
+/// A cgroup's folder and all below it, as far as they can be read.
+pub(crate) fn folders(top: &Path) -> Vec<PathBuf> {
+    let mut all = vec![top.to_owned()];
+    let mut next = 0;
+    while let Some(folder) = all.get(next) {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        let below: Vec<PathBuf> = folders.map(|entry| entry.path()).collect();
+        all.extend(below);
+        next += 1;
+    }
+    all
+}
+
+/// The threads of the cgroup in this folder, and of those below it, as far as they are there at the end.
+///
+/// # Errors
+/// If the folder cannot be read.
+pub fn threads(folder: &Path) -> Result<Vec<u32>> {
+    let mut all = Vec::new();
+    for of in folders(folder) {
+        let file = of.join("cgroup.threads");
+        match std::fs::read_to_string(&file) {
+            Ok(text) => all.extend(text.lines().filter_map(|line| line.parse::<u32>().ok())),
+            // Removed meanwhile.
+            Err(_) if of != folder => {}
+            Err(error) => return Err(Error::at(&file)(error)),
+        }
+    }
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -171,7 +220,7 @@ mod tests {
     fn a_folder_outside_cgroup2_is_refused_and_without_cgroup2_nothing_can_be_followed() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let of = |name: &str| cgroup(&root, Path::new(name)).unwrap_err();
+        let of = |name: &str| cgroup(&root, "--cgroup", Path::new(name)).unwrap_err();
         assert_eq!(of("web").exit_code(), Error::CANNOT);
         let mount = folder.path().join("cgroups");
         std::fs::create_dir_all(mount.join("web")).unwrap();

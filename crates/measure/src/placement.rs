@@ -1,6 +1,5 @@
 //! CPU affinity and priority of the threads: all but the waiting one stay off the measured CPU.
 
-use nix::libc;
 use reveille_kernel::Idle;
 use reveille_kernel::affinity::{self, Binding};
 
@@ -97,17 +96,6 @@ pub fn on_cpu<T: Send>(cpu: u32, work: impl FnOnce() -> Result<T> + Send) -> Res
             .join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
-}
-
-/// Requests real-time priority and exact timers for the calling thread. Returns false if the
-/// priority is refused: other threads may then delay the waiting one.
-pub fn be_prompt() -> bool {
-    // SAFETY: both calls take plain values and concern the calling thread only.
-    unsafe {
-        libc::prctl(libc::PR_SET_TIMERSLACK, 1);
-        let parameters = libc::sched_param { sched_priority: 90 };
-        libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) == 0
-    }
 }
 
 #[cfg(test)]

@@ -182,7 +182,7 @@ mod with_bpf {
                 Subject::Process(pid)
             }
             (None, Some(cgroup)) => {
-                let (id, level, _) = workload::cgroup(root, cgroup)?;
+                let (id, level, _) = workload::cgroup(root, "--cgroup", cgroup)?;
                 Subject::Cgroup { id, level }
             }
             (None, None) => Subject::Anybody,

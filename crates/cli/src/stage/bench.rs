@@ -26,7 +26,8 @@ use crate::{completion, signals};
 Examples:
   reveille stage bench                                        a server of its own, 2 ms a request
   reveille stage bench --rounds 6 --turn 20s                  with intervals
-  reveille stage bench --upstream http://127.0.0.1:8081 --server-cpu 2-3 --rate 200 --deadline 200ms")]
+  reveille stage bench --upstream http://127.0.0.1:8081 --server-cpu 2-3 --rate 200 \\
+      --deadline 200ms")]
 pub struct Args {
     /// The server [default: one of its own]
     #[arg(long, value_name = "URL")]

@@ -158,6 +158,8 @@ struct task_struct {
 	int tgid;
 	unsigned int __state;
 	struct sched_entity se;
+	unsigned int policy;
+	struct task_struct *group_leader;
 	int on_cpu;
 	int wake_cpu;
 	char comm[16];

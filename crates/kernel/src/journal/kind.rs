@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::network::timestamps;
-use crate::{Error, Result, cpulist};
+use crate::{Error, Result, cpulist, freezer, timer_slack};
 
 /// What a setting holds, and how its claims resolve: to the last one, unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,10 +34,14 @@ pub(super) enum Kind {
     /// What a card's clock puts out on channel 0: its driver does not tell. A claim writes nothing
     /// ([`super::Journal::will_switch_off`]).
     Output,
+    /// Whether threads have the timer slack that the path names ([`timer_slack`]). A claim writes nothing.
+    Slack,
+    /// Whether the cgroup that the path names is frozen ([`freezer`]). A claim writes nothing.
+    Frozen,
 }
 
 /// Every setting that is changed, below the root; `#` stands for a number, `*` for a network interface.
-const KNOWN: [(&str, Kind); 15] = [
+const KNOWN: [(&str, Kind); 17] = [
     (
         "sys/devices/system/cpu/cpu#/cpuidle/state#/disable",
         Kind::Switch,
@@ -62,6 +66,8 @@ const KNOWN: [(&str, Kind); 15] = [
     ("sys/class/net/*/hwtstamp@#/#", Kind::Timestamps),
     ("sys/class/ptp/ptp#/pins/SDP#", Kind::Pin),
     ("sys/class/ptp/ptp#/period", Kind::Output),
+    ("proc/timer_slack@#", Kind::Slack),
+    ("sys/fs/cgroup/frozen@#", Kind::Frozen),
 ];
 
 /// The kind of the setting at this path below the root; `None` for one that is not known.
@@ -113,7 +119,7 @@ impl Kind {
             Self::Folder => matches!(value, ABSENT | PRESENT),
             Self::Timestamps => timestamps::Setting::parse(value).is_some(),
             Self::Pin => value.split(' ').count() == 2 && value.split(' ').all(is_number),
-            Self::Output => matches!(value, OFF | ON),
+            Self::Output | Self::Slack | Self::Frozen => matches!(value, OFF | ON),
         }
     }
 
@@ -131,6 +137,8 @@ impl Kind {
         let last = claims.last().copied();
         match self {
             Self::Interrupt if last == Some(original) => None,
+            // Its owner switches it.
+            Self::Slack | Self::Frozen if last.is_some() => None,
             Self::Bound => {
                 let all = std::iter::once(original).chain(claims.iter().copied());
                 let tightest = all.min_by_key(|text| tightness(text).unwrap_or(u64::MAX));
@@ -153,6 +161,14 @@ impl Kind {
             let there = fs::symlink_metadata(path).map_err(Error::at_setting(path));
             return there.map(|_| ON.to_owned());
         }
+        let on = match self {
+            Self::Slack => Some(timer_slack::has(folder(path), number(path))?),
+            Self::Frozen => Some(freezer::is_frozen(number(path))?),
+            _ => None,
+        };
+        if let Some(on) = on {
+            return Ok(if on { ON } else { OFF }.to_owned());
+        }
         let text = fs::read_to_string(path).map_err(Error::at_setting(path))?;
         let text = text.trim_end();
         let mut chosen = text
@@ -171,6 +187,8 @@ impl Kind {
             (Self::Folder, _) => fs::create_dir(path).map_err(Error::at_setting(path))?,
             (Self::Timestamps, _) => timestamps::write_at(path, value)?,
             (Self::Output, _) => return write(path, NO_OUTPUT),
+            (Self::Slack, _) => timer_slack::lower(folder(path), number(path))?,
+            (Self::Frozen, _) => freezer::thaw(number(path))?,
             _ => write(path, value)?,
         }
         let present = self.read(path)?;
@@ -209,6 +227,17 @@ fn write(path: &Path, value: &str) -> Result<()> {
         .map_err(Error::at_setting(path))
 }
 
+/// The number after the last `@`; paths of these kinds have one.
+fn number(path: &Path) -> u64 {
+    let path = path.to_string_lossy();
+    let number = path.rsplit('@').next();
+    number.and_then(|number| number.parse().ok()).unwrap_or(0)
+}
+
+fn folder(path: &Path) -> &Path {
+    path.parent().unwrap_or(path)
+}
+
 /// A CPU's latency bound, µs: `0` means no bound (`None`), `n/a` that no latency is tolerated.
 /// Source: Documentation/ABI/testing/sysfs-devices-power, pm_qos_resume_latency_us.
 fn tightness(text: &str) -> Option<u64> {
@@ -238,6 +267,8 @@ mod tests {
             "/sys/class/ptp/ptp0/pins/SDP3",
             "/sys/class/ptp/ptp0/period",
             "/sys/class/net/enp1s0f0/hwtstamp@4026531840/2",
+            "/proc/timer_slack@99999617",
+            "/sys/fs/cgroup/frozen@4711",
         ] {
             assert!(of(known).is_some(), "{known}");
         }
@@ -262,6 +293,9 @@ mod tests {
             "/sys/class/net/eth0/hwtstamp@1/lo",
             "/sys/class/net/eth0/mtu",
             "/proc/sys/kernel/core_pattern",
+            "/proc/timer_slack@",
+            "/proc/timer_slack@7/8",
+            "/sys/fs/cgroup/frozen@-1",
             "",
         ] {
             assert!(of(unknown).is_none(), "{unknown}");

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use reveille_kernel::Awake;
+use reveille_kernel::{Awake, affinity};
 use reveille_results::{Datapoint, Source};
 
 use super::{
@@ -105,7 +105,7 @@ impl Run<'_> {
         let result = std::thread::scope(|scope| {
             let waiter = scope.spawn(|| -> Result<bool> {
                 placement::bind(plan.cpu)?;
-                let prompt = placement::be_prompt();
+                let prompt = affinity::be_prompt();
                 user::wait(&plan, &waiting);
                 Ok(prompt)
             });

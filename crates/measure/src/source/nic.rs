@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use reveille_figures::clock_line::{ClockLine, Dropped, Sample};
 use reveille_kernel::bpf::{Shared, word};
 use reveille_kernel::interrupts::{Interrupts, Line};
-use reveille_kernel::{Idle, Journal, Root, now_ns};
+use reveille_kernel::{Idle, Journal, Root, affinity, now_ns};
 use reveille_results::Source;
 
 use self::card::Card;
@@ -31,7 +31,7 @@ use super::phc::Phc;
 use super::remote::dummy_event;
 use super::thread::Thread;
 use crate::kernel::{Kernel, types};
-use crate::placement::{self, Elsewhere};
+use crate::placement::Elsewhere;
 use crate::user::sleep_until;
 use crate::{Error, Options, Result};
 
@@ -433,7 +433,7 @@ impl Pacer {
     fn run(self, stop: &AtomicBool) -> Result<()> {
         self.elsewhere.go()?;
         // Without the priority, launches may be armed too late; those are dropped.
-        placement::be_prompt();
+        affinity::be_prompt();
         let mut pacing = lock(&self.pacing);
         for &distance in self.distances.iter().cycle() {
             match self.launch(&mut pacing, distance, stop)? {

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32};
 
 use reveille_kernel::bpf::{Shared, run_here, word};
 use reveille_kernel::counters::{Counter, Scope, Unit};
-use reveille_kernel::{Idle, now_ns};
+use reveille_kernel::{Idle, affinity, now_ns};
 use reveille_results::Source;
 
 use super::event_source::{EventSource, wait_until_settled};
@@ -163,7 +163,7 @@ impl Waker {
     fn run(self, stop: &AtomicBool) -> std::io::Result<()> {
         placement::bind(self.cpu).map_err(std::io::Error::other)?;
         // Without the priority, launches come later than planned; their timestamps stay correct.
-        placement::be_prompt();
+        affinity::be_prompt();
         run_here(self.begin.as_fd()).map_err(std::io::Error::other)?;
         let mut event = File::from(self.event);
         let mut value = [0u8; 8];

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use nix::errno::Errno;
 use reveille_figures::clock_line::{self, ClockLine, Dropped, Sample};
 use reveille_kernel::bpf::{Shared, word};
-use reveille_kernel::{Idle, Journal, Root, now_ns};
+use reveille_kernel::{Idle, Journal, Root, affinity, now_ns};
 use reveille_results::Source;
 
 use self::card::{Card, Target};
@@ -29,7 +29,7 @@ use super::launches::{Launches, lock};
 use super::phc::Phc;
 use super::thread::Thread;
 use crate::kernel::{Kernel, types};
-use crate::placement::{self, Elsewhere};
+use crate::placement::Elsewhere;
 use crate::user::sleep_until;
 use crate::{Error, Result};
 
@@ -326,7 +326,7 @@ impl Pinger {
     fn run(self, stop: &AtomicBool) -> Result<()> {
         self.elsewhere.go()?;
         // Without the priority, pings are later than planned; timestamps stay correct.
-        placement::be_prompt();
+        affinity::be_prompt();
         let mut pings = lock(&self.pings);
         // Nothing was read while other sources had their turns.
         pings.before = pings.phc.burst()?;

@@ -387,7 +387,7 @@ mod tests {
         let root = Root::default();
         let idle = reveille_kernel::Idle::read(&root).unwrap();
         let packages = joint::packages(&idle);
-        let polling_states = programs::polling_states(&idle);
+        let polling_states = idle.polling_states();
         let setup = Setup {
             cpus: programs::possible_cpus(&root, &idle),
             polling_states,

@@ -38,7 +38,7 @@ pub fn start(root: &Root, idle: &Idle, notes: &mut Vec<String>) -> Started {
     let hardware = Hardware::open(root, idle, MAX_COUNTERS);
     let setup = Setup {
         cpus: possible_cpus(root, idle),
-        polling_states: polling_states(idle),
+        polling_states: idle.polling_states(),
         symbols: symbols.as_ref(),
         counters: hardware.counters.len(),
         wakers: true,
@@ -141,12 +141,4 @@ pub fn possible_cpus(root: &Root, idle: &Idle) -> u32 {
         .chain(present)
         .max()
         .map_or(1, |last| last + 1)
-}
-
-/// States named POLL, and, without a driver, state 0 (`idle=poll`).
-pub fn polling_states(idle: &Idle) -> u32 {
-    let states = idle.cpus.iter().flat_map(|cpu| &cpu.states);
-    let polling = states.filter(|state| state.name == "POLL" && state.index < 32);
-    let mask = polling.fold(0, |mask, state| mask | 1 << state.index);
-    if idle.driver.is_none() { 1 } else { mask }
 }

@@ -64,7 +64,7 @@ impl WakeLatencies {
         let idle = Idle::read(root)?;
         let kernel = kernel::Kernel::load(&kernel::Setup {
             cpus: programs::possible_cpus(root, &idle),
-            polling_states: programs::polling_states(&idle),
+            polling_states: idle.polling_states(),
             symbols: None,
             counters: 0,
             wakers: false,

@@ -1,0 +1,152 @@
+//! `reveille quiet run`: background work waits while this runs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use humantime::format_duration;
+use reveille_advise::show::Statement;
+use reveille_kernel::{Journal, Root, journal};
+use reveille_quiet::hold::policy::Times;
+use reveille_quiet::hold::{Account, Background, Freeze, Held, Slack};
+use reveille_show::quantity::{self, counted};
+use reveille_show::sheet::Sheet;
+
+use crate::command::As;
+use crate::held::Until;
+use crate::output_format::Printed;
+use crate::{completion, exit, restore, value};
+
+/// Delay background work, so that CPUs sleep longer, and together.
+///
+/// With --cgroup the timer slack of its threads is raised: the kernel may end each of their sleeps and waits with a
+/// time-out by so much later, and ends those that are due together. Threads with a slack of their own keep it;
+/// real-time threads, timerfd and POSIX timers have none.
+///
+/// With --freeze a cgroup does not run while the foreground waits for something else, and runs beside it when the
+/// foreground runs: at least as long as it was held. It is not held while a thread of the foreground waits for what the
+/// background could have: a lock, a pipe, whatever another process ended before. Freezing wakes each task, so it pays
+/// for work that computes, not for work that sleeps.
+///
+/// It ends with the command, or by Ctrl-C; everything is as before then, and after kill -9 by the next start of any
+/// command. Needs root.
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("background").required(true).multiple(true).args(["cgroup", "freeze"]))]
+#[command(after_help = "\
+Examples:
+  sudo reveille quiet run --cgroup background.slice
+  sudo reveille quiet run --cgroup a.slice --cgroup b.slice --within 1s
+  sudo reveille quiet run --cgroup background.slice -- ./benchmark
+  sudo reveille quiet run --freeze batch.slice --foreground system.slice/nginx.service")]
+pub struct Args {
+    /// A cgroup whose sleeps are delayed, with those below it: its folder, or its path in cgroup2
+    #[arg(long, value_name = "G", add = completion::cgroups())]
+    cgroup: Vec<PathBuf>,
+    /// A cgroup that is held, with those below it, while the foreground waits
+    #[arg(long, value_name = "G", requires = "foreground", add = completion::cgroups())]
+    freeze: Vec<PathBuf>,
+    /// What --freeze waits for: this cgroup and those below it
+    #[arg(long, value_name = "G", requires = "freeze", add = completion::cgroups())]
+    foreground: Option<PathBuf>,
+    /// By how much a sleep is delayed, and how long the background is held, at most
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = super::within)]
+    within: Duration,
+    /// Hold the background when the foreground has waited so long
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::time("10ms"), requires = "freeze")]
+    after: Duration,
+    #[command(flatten)]
+    printed: Printed,
+    #[command(flatten)]
+    user: As,
+    /// A command to run meanwhile, after --
+    #[arg(last = true, value_name = "COMMAND", add = completion::command())]
+    command: Vec<OsString>,
+}
+
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let root = Root::default();
+    let all = |flag, names: &[PathBuf]| {
+        let all = names.iter().map(|name| Background::of(&root, flag, name));
+        all.collect::<reveille_kernel::Result<Vec<_>>>()
+    };
+    let delayed = all("--cgroup", &args.cgroup)?;
+    let frozen = all("--freeze", &args.freeze)?;
+    let until = Until::prepare(&args.command, &args.user)?;
+    let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
+    let ran = (|| {
+        let slack = match delayed.is_empty() {
+            true => None,
+            false => Some(Slack::raise(&root, delayed, args.within, &mut journal)?),
+        };
+        let freeze = match &args.foreground {
+            Some(foreground) => {
+                let times = Times {
+                    within: args.within,
+                    after: args.after,
+                };
+                Some(Freeze::start(
+                    &root,
+                    frozen,
+                    foreground,
+                    times,
+                    &mut journal,
+                )?)
+            }
+            None => None,
+        };
+        let held = slack.as_ref().map(Slack::held);
+        let ended = until.over(&held, &statement(&args, held), &args.printed);
+        let thawed = freeze.map_or(Ok(()), |freeze| {
+            let (account, thawed) = freeze.stop();
+            exit::say(words(&account));
+            thawed
+        });
+        let looked = slack.map_or(Ok(()), Slack::stop);
+        looked.and(thawed)?;
+        ended
+    })();
+    restore::at_the_end(journal, ran)
+}
+
+fn statement(args: &Args, held: Option<Held>) -> Statement {
+    let within = format_duration(args.within);
+    let mut lines = Vec::new();
+    if let Some(held) = held {
+        let threads = counted(held.threads as u64, "thread");
+        lines.push(format!(
+            "The sleeps of {threads} may be delayed by up to {within}."
+        ));
+        if held.own_slack > 0 {
+            let own = counted(held.own_slack as u64, "thread");
+            lines.push(format!("{own} with a timer slack of their own keep it."));
+        }
+    }
+    if let Some(foreground) = &args.foreground {
+        let groups = counted(args.freeze.len() as u64, "cgroup");
+        let foreground = foreground.display();
+        lines.push(format!(
+            "{groups} held for up to {within} at a time while {foreground} waits."
+        ));
+    }
+    Statement {
+        sheet: Sheet {
+            title: "Background work".to_owned(),
+            answer: format!("{} Until Ctrl-C.", lines.join(" ")),
+            ..Sheet::default()
+        },
+        lines,
+    }
+}
+
+/// `held 12 times, 1.1 s in all, 100 ms at most; 3 times until the foreground ran`
+fn words(account: &Account) -> String {
+    let time = |s: f64| quantity::duration(s * 1e9);
+    format!(
+        "held {}, {} in all, {} at most; {} until the foreground ran",
+        counted(account.times, "time"),
+        time(account.held_s),
+        time(account.longest_s),
+        counted(account.for_foreground, "time"),
+    )
+}

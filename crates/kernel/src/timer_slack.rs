@@ -1,0 +1,186 @@
+//! Timer slack: by how much the kernel may delay the end of a thread's sleep, so that one interrupt ends several.
+//!
+//! It applies to sleeps and to waits with a time-out (nanosleep, select, poll, epoll_wait, futex), not to timerfd,
+//! POSIX timers and real-time threads. A child inherits it, and takes it for its own default.
+//!
+//! What is raised is lowered by value: threads that run when the slack is lowered may not have existed when it was raised.
+//! So each run has a value of its own ([`unique`]), and only threads that have the kernel's [`DEFAULT_NS`] get it: a
+//! program that chose another one meant it.
+
+use std::fs;
+use std::path::Path;
+
+use nix::errno::Errno;
+
+use crate::{Error, Result, Root};
+
+/// What a thread has that nobody changed, ns.
+/// Source: init/init_task.c, `INIT_TASK`.
+pub const DEFAULT_NS: u64 = 50_000;
+
+/// A value below this one by a microsecond at most that hardly any other run has.
+pub fn unique(wanted_ns: u64) -> u64 {
+    wanted_ns.saturating_sub(1 + u64::from(std::process::id() % 1000))
+}
+
+/// The journal's name of the setting that this value is somewhere.
+pub fn setting(value_ns: u64) -> String {
+    format!("/proc/timer_slack@{value_ns}")
+}
+
+/// What was done with the threads of a group.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Raised {
+    /// Threads that have the value now, or had it already.
+    pub raised: usize,
+    /// Threads with a value of their own, which keep it; real-time threads are among them, for which none applies.
+    pub own: usize,
+}
+
+/// Gives the value to these threads, if they have the kernel's default. Threads that ended meanwhile are left out.
+///
+/// # Errors
+/// If a thread's value cannot be read or written.
+pub fn raise(root: &Root, threads: &[u32], value_ns: u64) -> Result<Raised> {
+    let mut done = Raised::default();
+    for thread in threads {
+        let file = root.path(&format!("proc/{thread}/timerslack_ns"));
+        match change(&file, DEFAULT_NS, value_ns)? {
+            Some(true) => done.raised += 1,
+            Some(false) => done.own += 1,
+            None => {}
+        }
+    }
+    Ok(done)
+}
+
+/// Gives the default back to each thread of the machine that has this value.
+///
+/// # Errors
+/// If a thread's value cannot be written.
+pub(crate) fn lower(proc: &Path, value_ns: u64) -> Result<()> {
+    // A thread that is created meanwhile inherits the value of one that was not looked at yet.
+    while has(proc, value_ns)? {
+        for file in files(proc)? {
+            change(&file, value_ns, DEFAULT_NS)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a thread of the machine has this value.
+pub(crate) fn has(proc: &Path, value_ns: u64) -> Result<bool> {
+    for file in files(proc)? {
+        if read(&file)? == Some(value_ns) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether the file has the new value now; `None` if its thread has ended.
+fn change(file: &Path, from_ns: u64, to_ns: u64) -> Result<Option<bool>> {
+    let Some(present) = read(file)? else {
+        return Ok(None);
+    };
+    if present != from_ns {
+        return Ok(Some(present == to_ns));
+    }
+    match fs::OpenOptions::new()
+        .write(true)
+        .truncate(true)
+        .open(file)
+        .and_then(|mut open| std::io::Write::write_all(&mut open, to_ns.to_string().as_bytes()))
+    {
+        // A real-time thread takes the value and does not use it, or keeps none.
+        Ok(()) => Ok(read(file)?.map(|now| now == to_ns)),
+        Err(error) if has_ended(&error) => Ok(None),
+        Err(error) => Err(Error::at_setting(file)(error)),
+    }
+}
+
+/// `None` if the thread has ended.
+fn read(file: &Path) -> Result<Option<u64>> {
+    match fs::read_to_string(file) {
+        Ok(text) => Ok(text.trim().parse().ok()),
+        Err(error) if has_ended(&error) => Ok(None),
+        Err(error) => Err(Error::at_setting(file)(error)),
+    }
+}
+
+fn has_ended(error: &std::io::Error) -> bool {
+    let ended = [Errno::ENOENT, Errno::ESRCH].map(|errno| Some(errno as i32));
+    ended.contains(&error.raw_os_error())
+}
+
+/// The file of each thread of the machine.
+fn files(proc: &Path) -> Result<Vec<std::path::PathBuf>> {
+    let mut all = Vec::new();
+    for process in fs::read_dir(proc).map_err(Error::at(proc))? {
+        let process = process.map_err(Error::at(proc))?;
+        let is_number = |name: &std::ffi::OsStr| {
+            let name = name.as_encoded_bytes();
+            !name.is_empty() && name.iter().all(u8::is_ascii_digit)
+        };
+        if !is_number(&process.file_name()) {
+            continue;
+        }
+        // Ended meanwhile.
+        let Ok(threads) = fs::read_dir(process.path().join("task")) else {
+            continue;
+        };
+        let threads = threads.filter_map(|thread| Some(thread.ok()?.file_name()));
+        // Only below /proc itself do threads have this file.
+        all.extend(threads.map(|thread| proc.join(thread).join("timerslack_ns")));
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A made-up /proc: processes with their threads and slack.
+    fn with(threads: &[(u32, u32, u64)]) -> (tempfile::TempDir, Root) {
+        let folder = tempfile::tempdir().unwrap();
+        for (process, thread, slack) in threads {
+            let proc = folder.path().join("proc");
+            fs::create_dir_all(proc.join(format!("{process}/task/{thread}"))).unwrap();
+            fs::create_dir_all(proc.join(thread.to_string())).unwrap();
+            fs::write(
+                proc.join(format!("{thread}/timerslack_ns")),
+                slack.to_string(),
+            )
+            .unwrap();
+        }
+        let root = Root::at(folder.path());
+        (folder, root)
+    }
+
+    fn slack(root: &Root, thread: u32) -> u64 {
+        root.number(&format!("proc/{thread}/timerslack_ns"))
+            .unwrap()
+    }
+
+    #[test]
+    fn only_the_default_is_raised_and_only_that_value_is_lowered_wherever_it_went() {
+        let (folder, root) = with(&[(7, 7, 50_000), (7, 8, 1), (9, 9, 50_000), (9, 10, 99_000)]);
+        let proc = folder.path().join("proc");
+        let done = raise(&root, &[7, 8, 4711], 99_500).unwrap();
+        assert_eq!(done, Raised { raised: 1, own: 1 });
+        assert_eq!(
+            [7, 8, 9, 10].map(|one| slack(&root, one)),
+            [99_500, 1, 50_000, 99_000]
+        );
+        assert!(has(&proc, 99_500).unwrap());
+        // A child that was never raised has it by inheritance.
+        fs::create_dir_all(proc.join("11/task/11")).unwrap();
+        fs::write(proc.join("11/timerslack_ns"), "99500\n").unwrap();
+        lower(&proc, 99_500).unwrap();
+        assert!(!has(&proc, 99_500).unwrap());
+        assert_eq!(
+            [7, 8, 9, 10, 11].map(|one| slack(&root, one)),
+            [50_000, 1, 50_000, 99_000, 50_000]
+        );
+    }
+}

@@ -1,0 +1,37 @@
+//! Compiles the BPF programs and generates their skeletons; their types come from the objects' BTF,
+//! so the headers are their only definition.
+
+fn main() {
+    #[cfg(feature = "bpf")]
+    skeleton();
+}
+
+#[cfg(feature = "bpf")]
+fn skeleton() {
+    use std::env;
+    use std::path::PathBuf;
+
+    use libbpf_cargo::SkeletonBuilder;
+
+    /// `src/bpf/NAME.bpf.c` becomes `NAME.skel.rs`.
+    const PROGRAMS: [&str; 2] = ["foreground", "wakeups"];
+
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    println!("cargo:rerun-if-changed=src/bpf");
+    println!("cargo:rerun-if-changed=../kernel/src/bpf");
+    // Debian keeps <asm/types.h> per architecture, and clang does not look there for BPF.
+    let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
+    let asm = format!("-I/usr/include/{arch}-linux-gnu");
+    for name in PROGRAMS {
+        let source = format!("src/bpf/{name}.bpf.c");
+        if let Err(error) = SkeletonBuilder::new()
+            .source(&source)
+            .clang_args(["-Wall", "-Werror", "-mcpu=v3", &asm, "-I../kernel/src/bpf"])
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+        {
+            panic!(
+                "{source}: {error:#}\nneeds clang with its BPF back end: Debian's packages clang and libbpf-dev"
+            );
+        }
+    }
+}

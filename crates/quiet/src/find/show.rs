@@ -1,0 +1,117 @@
+//! What could wait, for people.
+
+use reveille_results::description;
+use reveille_show::columns;
+use reveille_show::quantity::{duration, percent, three_digits};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
+
+use super::result::{Found, Group, Slept};
+
+const FOOT: &str = "Savings are the recorded wake-ups, taken again with some of them delayed. A loop that is delayed \
+                    each time also comes less often; that is left out, so slack may save more. Holding is \
+                    given without what freezing and thawing cost: it is the most that can be had.";
+
+const GROUPS: &[Column<Group>] = &columns!(|group|
+    words "command", "command", group.command.as_str(), "The processes' name";
+    words "cgroup", "cgroup", group.cgroup.as_deref(), "Their cgroup, from the root of cgroup2 on";
+    measured(Count) "processes", "processes", group.processes, "Processes that were seen";
+    measured(Of("/s")) "wakeups_per_s", "wake-ups/s", group.wakeups_per_s,
+        "CPUs' wake-ups for it, alone or with others";
+    measured(Ns) "period_ns", "period", group.period_ns, "Median time between two timers of a thread, if it is regular";
+    measured(Ns) "slack_ns", "slack", group.slack_ns, "Median timer slack of its sleeps";
+    measured(Percent) "by_sleep_percent", "by sleeps", group.by_sleep_percent,
+        "Of its wake-ups by interrupts, those by the timer of a sleep, to which timer slack applies";
+    words "may_wait", "may wait", may_wait(group), "Whether it may be delayed, or why not";
+    estimated(Of("/s")) "slack_saves_per_s", "slack saves/s", group.slack_saves_per_s,
+        "Wake-ups that timer slack for it alone would save";
+    estimated(Of("/s")) "holding_saves_per_s", "holding saves/s", group.holding_saves_per_s,
+        "Wake-ups that holding it alone would save at most";
+);
+
+fn may_wait(group: &Group) -> String {
+    match &group.reason {
+        None => "yes".to_owned(),
+        Some(reason) => format!("no: {}", reason.words()),
+    }
+}
+
+/// How the machine sleeps, in one of the ways.
+struct Way {
+    name: &'static str,
+    slept: Slept,
+}
+
+const WAYS: &[Column<Way>] = &columns!(|way|
+    words "way", "", way.name, "As recorded, with timer slack, or held";
+    estimated(Of("/s")) "wakeups_per_s", "wake-ups/s", way.slept.wakeups_per_s, "Wake-ups of all CPUs";
+    estimated(Percent) "joint_percent", "all asleep", way.slept.joint_percent, "All CPUs slept at once, of the time";
+    estimated(Of("/s")) "joint_per_s", "times/s", way.slept.joint_per_s, "How often they did";
+    estimated(Ns) "joint_mean_ns", "for", way.slept.joint_mean_ns, "How long they did at a time, on average";
+);
+
+/// The columns of the tables, by the list of their rows in `quiet.json`.
+pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    vec![("groups[]", Column::headings(GROUPS))]
+}
+
+/// The result for every medium.
+pub fn sheet(found: &Found) -> Sheet<'_> {
+    let about = &found.about;
+    let mut line = vec![duration(found.elapsed_ns as f64)];
+    line.extend(about.machine.words());
+    line.extend([about.started.clone(), about.tool.clone()]);
+    let mut sheet = Sheet {
+        title: "What could wait".to_owned(),
+        about: vec![line.join(" · ")],
+        answer: answer(found),
+        foot: FOOT,
+        notes: found.notes.clone(),
+        ..Sheet::default()
+    };
+    sheet.fact(
+        "Delay",
+        format!("{} at most", duration(found.within_ns as f64)),
+    );
+    if let description::Ended::Disturbed(why) = &about.ended {
+        sheet.fact("Ended", why.clone());
+    }
+    let ways = [
+        ("as recorded", found.recorded),
+        ("timer slack for all that may wait", found.with_slack),
+        ("all that may wait held", found.held),
+    ];
+    let ways: Vec<Way> = ways
+        .into_iter()
+        .map(|(name, slept)| Way { name, slept })
+        .collect();
+    let table = Table::of("The machine", WAYS, &ways).whole();
+    sheet.section(Section::new("ways", "The machine").table(table));
+    let table = Table::of("Who wakes CPUs", GROUPS, &found.groups).first(15);
+    sheet.section(Section::new("groups", "Who wakes CPUs").table(table));
+    sheet
+}
+
+/// `Of 481 wake-ups/s, delays of up to 100 ms would save 350 (73%) by timer slack, ...`
+fn answer(found: &Found) -> String {
+    let was = found.recorded;
+    let within = duration(found.within_ns as f64);
+    let many = found.groups.iter().filter(|group| group.may_wait).count();
+    if many == 0 {
+        return "Nothing that wakes CPUs may wait.".to_owned();
+    }
+    let saved = was.wakeups_per_s - found.with_slack.wakeups_per_s;
+    if was.wakeups_per_s <= 0.0 || saved / was.wakeups_per_s < 0.01 {
+        return format!(
+            "Delays of up to {within} would save hardly any of the {} wake-ups/s by timer slack.",
+            three_digits(was.wakeups_per_s)
+        );
+    }
+    format!(
+        "Delays of up to {within} by timer slack would save {:.0}% of {} wake-ups/s; all CPUs would sleep at once {}% \
+         of the time instead of {}%.",
+        100.0 * saved / was.wakeups_per_s,
+        three_digits(was.wakeups_per_s),
+        percent(found.with_slack.joint_percent),
+        percent(was.joint_percent)
+    )
+}

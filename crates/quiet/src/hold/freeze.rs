@@ -1,0 +1,173 @@
+//! Holds background work by freezing its cgroups.
+
+use std::io::{PipeWriter, pipe};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use reveille_kernel::{Journal, Root, affinity, freezer, now_ns, workload};
+
+use super::foreground::Watched;
+use super::policy::{Because, Policy, Step, Times};
+use super::{Account, Background};
+use crate::{Error, Result};
+
+/// A thread that freezes and thaws.
+pub struct Freeze {
+    // Its end tells the thread to end.
+    stop: PipeWriter,
+    thread: JoinHandle<(Account, Result<()>)>,
+}
+
+impl Freeze {
+    /// Holds the background while the cgroup `foreground` waits for something else.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] if a cgroup is frozen already, cannot be frozen, or BPF is missing; nothing is changed then.
+    pub fn start(
+        root: &Root,
+        background: Vec<Background>,
+        foreground: &Path,
+        times: Times,
+        journal: &mut Journal,
+    ) -> Result<Self> {
+        let (foreground, _, folder) = workload::cgroup(root, "--foreground", foreground)?;
+        for cgroup in &background {
+            if folder.starts_with(&cgroup.folder) || cgroup.folder.starts_with(&folder) {
+                let (one, other) = (cgroup.folder.display(), folder.display());
+                return Err(Error::Usage(format!(
+                    "--foreground: {one} and {other} are one within the other"
+                )));
+            }
+        }
+        for Background { folder, .. } in &background {
+            if freezer::is_set(folder)? {
+                let folder = folder.display();
+                return Err(Error::Cannot(format!(
+                    "{folder}: is frozen already; thaw it by `echo 0 > {folder}/cgroup.freeze`"
+                )));
+            }
+        }
+        let watched = Watched::start(foreground)?;
+        for cgroup in &background {
+            journal.will_switch_off(&freezer::setting(cgroup.number))?;
+        }
+        let (stopped, stop) = pipe().map_err(Error::system("pipe"))?;
+        let thread = std::thread::Builder::new().name("freeze".to_owned());
+        let run = move || {
+            // Behind busy background work it would thaw too late.
+            affinity::be_prompt();
+            let mut holding = Holding {
+                background,
+                account: Account::default(),
+                held_since: None,
+            };
+            let ran = holding.run(&watched, times, &stopped);
+            let thawed = holding.thaw();
+            (holding.account, ran.and(thawed))
+        };
+        let thread = thread.spawn(run).map_err(Error::system("a thread"))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Thaws, and ends.
+    pub fn stop(self) -> (Account, Result<()>) {
+        drop(self.stop);
+        let ended = self.thread.join();
+        ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+}
+
+struct Holding {
+    background: Vec<Background>,
+    account: Account,
+    held_since: Option<Duration>,
+}
+
+impl Holding {
+    fn run(&mut self, watched: &Watched, times: Times, stopped: &impl AsFd) -> Result<()> {
+        let mut policy = Policy::new(times, now());
+        loop {
+            let wait = match policy.step(now(), watched.now()) {
+                Step::Hold => {
+                    watched.tell_running(true);
+                    self.freeze()?;
+                    continue;
+                }
+                Step::Release(because) => {
+                    self.thaw()?;
+                    watched.tell_running(false);
+                    if because == Because::ForegroundRuns {
+                        self.account.for_foreground += 1;
+                    }
+                    continue;
+                }
+                Step::Until(time) => Some(time.saturating_sub(now())),
+                Step::UntilItWaits => {
+                    watched.tell_waiting();
+                    // It may have begun to wait before that.
+                    if policy.step(now(), watched.now()) != Step::UntilItWaits {
+                        continue;
+                    }
+                    None
+                }
+            };
+            if wait_for(watched, stopped, wait)? {
+                return Ok(());
+            }
+        }
+    }
+
+    fn freeze(&mut self) -> Result<()> {
+        self.held_since = Some(now());
+        self.account.times += 1;
+        self.set(true)
+    }
+
+    fn thaw(&mut self) -> Result<()> {
+        let done = self.set(false);
+        if let Some(since) = self.held_since.take() {
+            let held_s = now().saturating_sub(since).as_secs_f64();
+            self.account.held_s += held_s;
+            self.account.longest_s = self.account.longest_s.max(held_s);
+        }
+        done
+    }
+
+    /// Of all cgroups, even if one fails. Those that were removed are forgotten.
+    fn set(&mut self, frozen: bool) -> Result<()> {
+        self.background.retain(|cgroup| cgroup.folder.exists());
+        let is_there = |folder: &Path| folder.exists();
+        let mut done = Ok(());
+        for cgroup in &self.background {
+            match freezer::set(&cgroup.folder, frozen) {
+                Err(error) if is_there(&cgroup.folder) => done = Err(error),
+                _ => {}
+            }
+        }
+        done
+    }
+}
+
+/// Waits for the bell, for the time, or for the end, which is true.
+fn wait_for(watched: &Watched, stopped: &impl AsFd, at_most: Option<Duration>) -> Result<bool> {
+    let mut both = [
+        PollFd::new(stopped.as_fd(), PollFlags::POLLIN),
+        PollFd::new(watched.bell(), PollFlags::POLLIN),
+    ];
+    match ppoll(&mut both, at_most.map(TimeSpec::from), None) {
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(error) => return Err(Error::system("ppoll")(error)),
+    }
+    watched.silence()?;
+    // The other end was closed.
+    Ok(both[0].any().unwrap_or(false))
+}
+
+fn now() -> Duration {
+    Duration::from_nanos(now_ns())
+}
