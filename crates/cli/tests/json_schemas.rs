@@ -157,7 +157,7 @@ fn a_meter_matches_its_schema() {
 fn the_account_of_a_proxy_matches_its_schema() {
     let mut command = Command::new("timeout");
     command
-        .args(["--preserve-status", "--signal=TERM", "1"])
+        .args(["--preserve-status", "--signal=TERM", "--kill-after=20", "1"])
         .arg(env!("CARGO_BIN_EXE_reveille"))
         .args([
             "stage",

@@ -1,5 +1,8 @@
 //! `reveille stage` as its users run it.
 
+#[allow(dead_code, reason = "others are another user, too")]
+mod program;
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -10,7 +13,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 fn stage(words: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
+    let mut command = program::reveille();
     command.arg("stage").args(words);
     command
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use nix::libc;
 use reveille_govern::bus::{NAME, PATH};
@@ -14,6 +15,9 @@ use zbus::{Connection, Proxy};
 use crate::bus::Bus;
 
 pub const NOBODY: u32 = 65534;
+
+/// Longer than any answer takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A connection.
 pub struct Client {
@@ -59,6 +63,12 @@ impl Client {
         })
     }
 
+    /// What never comes, as the service has ended, is a failure, and not waited for.
+    fn wait<T>(&self, asked: impl Future<Output = T>) -> T {
+        let asked = async { tokio::time::timeout(PATIENCE, asked).await };
+        self.runtime.block_on(asked).expect("there is no answer")
+    }
+
     /// Its name on the bus.
     pub fn name(&self) -> String {
         self.connection.unique_name().unwrap().to_string()
@@ -85,7 +95,7 @@ impl Client {
     ) -> Result<OwnedFd, (String, String)> {
         let request = (scope, latency_us, "a test", options);
         let asked = async { self.service().await.call("HoldLatency", &request).await };
-        let answer: zbus::Result<zvariant::OwnedFd> = self.runtime.block_on(asked);
+        let answer: zbus::Result<zvariant::OwnedFd> = self.wait(asked);
         answer.map(Into::into).map_err(words)
     }
 
@@ -105,22 +115,22 @@ impl Client {
 
     pub fn holds(&self) -> zbus::Result<Vec<Listed>> {
         let asked = async { self.service().await.call("Holds", &()).await };
-        self.runtime.block_on(asked)
+        self.wait(asked)
     }
 
     pub fn effective(&self, cpu: u32) -> Result<i32, (String, String)> {
         let asked = async { self.service().await.call("EffectiveLatency", &(cpu,)).await };
-        self.runtime.block_on(asked).map_err(words)
+        self.wait(asked).map_err(words)
     }
 
     pub fn version(&self) -> zbus::Result<String> {
         let asked = async { self.service().await.get_property("Version").await };
-        self.runtime.block_on(asked)
+        self.wait(asked)
     }
 
     pub fn rules(&self) -> zbus::Result<Vec<String>> {
         let asked = async { self.service().await.get_property("Rules").await };
-        self.runtime.block_on(asked)
+        self.wait(asked)
     }
 
     /// Waits for the signal `Changed` that comes of an action; at most so long.
@@ -129,10 +139,10 @@ impl Client {
         // The stream ends in a task of the runtime's.
         let _within = self.runtime.enter();
         let listen = async { self.service().await.receive_signal("Changed").await };
-        let mut changes = self.runtime.block_on(listen).unwrap();
+        let mut changes = self.wait(listen).unwrap();
         action();
         let change = async { tokio::time::timeout(longest, changes.next()).await };
-        self.runtime.block_on(change).is_ok()
+        self.wait(change).is_ok()
     }
 
     /// Calls UPower's interface.
@@ -148,7 +158,7 @@ impl Client {
             let service = Proxy::new(&self.connection, name, object, interface).await?;
             service.call(method, body).await
         };
-        self.runtime.block_on(called).map_err(words)
+        self.wait(called).map_err(words)
     }
 
     /// Has somebody that name?
@@ -159,13 +169,13 @@ impl Client {
                 .await
                 .map_err(zbus::Error::from)
         };
-        self.runtime.block_on(asked).unwrap()
+        self.wait(asked).unwrap()
     }
 
     /// Takes a name; the error in words.
     pub fn own(&self, name: &str) -> Result<(), String> {
         let name = name.to_owned();
-        let owned = self.runtime.block_on(self.connection.request_name(name));
+        let owned = self.wait(self.connection.request_name(name));
         owned.map_err(|error| error.to_string())
     }
 }

@@ -46,8 +46,9 @@ const volatile bool has_prev_state;
 /* Tasks of the foreground that run or could, and those that wait for something unknown. */
 int awake;
 int unknown;
-/* Since when all wait; CLOCK_MONOTONIC, ns. */
+/* Since when all wait, and when the last wait for something unknown began; CLOCK_MONOTONIC, ns. */
 unsigned long long waiting_since;
+unsigned long long unknown_since;
 /* Set by the program: the background is held; the next wait of the foreground is to be told. */
 unsigned int held;
 unsigned int tell_waiting;
@@ -128,13 +129,20 @@ static __always_inline void add_awake(int by)
 	}
 }
 
+static __always_inline void add_unknown(int by)
+{
+	if (by > 0)
+		unknown_since = bpf_ktime_get_ns();
+	__sync_fetch_and_add(&unknown, by);
+}
+
 /* Counts a thread that has come into the foreground, or takes back what was counted. */
 static __always_inline void count(struct thread *thread, int by)
 {
 	if (!thread->waits)
 		add_awake(by);
 	else if (thread->unknown)
-		__sync_fetch_and_add(&unknown, by);
+		add_unknown(by);
 }
 
 /* Its entry; NULL for one that does not belong to the foreground. */
@@ -211,7 +219,7 @@ static __always_inline void begins_to_wait(struct thread *thread, struct task_st
 	what_for(task, &thread->wait);
 	thread->unknown = !is_known(&thread->wait);
 	if (thread->unknown)
-		__sync_fetch_and_add(&unknown, 1);
+		add_unknown(1);
 	thread->waits = 1;
 	add_awake(-1);
 }
@@ -267,7 +275,7 @@ static __always_inline void runs(struct thread *thread)
 		return;
 	thread->waits = 0;
 	if (thread->unknown)
-		__sync_fetch_and_add(&unknown, -1);
+		add_unknown(-1);
 	thread->unknown = 0;
 	add_awake(1);
 }

@@ -297,7 +297,7 @@ fn period(parts: &Parts) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::Stopped;
     use super::super::trace::{Event, Trace};
     use super::*;
@@ -314,7 +314,7 @@ mod tests {
     }
 
     /// Two loops of 20 ms in /bg, a player at real-time priority, and a server that 4 wakes at each of its wake-ups.
-    fn recorded() -> Recorded {
+    pub fn recorded() -> Recorded {
         let asleep = |cpu| Event {
             time_ns: 0,
             cpu,

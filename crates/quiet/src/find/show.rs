@@ -115,3 +115,55 @@ fn answer(found: &Found) -> String {
         percent(was.joint_percent)
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use reveille_kernel::{Identity, Root};
+    use reveille_results::description::Ended;
+    use reveille_results::kept::About;
+    use reveille_show::sheet::not_in_json;
+
+    use super::super::group::{Foreground, tests::recorded};
+    use super::super::result::{SCHEMA_VERSION, parse};
+    use super::*;
+
+    fn found() -> Found {
+        let about = About {
+            schema_version: SCHEMA_VERSION,
+            tool: "reveille".to_owned(),
+            name: "quiet find".to_owned(),
+            started: "2026-11-26T12:00:00Z".to_owned(),
+            command_line: Vec::new(),
+            ended: Ended::Completed,
+            machine: Identity::read(&Root::default()),
+            driver: None,
+            governor: None,
+        };
+        Found::of(about, &recorded(), &Foreground::Anybody, 100_000_000)
+    }
+
+    #[test]
+    fn every_column_is_in_the_json_and_a_kept_result_is_read_again() {
+        let found = found();
+        let json = serde_json::to_value(&found).unwrap();
+        for (list, headings) in reference() {
+            assert_eq!(not_in_json(&json, list, &headings), [""; 0]);
+        }
+        assert_eq!(parse(&serde_json::to_vec(&found).unwrap()), Ok(found));
+    }
+
+    #[test]
+    fn the_answer_has_what_slack_would_save() {
+        assert_eq!(
+            answer(&found()),
+            "Delays of up to 100 ms by timer slack would save 46% of 200 wake-ups/s; all CPUs would sleep at once \
+             90.2% of the time instead of 90.0%."
+        );
+        let mut nothing = found();
+        nothing.groups.retain(|group| !group.may_wait);
+        assert_eq!(answer(&nothing), "Nothing that wakes CPUs may wait.");
+        let mut little = found();
+        little.with_slack = little.recorded;
+        assert!(answer(&little).contains("would save hardly any of the 200 wake-ups/s"));
+    }
+}

@@ -68,12 +68,16 @@ impl Watched {
         let variables = self.variables.at(0);
         let awake = word!(variables, types::bss, awake).load(Ordering::SeqCst);
         let unknown = word!(variables, types::bss, unknown).load(Ordering::SeqCst);
-        let since = word!(variables, types::bss, waiting_since).load(Ordering::SeqCst);
+        let waiting = word!(variables, types::bss, waiting_since).load(Ordering::SeqCst);
+        let unknown_since = word!(variables, types::bss, unknown_since).load(Ordering::SeqCst);
+        let since = Duration::from_nanos;
         match (awake, unknown) {
             (1.., _) => policy::Foreground::Runs,
-            (_, 1..) => policy::Foreground::MayWaitForBackground,
+            (_, 1..) => policy::Foreground::MayWaitForBackground {
+                since: since(unknown_since),
+            },
             _ => policy::Foreground::Waits {
-                since: Duration::from_nanos(since),
+                since: since(waiting),
             },
         }
     }

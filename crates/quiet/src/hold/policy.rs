@@ -8,7 +8,10 @@ pub enum Foreground {
     /// One of its threads runs, or could.
     Runs,
     /// All wait; one of them for what the background could have.
-    MayWaitForBackground,
+    MayWaitForBackground {
+        /// The last such wait began then, on the policy's clock.
+        since: Duration,
+    },
     /// All wait for something else, since this time.
     Waits {
         /// On the policy's clock.
@@ -34,7 +37,7 @@ pub enum Step {
     Release(Because),
     /// Ask again at this time, and before if the foreground begins to run.
     Until(Duration),
-    /// Ask again when the foreground begins to wait.
+    /// The foreground runs: ask again when it waits.
     UntilItWaits,
 }
 
@@ -46,6 +49,10 @@ pub enum Because {
     /// It was held as long as it may be.
     Limit,
 }
+
+/// A wait that has lasted so many times the limit is no reason to wait: the background ran for most of it, and holding it
+/// once adds a tenth. Threads that wait for ever, such as idle ones of a pool, would keep it from being held for good.
+const PATIENCE: u32 = 10;
 
 /// The state of the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +76,12 @@ impl Policy {
     pub fn step(&mut self, now: Duration, foreground: Foreground) -> Step {
         let Times { within, after } = self.times;
         let limit = self.since + within;
+        let foreground = match foreground {
+            Foreground::MayWaitForBackground { since } if now >= since + PATIENCE * within => {
+                Foreground::Waits { since }
+            }
+            other => other,
+        };
         if self.held {
             let because = match foreground {
                 Foreground::Waits { .. } if now < limit => return Step::Until(limit),
@@ -87,7 +100,8 @@ impl Policy {
                 (self.held, self.since) = (true, now);
                 Step::Hold
             }
-            _ => Step::UntilItWaits,
+            Foreground::MayWaitForBackground { since } => Step::Until(since + PATIENCE * within),
+            Foreground::Runs => Step::UntilItWaits,
         }
     }
 }
@@ -128,10 +142,14 @@ mod tests {
         let waits = Foreground::Waits { since: ms(0) };
         assert_eq!(policy.step(ms(100), waits), Step::Hold);
         assert_eq!(policy.step(ms(200), waits), Step::Release(Because::Limit));
-        let may = Foreground::MayWaitForBackground;
-        assert_eq!(policy.step(ms(300), may), Step::UntilItWaits);
+        let may = Foreground::MayWaitForBackground { since: ms(290) };
+        assert_eq!(policy.step(ms(300), may), Step::Until(ms(1290)));
         assert_eq!(policy.step(ms(310), waits), Step::Hold);
         let runs = Step::Release(Because::ForegroundRuns);
         assert_eq!(policy.step(ms(311), may), runs);
+        // It waits for ever.
+        assert_eq!(policy.step(ms(1289), may), Step::Until(ms(1290)));
+        assert_eq!(policy.step(ms(1290), may), Step::Hold);
+        assert_eq!(policy.step(ms(1291), may), Step::Until(ms(1390)));
     }
 }
