@@ -217,6 +217,7 @@ fn measurements_of_this_machine_match_their_schemas() {
     check("doctor", &mut words("doctor --json"));
     let naps = "for i in 1 2 3 4 5 6 7 8; do sleep 0.02; done >&2";
     check("cost", words("cost --json -- sh -c").arg(naps));
+    check("quiet-find", &mut words("quiet find --duration 1s --json"));
 }
 
 #[test]

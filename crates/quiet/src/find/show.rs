@@ -8,8 +8,8 @@ use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 use super::result::{Found, Group, Slept};
 
 const FOOT: &str = "Savings are the recorded wake-ups, taken again with some of them delayed. A loop that is delayed \
-                    each time also comes less often; that is left out, so slack may save more. Holding is \
-                    given without what freezing and thawing cost: it is the most that can be had.";
+                    each time also comes less often, and tasks that become runnable together are spread over \
+                    CPUs: both are left out. Holding is given without what freezing and thawing cost.";
 
 const GROUPS: &[Column<Group>] = &columns!(|group|
     words "command", "command", group.command.as_str(), "The processes' name";
@@ -77,15 +77,16 @@ pub fn sheet(found: &Found) -> Sheet<'_> {
     }
     let ways = [
         ("as recorded", found.recorded),
-        ("timer slack for all that may wait", found.with_slack),
-        ("all that may wait held", found.held),
+        ("with timer slack", found.with_slack),
+        ("held", found.held),
     ];
     let ways: Vec<Way> = ways
         .into_iter()
         .map(|(name, slept)| Way { name, slept })
         .collect();
     let table = Table::of("The machine", WAYS, &ways).whole();
-    sheet.section(Section::new("ways", "The machine").table(table));
+    let words = "With timer slack for all that may wait, and with all of that held.";
+    sheet.section(Section::new("ways", "The machine").text(words).table(table));
     let table = Table::of("Who wakes CPUs", GROUPS, &found.groups).first(15);
     sheet.section(Section::new("groups", "Who wakes CPUs").table(table));
     sheet
