@@ -48,8 +48,8 @@ Examples:
   reveille stage bench                              what it gains and costs on this machine
   reveille stage --config stage.toml --metrics 9817 several services; curl localhost:9817/status
 
-Deadlines of requests: the headers grpc-timeout, x-envoy-expected-rq-timeout-ms and x-reveille-deadline-ms shorten the \
-service's deadline for their request.")]
+Deadlines of requests: the headers grpc-timeout, x-envoy-expected-rq-timeout-ms and
+x-reveille-deadline-ms shorten the service's deadline for their request.")]
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,

@@ -44,7 +44,7 @@ const QUESTIONS: [(&str, &str); 14] = [
     ),
     (
         "What takes power, and what would sleep save?",
-        "power, model, stage, quiet",
+        "power, model, stage",
     ),
     (
         "How do I show, compare, export results?",

@@ -7,12 +7,12 @@ mod group;
 pub mod process;
 #[cfg(feature = "bpf")]
 mod record;
+mod recorded;
 mod result;
 pub mod show;
 pub mod trace;
 pub mod what_if;
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -20,38 +20,13 @@ use reveille_kernel::{Idle, Root};
 use reveille_show::progress::Bar;
 
 use crate::Result;
-use process::Process;
-use trace::Trace;
 
-pub use group::Foreground;
-pub use result::{FILE, Found, Group, SCHEMA_VERSION, Slept, open, parse};
+pub use group::{Foreground, Group, Slept};
+pub use recorded::{Recorded, Stopped};
+pub use result::{FILE, Found, SCHEMA_VERSION, open, parse};
 
 /// How long is recorded by default.
 pub const DEFAULT_DURATION: Duration = Duration::from_secs(10);
-
-/// A trace, and whose its threads are.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Recorded {
-    /// What happened.
-    pub trace: Trace,
-    /// By the thread's number.
-    pub threads: HashMap<u32, Process>,
-    /// Events that did not fit into the buffer.
-    pub lost: u64,
-    /// Why it ended.
-    pub stopped: Stopped,
-}
-
-/// Why a recording ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stopped {
-    /// The time was up.
-    Completed,
-    /// By a signal.
-    Interrupted,
-    /// There were as many events as can be kept.
-    Full,
-}
 
 /// Records until the time is up or `stop` is set.
 ///

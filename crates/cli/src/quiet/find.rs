@@ -23,8 +23,7 @@ use crate::{completion, signals, value};
 Examples:
   sudo reveille quiet find
   sudo reveille quiet find --within 1s --duration 1min
-  sudo reveille quiet find --foreground system.slice/nginx.service    what wakes others may wait, too,
-                                                                      but not what wakes nginx
+  sudo reveille quiet find --foreground system.slice/nginx.service   only what wakes nginx is kept
   sudo reveille quiet find --out quiet; reveille report quiet
 
 Ctrl-C ends the run and shows what was recorded so far.")]

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use reveille_figures::quantile::{MEDIAN, Share};
 use reveille_kernel::timer_slack;
+use serde::{Deserialize, Serialize};
 
-use super::Recorded;
 use super::process::{Process, Reason};
-use super::result::{Group, Slept};
+use super::recorded::Recorded;
 use super::trace::What;
 use super::what_if;
 
@@ -40,7 +40,60 @@ impl Foreground {
     }
 }
 
+/// How the machine slept, or would.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Slept {
+    /// Wake-ups of all CPUs.
+    pub wakeups_per_s: f64,
+    /// All CPUs slept at once, of the time.
+    pub joint_percent: f64,
+    /// How often they did.
+    pub joint_per_s: f64,
+    /// How long they did at a time; `None` if they never did.
+    pub joint_mean_ns: Option<f64>,
+}
+
+impl Slept {
+    fn of(sleep: what_if::Sleep, elapsed_ns: u64) -> Self {
+        let elapsed = elapsed_ns.max(1) as f64;
+        let times = sleep.joint_times as f64;
+        Self {
+            wakeups_per_s: sleep.wakeups as f64 * 1e9 / elapsed,
+            joint_percent: 100.0 * sleep.joint_ns as f64 / elapsed,
+            joint_per_s: times * 1e9 / elapsed,
+            joint_mean_ns: (times > 0.0).then(|| sleep.joint_ns as f64 / times),
+        }
+    }
+}
+
 /// The processes of one command in one cgroup.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Group {
+    /// The processes' name; `nobody` for wake-ups with which no thread became runnable, such as ticks.
+    pub command: String,
+    /// From the root of cgroup2 on; `None` if unknown.
+    pub cgroup: Option<String>,
+    /// That were seen.
+    pub processes: u64,
+    /// CPUs' wake-ups for it, alone or with others.
+    pub wakeups_per_s: f64,
+    /// Between two timers of a thread, if it is regular; ns.
+    pub period_ns: Option<u64>,
+    /// The median timer slack of its sleeps, ns; `None` if it does not sleep.
+    pub slack_ns: Option<u64>,
+    /// Of its wake-ups by interrupts, those by the timer of a sleep, to which timer slack applies; `None` without any.
+    pub by_sleep_percent: Option<f64>,
+    /// It may be delayed.
+    pub may_wait: bool,
+    /// Why not.
+    pub reason: Option<Reason>,
+    /// Wake-ups that timer slack for it alone would save; `None` if it may not wait.
+    pub slack_saves_per_s: Option<f64>,
+    /// Wake-ups that holding it alone would save at most; `None` if it may not wait.
+    pub holding_saves_per_s: Option<f64>,
+}
+
+/// Which processes are a group.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Key {
     name: String,
@@ -298,7 +351,7 @@ fn period(parts: &Parts) -> Option<u64> {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::Stopped;
+    use super::super::recorded::Stopped;
     use super::super::trace::{Event, Trace};
     use super::*;
 

@@ -13,8 +13,8 @@ use reveille_kernel::{Idle, Root, affinity, now_ns};
 use reveille_show::progress::Bar;
 
 use super::process::{Processes, Seen};
+use super::recorded::{Recorded, Stopped};
 use super::trace::{Event, Trace, What};
-use super::{Recorded, Stopped};
 use crate::Result;
 
 mod skeleton {

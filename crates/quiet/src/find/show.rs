@@ -5,7 +5,8 @@ use reveille_show::columns;
 use reveille_show::quantity::{duration, percent, three_digits};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 
-use super::result::{Found, Group, Slept};
+use super::group::{Group, Slept};
+use super::result::Found;
 
 const FOOT: &str = "Savings are the recorded wake-ups, taken again with some of them delayed. A loop that is delayed \
                     each time also comes less often, and tasks that become runnable together are spread over \
