@@ -18,6 +18,7 @@ use reveille_trial::show;
 use reveille_trial::workload::{
     Bursts, Client, Command, Figure, Pace, Rhythm, Server, Transport, Workload, parse_address,
 };
+use reveille_watch::live::JointCounter;
 
 use crate::command::As;
 use crate::comparison::{self, Kept};
@@ -45,6 +46,7 @@ Examples:
   sudo reveille trial -- make -j4                        its run time
   sudo reveille trial --figure 'time=([0-9.]+)' --unit ms -- ping -c 20 -i 0.2 192.168.1.1
   sudo reveille trial --setting 'limit --disable C6' --settings no-sleep -- ./job
+  sudo reveille trial --setting 'quiet run --cgroup background.slice' --settings as-is --echo self
   reveille trial --host root@sut --echo self             on another machine, by ssh
   reveille trial --dry-run --echo self                   the settings that it would compare
   reveille report router-trial                           the page, with latency against power
@@ -83,7 +85,7 @@ pub struct Args {
     /// Latency bounds to compare, too: 20us,100us
     #[arg(long, value_name = "LATENCY", value_delimiter = ',', value_parser = value::bound)]
     latency: Vec<u32>,
-    /// Your own setting: 'hold --latency 50us --cpu 2', 'limit --disable C6'; may be repeated
+    /// Your own setting: 'hold --latency 50us --cpu 2', 'limit --disable C6', 'quiet run --cgroup G'; may be repeated
     #[arg(long, value_name = "LINE", value_parser = parse_line)]
     setting: Vec<Setting>,
     /// Of the default settings, only these: C1E,C6,no-sleep; `as-is` alone: only your own
@@ -155,6 +157,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut notes = planned.notes;
     notes.extend(comparison::held_by_others("setting"));
     let mut workload = workload(&args)?;
+    let counter = JointCounter::start(&machine.root);
+    if let Err(why) = &counter {
+        notes.push(format!(
+            "How long all CPUs slept at once is unknown: {why}."
+        ));
+    }
     let stop = signals::stop()?;
     let started = SystemTime::now();
     let plan = Plan {
@@ -179,12 +187,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             kept_at = Some(Instant::now());
         }
     };
+    let joint = || counter.as_ref().ok()?.so_far();
     let ran = comparison::with_bar(args.rounds, |progress| {
         run::run(
             &machine,
             &settings,
             &plan,
             workload.as_mut(),
+            Some(&joint),
             &stop,
             progress,
             &mut keep,

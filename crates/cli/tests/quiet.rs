@@ -204,6 +204,71 @@ fn fifty_loops_wake_cpus_less_often_and_have_their_slack_back() {
     );
 }
 
+/// What it does to a workload is compared by trial, which also counts how long all CPUs sleep at once.
+#[test]
+fn a_trial_compares_it_with_the_machine_as_it_is() {
+    const TEST: &str = "a_trial_compares_it_with_the_machine_as_it_is";
+    let _alone = alone();
+    let Some(mount) = cgroups(TEST) else { return };
+    let mut group = Group::new(&mount, "compared");
+    line_of(group.python(LOOPS));
+    let setting = format!("quiet run --cgroup {}", group.name());
+    let words = [
+        "trial",
+        "--echo",
+        "self",
+        "--settings",
+        "as-is",
+        "--setting",
+        &setting,
+    ];
+    let turns = [
+        "--rounds",
+        "2",
+        "--requests",
+        "20",
+        "--interval",
+        "100ms",
+        "--json",
+    ];
+    let output = reveille().args(words).args(turns).output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{errors}");
+    let trial: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let observed = |setting: usize, figure: &str| {
+        let value = &trial["settings"][setting]["observed"][figure];
+        value
+            .as_f64()
+            .unwrap_or_else(|| panic!("{figure} of {setting}: {value}"))
+    };
+    for setting in [0, 1] {
+        assert!((0.0..=100.0).contains(&observed(setting, "joint_percent")));
+    }
+    assert!(group.slack().iter().all(|ns| *ns == 50_000));
+    if observed(0, "wakeups_per_s") < 150.0 {
+        return println!("skipped: {TEST}: CPUs are kept awake");
+    }
+    assert!(
+        observed(1, "wakeups_per_s") < 0.7 * observed(0, "wakeups_per_s"),
+        "{trial}"
+    );
+    assert!(
+        observed(1, "joint_mean_ns") > observed(0, "joint_mean_ns"),
+        "{trial}"
+    );
+    // One that cannot be is said before anything is measured.
+    let wrong = [
+        "trial",
+        "--echo",
+        "self",
+        "--setting",
+        "quiet run --cgroup nosuch",
+    ];
+    let ended = run(reveille().args(wrong));
+    assert_ne!(ended.code, 0);
+    assert!(ended.stderr.contains("--cgroup: no "), "{}", ended.stderr);
+}
+
 #[test]
 fn no_loop_is_later_than_its_bound() {
     const TEST: &str = "no_loop_is_later_than_its_bound";

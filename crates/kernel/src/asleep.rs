@@ -89,6 +89,19 @@ impl Reading {
     }
 }
 
+/// The time in which all CPUs slept at once, since a counting began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Together {
+    /// CLOCK_MONOTONIC, ns.
+    pub at_ns: u64,
+    /// All slept, the present time included, ns.
+    pub asleep_ns: u64,
+    /// The times that are over.
+    pub times: u64,
+    /// Their sum, ns.
+    pub ended_ns: u64,
+}
+
 /// How long all slept at once at least and at most, per cent, by each one's share.
 pub fn together_percent(slept: &[f64]) -> (f64, f64) {
     let awake: f64 = slept.iter().map(|share| 1.0 - share).sum();

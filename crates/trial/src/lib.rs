@@ -13,6 +13,7 @@ pub mod rounds;
 pub mod run;
 pub mod setting;
 pub mod show;
+pub mod together;
 mod verdict;
 pub mod workload;
 

@@ -6,9 +6,12 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use reveille_kernel::asleep::Together;
 use reveille_kernel::energy::{self, Packages, PackagesReading};
 use reveille_kernel::{Idle, IdleState, Root, affinity, frequency, limits, load};
 use serde::{Deserialize, Serialize};
+
+use crate::together::{self, Between};
 
 /// A state's share of the CPUs' time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,6 +38,8 @@ pub struct Observed {
     pub context_switches_per_s: Option<f64>,
     pub power_w: Option<f64>,
     pub frequency_mhz: Option<f64>,
+    pub joint_percent: Option<f64>,
+    pub joint_mean_ns: Option<f64>,
 }
 
 impl Observed {
@@ -64,18 +69,21 @@ impl Observed {
             context_switches_per_s: mean(&|round| round.context_switches_per_s),
             power_w: mean(&|round| round.power_w),
             frequency_mhz: mean(&|round| round.frequency_mhz),
+            joint_percent: mean(&|round| round.joint_percent),
+            joint_mean_ns: mean(&|round| round.joint_mean_ns),
         })
     }
 }
 
 /// Where the counters are.
-pub struct Watch {
+pub struct Watch<'a> {
     root: Root,
     cpus: Vec<u32>,
     counters: Vec<Counter>,
     /// Names by depth.
     states: Vec<String>,
     packages: Option<Packages>,
+    joint: Option<together::Counter<'a>>,
 }
 
 struct Counter {
@@ -97,11 +105,12 @@ pub struct Reading {
     energy: Option<PackagesReading>,
     battery_w: Option<f64>,
     frequency_mhz: Option<f64>,
+    joint: Option<Together>,
 }
 
-impl Watch {
+impl<'a> Watch<'a> {
     /// Finds the counters of the CPUs that are online.
-    pub fn new(root: &Root, idle: &Idle) -> Self {
+    pub fn new(root: &Root, idle: &Idle, joint: Option<together::Counter<'a>>) -> Self {
         let online = || idle.cpus.iter().filter(|cpu| cpu.online);
         let states = states_by_depth(idle);
         let states: Vec<String> = states.iter().map(|state| state.name.clone()).collect();
@@ -127,6 +136,7 @@ impl Watch {
             counters: counters.collect(),
             states: states.clone(),
             packages: Packages::of(root),
+            joint,
         }
     }
 
@@ -163,6 +173,7 @@ impl Watch {
             energy: self.packages.as_ref().map(Packages::read),
             battery_w: self.battery_w(),
             frequency_mhz: self.frequency_mhz(),
+            joint: self.joint.and_then(|joint| joint()),
         }
     }
 
@@ -203,6 +214,11 @@ impl Watch {
             frequency_mhz: after.frequency_mhz,
             ..Observed::default()
         };
+        let joint = before.joint.zip(after.joint);
+        if let Some(joint) = joint.and_then(|(before, after)| Between::of(before, after)) {
+            observed.joint_percent = Some(joint.percent);
+            observed.joint_mean_ns = joint.mean_ns;
+        }
         self.states(before, after, &mut observed);
         if observed.awake_percent.is_none() {
             observed.awake_percent = awake_by_ticks(before, after, elapsed_s);

@@ -10,6 +10,7 @@ use crate::observe::Watch;
 use crate::result::{Plan, Round};
 use crate::rounds::{self, At, Progress, Turns};
 use crate::setting::{InForce, Machine, Setting};
+use crate::together;
 use crate::workload::{Gathered, Workload};
 use crate::{Error, Result};
 
@@ -24,7 +25,7 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// Runs the trial under at least one setting, and restores the machine. `keep` has the turns so far after each round
+/// Runs the trial under at least one setting, and restores the machine. `joint` counts joint sleep; `keep` has the turns so far after each round
 /// but the last.
 ///
 /// # Errors
@@ -35,6 +36,7 @@ pub fn run(
     settings: &[Setting],
     plan: &Plan,
     workload: &mut dyn Workload,
+    joint: Option<together::Counter<'_>>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
     keep: &mut dyn FnMut(&[Round], &[String]),
@@ -44,7 +46,7 @@ pub fn run(
         setting.kind.apply(machine)?.end()?;
     }
     workload.try_once()?;
-    let watch = Watch::new(&machine.root, &machine.idle);
+    let watch = Watch::new(&machine.root, &machine.idle, joint);
     let notes: Vec<String> = watch.power_source().into_iter().collect();
     let online = machine.idle.cpus.iter().filter(|cpu| cpu.online);
     let mut trial = Trial {
@@ -78,7 +80,7 @@ struct Trial<'a> {
     settings: &'a [Setting],
     settle: Duration,
     workload: &'a mut dyn Workload,
-    watch: Watch,
+    watch: Watch<'a>,
     online: Vec<u32>,
     began: Instant,
     is_first: bool,

@@ -1,7 +1,7 @@
 //! The settings that are compared: which ones, and how each is put in force and taken back.
 
-mod govern;
 mod line;
+mod program;
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use reveille_kernel::limits::{self, Limit};
 use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, cpulist, journal, pm_qos, requests};
 use serde::Serialize;
 
-use self::govern::Service;
+use self::program::Program;
 use crate::observe::states_by_depth;
 use crate::{Error, Result};
 
@@ -67,6 +67,8 @@ pub enum Kind {
     KeepAwake(Vec<u32>),
     /// `reveille govern` runs with the rules of this file.
     Govern(PathBuf),
+    /// `reveille quiet run` runs with these flags.
+    Quiet(Vec<String>),
 }
 
 /// A setting and its name.
@@ -186,7 +188,7 @@ pub fn choose(idle: &Idle, wanted: &Wanted) -> Result<(Vec<Setting>, Vec<String>
     let chosen_by_governor = |setting: &Setting| match setting.kind {
         Kind::Limit { .. } => true,
         Kind::Hold { bound_us, .. } => bound_us > 0,
-        Kind::AsIs | Kind::NoSleep | Kind::KeepAwake(_) | Kind::Govern(_) => false,
+        Kind::AsIs | Kind::NoSleep | Kind::KeepAwake(_) | Kind::Govern(_) | Kind::Quiet(_) => false,
     };
     if idle.governor.as_deref() == Some("haltpoll") && settings.iter().any(chosen_by_governor) {
         notes.push(
@@ -323,6 +325,7 @@ impl Setting {
                 }
                 format!("`reveille govern` with the rules of {}", rules.display())
             }
+            Kind::Quiet(flags) => format!("`reveille quiet run {}`", flags.join(" ")),
         })
     }
 }
@@ -347,7 +350,7 @@ impl Kind {
             journal: Journal::new(root, &machine.journal_folder),
             _request: None,
             awake: None,
-            service: None,
+            program: None,
         };
         match self {
             Self::AsIs => {}
@@ -370,7 +373,8 @@ impl Kind {
                 applied.awake = Some(Awake::keep(&cpus)?);
             }
             Self::KeepAwake(cpus) => applied.awake = Some(Awake::keep(cpus)?),
-            Self::Govern(rules) => applied.service = Some(Service::start(rules)?),
+            Self::Govern(rules) => applied.program = Some(Program::govern(rules)?),
+            Self::Quiet(flags) => applied.program = Some(Program::quiet(flags)?),
         }
         Ok(applied)
     }
@@ -381,14 +385,14 @@ pub struct InForce {
     journal: Journal,
     _request: Option<requests::Request>,
     awake: Option<Awake>,
-    service: Option<Service>,
+    program: Option<Program>,
 }
 
 impl InForce {
     /// Why the setting was not in force all the time; `None` if no interruption is known.
     pub fn interrupted(&self) -> Option<String> {
         let awake = self.awake.as_ref().and_then(Awake::interrupted);
-        awake.or_else(|| self.service.as_ref().and_then(Service::ended))
+        awake.or_else(|| self.program.as_ref().and_then(Program::ended))
     }
 
     /// Takes the setting back.
@@ -396,7 +400,7 @@ impl InForce {
     /// # Errors
     /// [`Error::Disturbed`] if somebody else changed a setting meanwhile, or one could not be restored.
     pub fn end(mut self) -> Result<()> {
-        self.service = None;
+        self.program = None;
         let complaints = self.journal.restore().complaints().into_iter();
         complaints
             .map(Error::Disturbed)

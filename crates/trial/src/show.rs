@@ -94,6 +94,10 @@ const MACHINE: &[Column<Setting>] = &columns!(|one|
     estimated(Of("points")) detail "bursts.asleep_difference_percent", "asleep against as is [95%]",
         Value::difference(one.bursts.as_ref().and_then(|one| one.asleep_difference_percent.as_ref())),
         "Difference of that share from that of `as is`, with its 95% interval";
+    measured(Percent) "observed.joint_percent", "all asleep", observed(one, |one| one.joint_percent),
+        "Share of the time in which all CPUs slept at once";
+    measured(Ns) "observed.joint_mean_ns", "for", observed(one, |one| one.joint_mean_ns),
+        "Mean time for which they did";
     measured(Of("/s")) "observed.wakeups_per_s", "wake-ups", observed(one, |one| one.wakeups_per_s),
         "Uses of idle states other than polling, a second";
     measured(Of("/s")) "observed.interrupts_per_s", "interrupts",

@@ -17,6 +17,7 @@ mod change;
 mod hardware;
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 mod joint;
+mod joint_counter;
 #[cfg(feature = "bpf")]
 mod kernel;
 mod latencies;
@@ -41,6 +42,7 @@ use reveille_kernel::energy::{self, Meter};
 use reveille_kernel::requests::honoured;
 use reveille_kernel::{Idle, Root, bounds, frequency};
 
+pub use joint_counter::JointCounter;
 pub use model::*;
 pub use wake_latencies::{Histogram, WakeLatencies};
 

@@ -1,4 +1,4 @@
-//! A setting as a line of `reveille hold`, `reveille limit` or `reveille govern`.
+//! A setting as a line of `reveille hold`, `limit`, `govern` or `quiet run`.
 
 use reveille_kernel::cpulist;
 use reveille_kernel::limits::Limit;
@@ -7,21 +7,24 @@ use reveille_show::parse;
 
 use super::{Kind, Setting};
 
-/// Reads `hold --latency 50us --cpu 2`, `limit --disable C6` or `govern --config rules.toml`.
+/// Reads `hold --latency 50us --cpu 2`, `limit --disable C6`, `govern --config rules.toml` or `quiet run --cgroup G`.
 pub fn parse(text: &str) -> Result<Setting, String> {
     let words = words(text)?;
     let own = words.iter().map(String::as_str);
     let mut own = own.skip_while(|word| matches!(*word, "reveille" | "sudo"));
     let command = own.next().unwrap_or_default();
-    if !matches!(command, "hold" | "limit" | "govern") {
+    if !matches!(command, "hold" | "limit" | "govern" | "quiet") {
         let what = match command {
             "" => String::new(),
             other => format!("{other}: not a setting; "),
         };
         return Err(format!(
-            "{what}write a line such as 'hold --latency 50us', 'limit --disable C6' or \
-             'govern --config rules.toml'"
+            "{what}write a line such as 'hold --latency 50us', 'limit --disable C6', \
+             'govern --config rules.toml' or 'quiet run --cgroup GROUP'"
         ));
+    }
+    if command == "quiet" && own.next() != Some("run") {
+        return Err("of quiet only 'quiet run' is a setting".into());
     }
     let mut flags = flags(own)?;
     let cpus = match flags.one("--cpu")? {
@@ -39,6 +42,21 @@ pub fn parse(text: &str) -> Result<Setting, String> {
             let time = parse::time(bound, "100us").map_err(wrong)?;
             let bound_us = pm_qos::bound_us(time).map_err(wrong)?;
             Kind::Hold { bound_us, cpus }
+        }
+        "quiet" if cpus.is_some() => return Err("quiet run has no --cpu".into()),
+        "quiet" => {
+            let known = [
+                "--cgroup",
+                "--freeze",
+                "--foreground",
+                "--within",
+                "--after",
+            ];
+            let taken = flags.0.extract_if(.., |flag| known.contains(&flag.0));
+            let taken: Vec<String> = taken
+                .map(|(name, value)| format!("{name}={value}"))
+                .collect();
+            Kind::Quiet(taken)
         }
         "govern" if cpus.is_some() => return Err("govern has no --cpu; its rules have".into()),
         "govern" => {
@@ -143,6 +161,17 @@ mod tests {
         let setting = parse("sudo reveille limit  --disable C6,C8").unwrap();
         let limit = Limit::Disable(vec!["C6".into(), "C8".into()]);
         assert_eq!(setting.kind, Kind::Limit { limit, cpus: None });
+        let quiet = parse("quiet run --cgroup a.slice --cgroup=b --within 1s").unwrap();
+        let flags = ["--cgroup=a.slice", "--cgroup=b", "--within=1s"];
+        assert_eq!(quiet.kind, Kind::Quiet(flags.map(str::to_owned).to_vec()));
+        for wrong in [
+            "quiet find",
+            "quiet",
+            "quiet run --cpu 1",
+            "quiet run --json 1",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
+        }
         let ended = parse("limit --disable C6 --").unwrap();
         assert_eq!(ended.kind, parse("limit --disable C6").unwrap().kind);
         for line in [
