@@ -348,7 +348,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), before, 0);
         let root = Root::at(folder.path());
-        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap(), None);
         let first = watch.read();
         write(folder.path(), after, 100);
         let mut second = watch.read();
@@ -398,7 +398,7 @@ mod tests {
         };
         zones(0);
         let root = Root::at(folder.path());
-        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap(), None);
         let first = watch.read();
         assert!(watch.power_source().unwrap().contains("RAPL"));
         zones(1_000_000);
@@ -452,7 +452,7 @@ mod tests {
             fs::remove_dir_all(folder.path().join("sys/devices/system/cpu").join(cpu)).unwrap();
         }
         let root = Root::at(folder.path());
-        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap(), None);
         let first = watch.read();
         // 50 ticks of 10 ms on each CPU, in two seconds.
         write(folder.path(), NOTHING, 50);
@@ -486,7 +486,7 @@ mod tests {
             put(&format!("{folder}/power_now"), uw);
         };
         let root = Root::at(folder.path());
-        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap(), None);
         assert_eq!(watch.power_source(), None);
         khz(0, "800000");
         battery("BAT0", "3000000");
@@ -513,7 +513,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         write(folder.path(), NOTHING, 0);
         let root = Root::at(folder.path());
-        let watch = Watch::new(&root, &Idle::read(&root).unwrap());
+        let watch = Watch::new(&root, &Idle::read(&root).unwrap(), None);
         let first = watch.read();
         fs::write(folder.path().join("proc/stat"), "cpu2 0 0 0 50 0\n").unwrap();
         let second = watch.read();
