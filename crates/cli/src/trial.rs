@@ -12,7 +12,7 @@ use reveille_results::description::Ended;
 use reveille_results::kept;
 use reveille_show::terminal;
 use reveille_trial::result::{FILE, Plan, Round, SCHEMA_VERSION, Trial};
-use reveille_trial::run;
+use reveille_trial::run::{self, Around};
 use reveille_trial::setting::{Machine, Planned, Setting, Wanted, choose, parse_line};
 use reveille_trial::show;
 use reveille_trial::workload::{
@@ -194,10 +194,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             &settings,
             &plan,
             workload.as_mut(),
-            Some(&joint),
-            &stop,
-            progress,
-            &mut keep,
+            Around {
+                joint: Some(&joint),
+                stop: &stop,
+                progress,
+                keep: &mut keep,
+            },
         )
     })?;
     let trial = trial(ran.ended.clone(), ran.rounds, &ran.notes);

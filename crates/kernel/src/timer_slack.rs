@@ -104,6 +104,10 @@ fn read(file: &Path) -> Result<Option<u64>> {
     match fs::read_to_string(file) {
         Ok(text) => Ok(text.trim().parse().ok()),
         Err(error) if has_ended(&error) => Ok(None),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            let needs = "the timer slack of other processes: run as root (sudo), or with the capability CAP_SYS_NICE";
+            Err(Error::Cannot(needs.to_owned()))
+        }
         Err(error) => Err(Error::at_setting(file)(error)),
     }
 }

@@ -72,6 +72,10 @@ pub struct Account {
     pub held_s: f64,
     /// The longest time, s.
     pub longest_s: f64,
+    /// How often there was no room to watch a thread.
+    pub unwatched: u64,
+    /// It ended early.
+    pub failed: bool,
 }
 
 /// What is delayed now.
@@ -88,12 +92,14 @@ pub struct Held {
 /// Delays the sleeps of background work by timer slack. A thread of its own looks after those that come.
 pub struct Slack {
     stop: Sender<()>,
-    thread: JoinHandle<Result<()>>,
+    /// Whether it looked until the end.
+    thread: JoinHandle<bool>,
     held: Held,
 }
 
 impl Slack {
     /// Delays the sleeps of these cgroups' threads by at most this time. The journal undoes it, after [`Slack::stop`].
+    /// `failed` has what ends looking early.
     ///
     /// # Errors
     /// If a thread's slack cannot be written, or the journal.
@@ -102,6 +108,7 @@ impl Slack {
         background: Vec<Background>,
         within: Duration,
         journal: &mut Journal,
+        failed: impl FnOnce(Error) + Send + 'static,
     ) -> Result<Self> {
         let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         let value_ns = timer_slack::unique(within_ns);
@@ -111,9 +118,12 @@ impl Slack {
         let root = root.clone();
         let look_again = move || {
             while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                look(&root, &background, value_ns)?;
+                if let Err(error) = look(&root, &background, value_ns) {
+                    failed(error);
+                    return false;
+                }
             }
-            Ok(())
+            true
         };
         let thread = std::thread::Builder::new().name("look".to_owned());
         let thread = thread.spawn(look_again);
@@ -133,11 +143,8 @@ impl Slack {
         self.held
     }
 
-    /// Stops looking, before the journal undoes it.
-    ///
-    /// # Errors
-    /// Those of looking, which they ended.
-    pub fn stop(self) -> Result<()> {
+    /// Stops looking, before the journal undoes it. False if that had ended early.
+    pub fn stop(self) -> bool {
         drop(self.stop);
         let looked = self.thread.join();
         looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

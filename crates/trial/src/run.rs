@@ -25,8 +25,19 @@ pub struct Run {
     pub notes: Vec<String>,
 }
 
-/// Runs the trial under at least one setting, and restores the machine. `joint` counts joint sleep; `keep` has the turns so far after each round
-/// but the last.
+/// What goes on beside a run.
+pub struct Around<'a> {
+    /// Counts the time in which all CPUs sleep at once.
+    pub joint: Option<together::Counter<'a>>,
+    /// Ends the run when it is set.
+    pub stop: &'a AtomicBool,
+    /// Is told how far it is.
+    pub progress: &'a mut dyn FnMut(&Progress),
+    /// Has the turns so far, and the notes, after each round but the last.
+    pub keep: &'a mut dyn FnMut(&[Round], &[String]),
+}
+
+/// Runs the trial under at least one setting, and restores the machine.
 ///
 /// # Errors
 /// If a setting or the workload fails before the first round, or the first turn gives no figure. A later
@@ -36,11 +47,14 @@ pub fn run(
     settings: &[Setting],
     plan: &Plan,
     workload: &mut dyn Workload,
-    joint: Option<together::Counter<'_>>,
-    stop: &AtomicBool,
-    progress: &mut dyn FnMut(&Progress),
-    keep: &mut dyn FnMut(&[Round], &[String]),
+    around: Around<'_>,
 ) -> Result<Run> {
+    let Around {
+        joint,
+        stop,
+        progress,
+        keep,
+    } = around;
     // Fail now, and not after an hour of measuring.
     for setting in settings {
         setting.kind.apply(machine)?.end()?;

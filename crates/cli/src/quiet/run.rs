@@ -77,7 +77,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ran = (|| {
         let slack = match delayed.is_empty() {
             true => None,
-            false => Some(Slack::raise(&root, delayed, args.within, &mut journal)?),
+            false => {
+                let failed = |error| exit::say(format!("new threads are not delayed: {error}"));
+                Some(Slack::raise(
+                    &root,
+                    delayed,
+                    args.within,
+                    &mut journal,
+                    failed,
+                )?)
+            }
         };
         let freeze = match &args.foreground {
             Some(foreground) => {
@@ -85,26 +94,29 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                     within: args.within,
                     after: args.after,
                 };
+                let failed = |error| exit::say(format!("nothing is held any more: {error}"));
+                let journal = &mut journal;
                 Some(Freeze::start(
-                    &root,
-                    frozen,
-                    foreground,
-                    times,
-                    &mut journal,
+                    &root, frozen, foreground, times, journal, failed,
                 )?)
             }
             None => None,
         };
         let held = slack.as_ref().map(Slack::held);
         let ended = until.over(&held, &statement(&args, held), &args.printed);
-        let thawed = freeze.map_or(Ok(()), |freeze| {
-            let (account, thawed) = freeze.stop();
+        let mut whole = true;
+        if let Some(freeze) = freeze {
+            let account = freeze.stop();
             exit::say(words(&account));
-            thawed
-        });
-        let looked = slack.map_or(Ok(()), Slack::stop);
-        looked.and(thawed)?;
-        ended
+            whole &= !account.failed;
+        }
+        if let Some(slack) = slack {
+            whole &= slack.stop();
+        }
+        match (ended?, whole) {
+            (ExitCode::SUCCESS, false) => Ok(ExitCode::FAILURE),
+            (code, _) => Ok(code),
+        }
     })();
     restore::at_the_end(journal, ran)
 }
@@ -142,8 +154,12 @@ fn statement(args: &Args, held: Option<Held>) -> Statement {
 /// `held 12 times, 1.1 s in all, 100 ms at most; 3 times until the foreground ran`
 fn words(account: &Account) -> String {
     let time = |s: f64| quantity::duration(s * 1e9);
+    let unwatched = match account.unwatched {
+        0 => String::new(),
+        _ => "; there was no room to watch all threads of the foreground".to_owned(),
+    };
     format!(
-        "held {}, {} in all, {} at most; {} until the foreground ran",
+        "held {}, {} in all, {} at most; {} until the foreground ran{unwatched}",
         counted(account.times, "time"),
         time(account.held_s),
         time(account.longest_s),

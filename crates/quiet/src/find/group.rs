@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::process::{Process, Reason};
 use super::recorded::Recorded;
-use super::trace::What;
+use super::trace::{self, What};
 use super::what_if;
 
 /// From this share of its wake-ups on at which it wakes others, a group is what those wait for.
@@ -69,7 +69,8 @@ impl Slept {
 /// The processes of one command in one cgroup.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Group {
-    /// The processes' name; `nobody` for wake-ups with which no thread became runnable, such as ticks.
+    /// The processes' name; `nobody` for wake-ups with which no thread became runnable, such as ticks, and `others` for
+    /// threads of other PID namespaces.
     pub command: String,
     /// From the root of cgroup2 on; `None` if unknown.
     pub cgroup: Option<String>,
@@ -161,9 +162,11 @@ pub(super) fn tell(recorded: &Recorded, foreground: &Foreground, within_ns: u64)
         };
         parts.reason = parts.reason.take().or(reason);
     }
-    let mut nobody = 0;
+    let (mut nobody, mut elsewhere) = (0, 0);
     for one in busy.iter().filter(|one| one.woke) {
         nobody += u64::from(one.roots.is_empty());
+        let is_known = |root: &trace::Root| of_thread.contains_key(&root.thread);
+        elsewhere += u64::from(!one.roots.iter().all(is_known));
         let groups: BTreeSet<usize> = one
             .roots
             .iter()
@@ -250,20 +253,26 @@ pub(super) fn tell(recorded: &Recorded, foreground: &Foreground, within_ns: u64)
                 .then(|| saves(what_if::held(&busy, span, within_ns, only))),
         });
     }
-    if nobody > 0 {
-        groups.push(Group {
-            command: "nobody".to_owned(),
-            cgroup: None,
-            processes: 0,
-            wakeups_per_s: per_second(nobody, elapsed_ns),
-            period_ns: None,
-            slack_ns: None,
-            by_sleep_percent: None,
-            may_wait: false,
-            reason: Some(Reason::Kernel),
-            slack_saves_per_s: None,
-            holding_saves_per_s: None,
-        });
+    let unknown = [
+        ("nobody", nobody, Reason::Kernel),
+        ("others", elsewhere, Reason::Elsewhere),
+    ];
+    for (command, wakeups, reason) in unknown {
+        if wakeups > 0 {
+            groups.push(Group {
+                command: command.to_owned(),
+                cgroup: None,
+                processes: 0,
+                wakeups_per_s: per_second(wakeups, elapsed_ns),
+                period_ns: None,
+                slack_ns: None,
+                by_sleep_percent: None,
+                may_wait: false,
+                reason: Some(reason),
+                slack_saves_per_s: None,
+                holding_saves_per_s: None,
+            });
+        }
     }
     groups.sort_by(|a, b| {
         b.wakeups_per_s
@@ -307,7 +316,7 @@ struct Parts {
 
 fn count_events(recorded: &Recorded, of_thread: &HashMap<u32, usize>, parts: &mut [Parts]) {
     let mut last: HashMap<u32, u64> = HashMap::new();
-    let within = |event: &&super::trace::Event| event.time_ns >= recorded.trace.began_ns;
+    let within = |event: &&trace::Event| event.time_ns >= recorded.trace.began_ns;
     for event in recorded.trace.events.iter().filter(within) {
         let (thread, timer) = match event.what {
             What::SleepTimer { thread, .. } | What::Timer { thread } => (thread, true),

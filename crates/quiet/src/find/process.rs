@@ -23,6 +23,8 @@ pub enum Reason {
     Init,
     /// This program.
     Reveille,
+    /// It is in a PID namespace that this program does not see.
+    Elsewhere,
     /// It is what others wait for.
     Foreground,
     /// It has chosen a timer slack below the kernel's default.
@@ -42,6 +44,7 @@ impl Reason {
             Self::Watchdog => "watchdog".to_owned(),
             Self::Init => "process 1".to_owned(),
             Self::Reveille => "reveille".to_owned(),
+            Self::Elsewhere => "another PID namespace".to_owned(),
             Self::Foreground => "foreground".to_owned(),
             Self::OwnSlack => "its own timer slack".to_owned(),
             Self::Wakes(whom) => format!("wakes {whom}"),

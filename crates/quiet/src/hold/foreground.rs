@@ -92,6 +92,11 @@ impl Watched {
         word!(self.variables.at(0), types::bss, tell_waiting).store(1, Ordering::SeqCst);
     }
 
+    /// How often there was no room for a thread.
+    pub fn unplaced(&self) -> u64 {
+        word!(self.variables.at(0), types::bss, unplaced).load(Ordering::Relaxed)
+    }
+
     /// Readable once the bell was rung, until [`Watched::silence`].
     pub fn bell(&self) -> BorrowedFd<'_> {
         // SAFETY: the buffer has it open as long as it lives.

@@ -20,11 +20,11 @@ use crate::{Error, Result};
 pub struct Freeze {
     // Its end tells the thread to end.
     stop: PipeWriter,
-    thread: JoinHandle<(Account, Result<()>)>,
+    thread: JoinHandle<Account>,
 }
 
 impl Freeze {
-    /// Holds the background while the cgroup `foreground` waits for something else.
+    /// Holds the background while the cgroup `foreground` waits for something else. `failed` has what ends that early.
     ///
     /// # Errors
     /// [`Error::Cannot`] if a cgroup is frozen already, cannot be frozen, or BPF is missing; nothing is changed then.
@@ -34,6 +34,7 @@ impl Freeze {
         foreground: &Path,
         times: Times,
         journal: &mut Journal,
+        failed: impl FnOnce(Error) + Send + 'static,
     ) -> Result<Self> {
         let (foreground, _, folder) = workload::cgroup(root, "--foreground", foreground)?;
         for cgroup in &background {
@@ -68,14 +69,19 @@ impl Freeze {
             };
             let ran = holding.run(&watched, times, &stopped);
             let thawed = holding.thaw();
-            (holding.account, ran.and(thawed))
+            if let Err(error) = ran.and(thawed) {
+                holding.account.failed = true;
+                failed(error);
+            }
+            holding.account.unwatched = watched.unplaced();
+            holding.account
         };
         let thread = thread.spawn(run).map_err(Error::system("a thread"))?;
         Ok(Self { stop, thread })
     }
 
     /// Thaws, and ends.
-    pub fn stop(self) -> (Account, Result<()>) {
+    pub fn stop(self) -> Account {
         drop(self.stop);
         let ended = self.thread.join();
         ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic))

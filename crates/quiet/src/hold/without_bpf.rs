@@ -19,12 +19,13 @@ impl Freeze {
         _: &Path,
         _: Times,
         _: &mut Journal,
+        _: impl FnOnce(Error) + Send + 'static,
     ) -> Result<Self> {
         Err(Error::Cannot(reveille_kernel::BUILT_WITHOUT_BPF.into()))
     }
 
     /// Of none.
-    pub fn stop(self) -> (Account, Result<()>) {
+    pub fn stop(self) -> Account {
         match self {}
     }
 }
