@@ -2,7 +2,7 @@
 
 use reveille_results::description;
 use reveille_show::columns;
-use reveille_show::quantity::{duration, percent, three_digits};
+use reveille_show::quantity::{duration, three_digits};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 
 use super::group::{Group, Slept};
@@ -108,13 +108,18 @@ fn answer(found: &Found) -> String {
             three_digits(was.wakeups_per_s)
         );
     }
+    let together = match (was.joint_mean_ns, found.with_slack.joint_mean_ns) {
+        (Some(was), Some(now)) => format!(
+            "; all CPUs would sleep at once for {} at a time instead of {}",
+            duration(now),
+            duration(was)
+        ),
+        _ => String::new(),
+    };
     format!(
-        "Delays of up to {within} by timer slack would save {:.0}% of {} wake-ups/s; all CPUs would sleep at once {}% \
-         of the time instead of {}%.",
+        "Delays of up to {within} by timer slack would save {:.0}% of {} wake-ups/s{together}.",
         100.0 * saved / was.wakeups_per_s,
         three_digits(was.wakeups_per_s),
-        percent(found.with_slack.joint_percent),
-        percent(was.joint_percent)
     )
 }
 
@@ -158,8 +163,8 @@ mod tests {
     fn the_answer_has_what_slack_would_save() {
         assert_eq!(
             answer(&found()),
-            "Delays of up to 100 ms by timer slack would save 46% of 200 wake-ups/s; all CPUs would sleep at once \
-             90.2% of the time instead of 90.0%."
+            "Delays of up to 100 ms by timer slack would save 46% of 200 wake-ups/s; all CPUs would sleep at once for \
+             8.51 ms at a time instead of 4.48 ms."
         );
         let mut nothing = found();
         nothing.groups.retain(|group| !group.may_wait);
