@@ -36,7 +36,7 @@ const LIVE: Duration = Duration::from_secs(1);
 /// saturation, and where a deadline leaves no time.
 ///
 /// It runs in the foreground until Ctrl-C or SIGTERM: then it releases what it holds and answers what is on its way.
-/// SIGHUP reads the file again.
+/// A second one drops those. With --config SIGHUP reads the file again.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\
@@ -59,8 +59,8 @@ pub struct Args {
     /// Where clients connect to: ADDRESS:PORT, or :PORT for every address
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "config", requires = "upstream", requires = "deadline")]
     listen: Option<SocketAddr>,
-    /// The server that answers: http://HOST:PORT, https://HOST, or h2c://HOST:PORT (HTTP/2 without TLS); several take
-    /// turns
+    /// The server that answers: http://HOST:PORT, https://HOST, h2c://HOST:PORT (HTTP/2 without TLS) or h2://HOST
+    /// (with TLS); several take turns
     #[arg(long, value_name = "URL", requires = "listen")]
     upstream: Vec<Upstream>,
     /// A request is answered within this time from its arrival on
@@ -208,9 +208,10 @@ fn line(before: &[Served], now: &[Served]) -> String {
     )
 }
 
-/// SIGHUP reads the file again; the others end the run.
+/// SIGHUP reads the file again, if there is one; the others end the run.
 fn hand_on_signals(events: UnboundedSender<Event>, file: Option<PathBuf>) -> anyhow::Result<()> {
-    let mut signals = Signals::new(ending().into_iter().chain([SIGHUP])).context("signals")?;
+    let reloads = file.iter().map(|_| SIGHUP);
+    let mut signals = Signals::new(ending().into_iter().chain(reloads)).context("signals")?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
             let event = match (signal, &file) {

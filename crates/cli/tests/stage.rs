@@ -70,6 +70,10 @@ fn mistakes_get_one_line_and_an_exit_code() {
     let file = folder.path().join("stage.toml");
     fs::write(&file, "[[service]]\nname = 1\n").unwrap();
     let file = file.to_str().unwrap();
+    // Opening it would wait.
+    let fifo = folder.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let fifo = fifo.to_str().unwrap();
     let given = ["--upstream", DOWN, "--deadline", "500ms"];
     let with = |listen| [&["--listen", listen][..], &given[..]].concat();
     for (words, code, why) in [
@@ -99,6 +103,15 @@ fn mistakes_get_one_line_and_an_exit_code() {
             .concat(),
             2,
             "/none",
+        ),
+        (
+            [
+                with(":0"),
+                vec!["--tls-certificate", fifo, "--tls-key", fifo],
+            ]
+            .concat(),
+            2,
+            "is not a file",
         ),
         (with(&taken), 3, &taken),
         (vec!["--config", "/none"], 2, "/none"),

@@ -186,14 +186,14 @@ impl std::str::FromStr for Upstream {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no upstream, such as http://127.0.0.1:8080, https://HOST or h2c://HOST:PORT"
+                "`{text}` is no upstream, such as http://127.0.0.1:8080, https://HOST, h2c://HOST:PORT or h2://HOST"
             )
         };
         let uri: Uri = text.parse().map_err(|_| wrong())?;
-        let http2 = uri.scheme_str() == Some("h2c");
+        let http2 = matches!(uri.scheme_str(), Some("h2c" | "h2"));
         let scheme = match uri.scheme_str() {
             Some("http" | "h2c") => Scheme::HTTP,
-            Some("https") => Scheme::HTTPS,
+            Some("https" | "h2") => Scheme::HTTPS,
             _ => return Err(wrong()),
         };
         let authority = uri.authority().ok_or_else(wrong)?.clone();
@@ -201,6 +201,10 @@ impl std::str::FromStr for Upstream {
         if authority.as_str().contains('@')
             || !matches!(uri.path(), "" | "/")
             || uri.query().is_some()
+            || text.contains('#')
+            || authority.host().is_empty()
+            // One that is no number above 0 is no port.
+            || (authority.as_str() != authority.host() && authority.port_u16().is_none_or(|port| port == 0))
         {
             return Err(wrong());
         }
@@ -276,6 +280,30 @@ mod tests {
 
     const SEARCH: &str = "[[service]]\nname = \"search\"\nlisten = \"127.0.0.1:8080\"\nupstream = [\"http://[::1]:8081\", \
                           \"h2c://b:50051\"]\ndeadline = \"500ms\"\n";
+
+    #[test]
+    fn an_upstream_has_a_host_and_a_port_that_is_one() {
+        for right in [
+            "http://a",
+            "http://a:80",
+            "h2://a",
+            "http://[::1]:8080",
+            "https://a/",
+        ] {
+            assert!(right.parse::<Upstream>().is_ok(), "{right}");
+        }
+        for wrong in [
+            "http://a:99999",
+            "http://:80",
+            "http://a:0",
+            "http://a#f",
+            "http://u@a",
+            "ftp://a",
+            "http://a/b",
+        ] {
+            assert!(wrong.parse::<Upstream>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn a_file_has_services() {

@@ -31,6 +31,12 @@ pub struct Counts {
     pub passed_exempt: u64,
     /// Requests that the server did not answer.
     pub failed: u64,
+    /// Responses that the server broke off.
+    pub broken: u64,
+    /// Requests that are none, or whose body broke off.
+    pub refused: u64,
+    /// Requests whose client went while they were held.
+    pub gone: u64,
     /// Answered after the deadline, which they would have kept if they had not been held.
     pub missed: u64,
     /// Answered after the deadline, which they would not have kept either if they had not been held.
@@ -103,14 +109,48 @@ impl Answered {
     }
 }
 
+/// A request that has come: dropped before it may go, its client is gone.
+#[derive(Debug)]
+pub struct Coming<'a> {
+    account: Option<&'a Account>,
+}
+
+impl Coming<'_> {
+    /// It goes, or is answered here.
+    pub fn stays(mut self) {
+        self.account = None;
+    }
+}
+
+impl Drop for Coming<'_> {
+    fn drop(&mut self) {
+        if let Some(account) = self.account {
+            account.with(|counts| counts.gone += 1);
+        }
+    }
+}
+
 /// Counts that are added to.
 #[derive(Debug, Default)]
 pub struct Account(Mutex<Counts>);
 
 impl Account {
     /// A request comes.
-    pub fn comes(&self) {
+    pub fn comes(&self) -> Coming<'_> {
         self.with(|counts| counts.requests += 1);
+        Coming {
+            account: Some(self),
+        }
+    }
+
+    /// It is none.
+    pub fn refuses(&self) {
+        self.with(|counts| counts.refused += 1);
+    }
+
+    /// Its response broke off.
+    pub fn breaks(&self) {
+        self.with(|counts| counts.broken += 1);
     }
 
     /// It may go; `passed` is why it was not held.

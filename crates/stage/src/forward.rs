@@ -1,14 +1,14 @@
 //! A request on its way: held, sent to its server, answered.
 
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, UPGRADE};
+use hyper::body::{Body, Incoming};
+use hyper::header::{CONNECTION, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, UPGRADE};
+use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
@@ -16,7 +16,9 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::body::{Answer, Progress, Upload};
 use crate::config::{Service, Upstream};
 use crate::counts::{Account, Answered};
 use crate::headers;
@@ -35,8 +37,6 @@ pub struct Forwarder {
     /// What became of its requests.
     pub account: Arc<Account>,
     said_deadline: AtomicBool,
-    /// The last request failed, and that was said.
-    fails: AtomicBool,
     say: Say,
 }
 
@@ -51,93 +51,78 @@ pub struct Target {
     pub stage: Arc<Stage>,
     /// This service's number there.
     pub number: usize,
+    /// The last request failed, and that was said.
+    fails: Arc<AtomicBool>,
 }
 
-type To = Client<HttpsConnector<HttpConnector>, Incoming>;
+impl Target {
+    /// One that has not failed.
+    pub fn new(upstream: Upstream, stage: Arc<Stage>, number: usize) -> Self {
+        Self {
+            upstream,
+            stage,
+            number,
+            fails: Arc::default(),
+        }
+    }
+}
+
+type To = Client<HttpsConnector<HttpConnector>, Upload>;
 
 /// The clients that all services share: their connections are pooled.
 #[derive(Clone)]
 pub struct Clients {
-    /// HTTP/1.1, or what a TLS server prefers.
-    usual: To,
-    /// HTTP/2 without asking.
+    /// HTTP/1.1.
+    http1: To,
+    /// HTTP/2: without TLS without asking.
     http2: To,
+    /// Requests on their way: with HTTP/1.1 each has a connection to its server.
+    permits: Arc<Semaphore>,
 }
 
 impl Clients {
-    /// With the system's certificates, and those in `authorities`.
+    /// With the system's certificates, for so many requests at once.
     ///
     /// # Errors
     /// Where the system's certificates cannot be read.
-    pub fn new() -> std::io::Result<Self> {
+    pub fn new(requests: usize) -> std::io::Result<Self> {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
-        let tls = HttpsConnectorBuilder::new()
-            .with_provider_and_native_roots(rustls::crypto::ring::default_provider())?;
-        let connector = tls
-            .https_or_http()
-            .enable_all_versions()
-            .wrap_connector(connector);
-        let client = |http2: bool| {
+        let provider = rustls::crypto::ring::default_provider;
+        let tls = || HttpsConnectorBuilder::new().with_provider_and_native_roots(provider());
+        let http1 = tls()?.https_or_http().enable_http1();
+        let http2 = tls()?.https_or_http().enable_http2();
+        let client = |connector, http2: bool| {
             Client::builder(TokioExecutor::new())
                 .http2_only(http2)
                 .pool_idle_timeout(IDLE)
                 .pool_timer(TokioTimer::new())
                 .timer(TokioTimer::new())
-                .build(connector.clone())
+                .build(connector)
         };
         Ok(Self {
-            usual: client(false),
-            http2: client(true),
+            http1: client(http1.wrap_connector(connector.clone()), false),
+            http2: client(http2.wrap_connector(connector), true),
+            permits: Arc::new(Semaphore::new(requests)),
         })
     }
-}
 
-/// The response's body, or a line of this proxy's own.
-pub enum Answer {
-    /// The server's.
-    Theirs(Incoming),
-    /// A line; `None`: it is sent.
-    Ours(Option<Bytes>),
-}
-
-impl Body for Answer {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match self.get_mut() {
-            Self::Theirs(body) => Pin::new(body).poll_frame(context),
-            Self::Ours(line) => Poll::Ready(line.take().map(|line| Ok(Frame::data(line)))),
+    fn to(&self, upstream: &Upstream) -> &To {
+        match upstream.http2 {
+            true => &self.http2,
+            false => &self.http1,
         }
     }
 
-    fn is_end_stream(&self) -> bool {
-        match self {
-            Self::Theirs(body) => body.is_end_stream(),
-            Self::Ours(line) => line.is_none(),
-        }
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Theirs(body) => body.size_hint(),
-            Self::Ours(line) => {
-                SizeHint::with_exact(line.as_ref().map_or(0, |line| line.len() as u64))
-            }
-        }
+    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.permits).acquire_owned().await.ok()
     }
 }
 
 fn ours(status: StatusCode, line: &str) -> Response<Answer> {
-    let mut response = Response::new(Answer::Ours(Some(
-        format!("reveille stage: {line}\n").into(),
-    )));
+    let mut response = Response::new(Answer::ours(format!("reveille stage: {line}\n")));
     *response.status_mut() = status;
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, text);
@@ -162,7 +147,6 @@ impl Forwarder {
             next: AtomicUsize::new(0),
             account,
             said_deadline: AtomicBool::new(false),
-            fails: AtomicBool::new(false),
             say,
         }
     }
@@ -185,12 +169,27 @@ impl Forwarder {
         mut request: Request<Incoming>,
     ) -> Response<Answer> {
         let arrival = Instant::now();
-        self.account.comes();
+        let coming = self.account.comes();
         let nth = self.next.fetch_add(1, Ordering::Relaxed) % self.targets.len();
         let target = &self.targets[nth];
         if request.method() == Method::CONNECT {
+            coming.stays();
             return self.connect(target, request).await;
         }
+        if headers::went_through_here(request.headers()) {
+            coming.stays();
+            self.account.fails();
+            let why = "this request went through this proxy before: the server is the proxy itself";
+            return ours(StatusCode::LOOP_DETECTED, why);
+        }
+        let host = match host_of(&request) {
+            Ok(host) => host,
+            Err(why) => {
+                coming.stays();
+                self.account.refuses();
+                return ours(StatusCode::BAD_REQUEST, why);
+            }
+        };
         let upgrade = upgrade_of(&request);
         let own = headers::deadline(request.headers()).unwrap_or(Duration::MAX);
         let deadline = own.min(self.service.deadline);
@@ -205,56 +204,130 @@ impl Forwarder {
             }
         };
         let held = arrival.elapsed();
+        coming.stays();
         self.account.goes(turn.passed, held);
         if turn.passed == Some(crate::queue::Passed::Deadline) && own >= self.service.deadline {
             self.say_deadline(target);
         }
         let on_upgrade = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-        if let Err(why) = readdress(&mut request, &target.upstream) {
-            self.account.fails();
-            return ours(StatusCode::BAD_REQUEST, why);
-        }
-        headers::remove_hop_by_hop(request.headers_mut());
-        headers::add_forwarded(request.headers_mut(), from.client, from.is_tls);
+        let (mut head, body) = request.into_parts();
+        let can_be_repeated = body.is_end_stream() && upgrade.is_none();
+        headers::remove_hop_by_hop(&mut head.headers);
+        headers::add_forwarded(&mut head.headers, from.client, from.is_tls);
+        join_cookies(&mut head.headers);
         if let Some(upgrade) = upgrade {
-            let headers = request.headers_mut();
-            headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
-            headers.insert(UPGRADE, upgrade);
+            head.headers
+                .insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            head.headers.insert(UPGRADE, upgrade);
         }
-        let client = match target.upstream.http2 {
-            true => &clients.http2,
-            false => &clients.usual,
-        };
-        let mut response = match client.request(request).await {
-            Ok(response) => response,
-            Err(error) => {
+        let permit = clients.permit().await;
+        let went = Instant::now();
+        let (upload, progress) = Upload::of(body);
+        let sent = self
+            .send(clients, nth, head, host, upload, can_be_repeated)
+            .await;
+        let (target, mut response) = match sent {
+            Ok(answered) => answered,
+            Err(_) if progress.broken.load(Ordering::Relaxed) => {
+                self.account.refuses();
+                return ours(StatusCode::BAD_REQUEST, "the request's body breaks off");
+            }
+            Err((target, error)) => {
                 let why = why(&error);
-                self.fails(&format!("{}: {why}", target.upstream.address()));
+                self.fails(target, &why);
                 return ours(
                     StatusCode::BAD_GATEWAY,
                     &format!("the server does not answer: {why}"),
                 );
             }
         };
+        let upload = upload_time(&progress, went);
         let answered = Answered {
-            latency: arrival.elapsed(),
+            latency: arrival.elapsed().saturating_sub(upload),
             held,
             deadline,
         };
         if turn.passed.is_none() && answered.missed() {
             turn.missed();
         }
-        turn.answered(Instant::now());
-        self.account.answered(answered);
-        self.fails.store(false, Ordering::Relaxed);
-        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-            if let Some(on_client) = on_upgrade {
-                tunnel(on_client, hyper::upgrade::on(&mut response));
-            }
-            return response.map(Answer::Theirs);
+        // Of a slow client nothing is learnt.
+        if upload <= went.elapsed() / 2 {
+            turn.answered(Instant::now());
+        } else {
+            drop(turn);
         }
-        headers::remove_hop_by_hop(response.headers_mut());
-        response.map(Answer::Theirs)
+        self.account.answered(answered);
+        target.fails.store(false, Ordering::Relaxed);
+        if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+            let Some(on_client) = on_upgrade else {
+                let why = "the server switches protocols unasked";
+                self.fails(target, why);
+                return ours(StatusCode::BAD_GATEWAY, why);
+            };
+            tunnel(on_client, hyper::upgrade::on(&mut response));
+        } else {
+            headers::remove_hop_by_hop(response.headers_mut());
+        }
+        let broken = self.broken(target);
+        response.map(|body| {
+            let mut answer = Answer::theirs(body, broken);
+            answer.permit = permit;
+            answer
+        })
+    }
+
+    /// Sends a request to that server. One without a body is sent to the next one where the first takes no connection, and
+    /// once more, if it changes nothing, where the connection ends before the response: most often the server has just
+    /// closed it.
+    async fn send(
+        &self,
+        clients: &Clients,
+        nth: usize,
+        head: Parts,
+        host: Option<HeaderValue>,
+        upload: Upload,
+        can_be_repeated: bool,
+    ) -> Result<(&Target, Response<Incoming>), (&Target, hyper_util::client::legacy::Error)> {
+        let to = |nth: usize| &self.targets[nth % self.targets.len()];
+        let send = |target: &Target, body: Upload| {
+            let request = request_to(&target.upstream, &head, host.clone(), body);
+            clients.to(&target.upstream).request(request)
+        };
+        let first = to(nth);
+        let error = match send(first, upload).await {
+            Ok(response) => return Ok((first, response)),
+            Err(error) => error,
+        };
+        let second = match error.is_connect() {
+            true => Some(to(nth + 1)).filter(|_| self.targets.len() > 1),
+            false => Some(first).filter(|_| head.method.is_idempotent()),
+        };
+        match second.filter(|_| can_be_repeated) {
+            None => Err((first, error)),
+            Some(second) => {
+                if error.is_connect() {
+                    self.fails_said(first, &why(&error));
+                }
+                let again = send(second, Upload::empty()).await;
+                match again {
+                    Ok(response) => Ok((second, response)),
+                    Err(error) => Err((second, error)),
+                }
+            }
+        }
+    }
+
+    /// What is done if a response breaks off.
+    fn broken(&self, target: &Target) -> crate::body::Broken {
+        let (account, say) = (Arc::clone(&self.account), Arc::clone(&self.say));
+        let fails = Arc::clone(&target.fails);
+        let (service, server) = (self.service.name.clone(), target.upstream.address());
+        Box::new(move || {
+            account.breaks();
+            if !fails.swap(true, Ordering::Relaxed) {
+                say(format!("{service}: {server}: a response breaks off"));
+            }
+        })
     }
 
     /// A tunnel through the server, by a connection of its own.
@@ -262,7 +335,7 @@ impl Forwarder {
         let turn = target.stage.passes_by(target.number);
         self.account.goes(turn.passed, Duration::ZERO);
         let fails = |why: String| {
-            self.fails(&format!("{}: {why}", target.upstream.address()));
+            self.fails(target, &why);
             ours(
                 StatusCode::BAD_GATEWAY,
                 &format!("the server does not answer: {why}"),
@@ -299,17 +372,23 @@ impl Forwarder {
                 if response.status().is_success() {
                     tunnel(on_client, hyper::upgrade::on(&mut response));
                 }
-                response.map(Answer::Theirs)
+                let broken = self.broken(target);
+                response.map(|body| Answer::theirs(body, broken))
             }
             Err(error) => fails(why(&error)),
         }
     }
 
     /// The server does not answer a request; the first of several is said.
-    fn fails(&self, why: &str) {
+    fn fails(&self, target: &Target, why: &str) {
         self.account.fails();
-        if !self.fails.swap(true, Ordering::Relaxed) {
-            (self.say)(format!("{}: {why}", self.service.name));
+        self.fails_said(target, why);
+    }
+
+    fn fails_said(&self, target: &Target, why: &str) {
+        if !target.fails.swap(true, Ordering::Relaxed) {
+            let (service, server) = (&self.service.name, target.upstream.address());
+            (self.say)(format!("{service}: {server}: {why}"));
         }
     }
 
@@ -338,19 +417,80 @@ fn upgrade_of(request: &Request<Incoming>) -> Option<HeaderValue> {
     });
     // To HTTP/2 the proxy's own connection is not changed.
     let upgrade = request.headers().get(UPGRADE).filter(|_| has_upgrade);
-    upgrade
-        .filter(|to| !to.as_bytes().eq_ignore_ascii_case(b"h2c"))
-        .cloned()
+    let is_h2c = |to: &&HeaderValue| {
+        let words = to.to_str().unwrap_or_default().split(',');
+        words
+            .into_iter()
+            .any(|word| word.trim().eq_ignore_ascii_case("h2c"))
+    };
+    upgrade.filter(|to| !is_h2c(to)).cloned()
 }
 
-/// Sends the request to that server, with the client's path and host.
-fn readdress(request: &mut Request<Incoming>, upstream: &Upstream) -> Result<(), &'static str> {
-    let host = request.headers().get(HOST).cloned();
-    let host = host.or_else(|| HeaderValue::from_str(request.uri().authority()?.as_str()).ok());
-    let path = request.uri().path_and_query().cloned();
-    let mut parts = upstream.uri.clone().into_parts();
-    parts.path_and_query = Some(path.ok_or("a request without a path")?);
-    *request.uri_mut() = Uri::from_parts(parts).map_err(|_| "a request without a path")?;
+/// How long the server waited for the request's body.
+fn upload_time(progress: &Progress, went: Instant) -> Duration {
+    let ended = progress.ended.get();
+    ended.map_or(Duration::ZERO, |ended| {
+        ended.saturating_duration_since(went)
+    })
+}
+
+/// Whom the request is for: the target's authority, or else the one Host (RFC 9112, section 3.2).
+fn host_of(request: &Request<Incoming>) -> Result<Option<HeaderValue>, &'static str> {
+    const WRONG: &str = "a request needs one valid Host";
+    let valid = |text: &str| {
+        let authority: Authority = text.parse().ok()?;
+        let is_whole = !text.contains('@') && !authority.host().is_empty();
+        is_whole.then(|| HeaderValue::from_str(text).ok())?
+    };
+    let mut hosts = request.headers().get_all(HOST).iter();
+    let (host, further) = (hosts.next(), hosts.next());
+    if further.is_some() {
+        return Err(WRONG);
+    }
+    if let Some(authority) = request.uri().authority() {
+        return valid(authority.as_str()).map(Some).ok_or(WRONG);
+    }
+    match host {
+        // One may be empty: the target has no authority then.
+        Some(host) if host.is_empty() => Ok(None),
+        Some(host) => {
+            let text = host.to_str().map_err(|_| WRONG)?;
+            valid(text).map(Some).ok_or(WRONG)
+        }
+        None if request.version() == Version::HTTP_11 => Err(WRONG),
+        None => Ok(None),
+    }
+}
+
+/// HTTP/2 has a line for each cookie, HTTP/1.1 one for all (RFC 9113, section 8.2.3).
+fn join_cookies(headers: &mut HeaderMap) {
+    let all: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if all.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&all.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+/// The request for that server, with the client's path and host.
+fn request_to(
+    upstream: &Upstream,
+    head: &Parts,
+    host: Option<HeaderValue>,
+    body: Upload,
+) -> Request<Upload> {
+    let mut request = Request::new(body);
+    let mut uri = upstream.uri.clone().into_parts();
+    if let Some(path) = head.uri.path_and_query() {
+        uri.path_and_query = Some(path.clone());
+    }
+    *request.method_mut() = head.method.clone();
+    *request.uri_mut() = Uri::from_parts(uri).unwrap_or_else(|_| upstream.uri.clone());
+    *request.headers_mut() = head.headers.clone();
     *request.version_mut() = match upstream.http2 {
         true => Version::HTTP_2,
         false => Version::HTTP_11,
@@ -360,7 +500,7 @@ fn readdress(request: &mut Request<Incoming>, upstream: &Upstream) -> Result<(),
         Some(host) if !upstream.http2 => request.headers_mut().insert(HOST, host),
         _ => request.headers_mut().remove(HOST),
     };
-    Ok(())
+    request
 }
 
 /// Copies both ways until both have ended.

@@ -37,6 +37,8 @@ pub struct Guard {
     bursts: u64,
     /// Sizes of the last bursts.
     sizes: VecDeque<usize>,
+    /// The longest times of the last bursts, s.
+    longest: VecDeque<f64>,
     /// Times of the last requests, by the line's answer then.
     ratios: VecDeque<f64>,
     /// Their upper quantile, not below 1.
@@ -53,6 +55,7 @@ impl Guard {
             line: Line::default(),
             bursts: 0,
             sizes: VecDeque::new(),
+            longest: VecDeque::new(),
             ratios: VecDeque::new(),
             ratio: 1.0,
             wider: 1.0,
@@ -67,6 +70,8 @@ impl Guard {
         let Some(typical) = typical.checked_sub(1).map(|nth| times[nth].as_secs_f64()) else {
             return;
         };
+        // With this burst: one that is far off would count twice, in the line and against it.
+        self.line.add(size as f64, typical);
         if let Some(expected) = self.line.at(size).filter(|expected| *expected > 0.0) {
             let ratios = times.iter().map(|time| time.as_secs_f64() / expected);
             self.ratios.extend(ratios);
@@ -78,7 +83,10 @@ impl Guard {
             self.sizes.pop_front();
         }
         self.sizes.push_back(size);
-        self.line.add(size as f64, typical);
+        if self.longest.len() == SIZES {
+            self.longest.pop_front();
+        }
+        self.longest.extend(times.last().map(Duration::as_secs_f64));
         self.bursts += 1;
         self.wider = (self.wider / NARROWER).max(1.0);
     }
@@ -93,7 +101,11 @@ impl Guard {
         if self.bursts < FIRST {
             return None;
         }
-        let time = self.line.at(size)? * self.ratio * self.wider;
+        // No longer than was seen, a larger burst by its share.
+        let longest = self.longest.iter().copied().fold(0.0, f64::max);
+        let largest = self.sizes.iter().max().copied().unwrap_or(1).max(1);
+        let most = longest * (size as f64 / largest as f64).max(1.0);
+        let time = (self.line.at(size)? * self.ratio).min(most) * self.wider;
         Duration::try_from_secs_f64(time).ok()
     }
 
@@ -104,10 +116,10 @@ impl Guard {
     }
 }
 
-/// The upper order statistic of that share of new values that are not above it; the largest one where they are too few.
+/// The order statistic above which at most the rest of the share is; the largest one where there are too few for that.
 fn quantile(values: &VecDeque<f64>, share: f64) -> f64 {
     let mut values: Vec<f64> = values.iter().copied().collect();
-    let rank = ((values.len() as f64 + 1.0) * share).ceil() as usize;
+    let rank = (values.len() as f64 * share).ceil() as usize;
     let nth = rank.clamp(1, values.len()) - 1;
     *values.select_nth_unstable_by(nth, f64::total_cmp).1
 }
@@ -250,6 +262,22 @@ mod tests {
             guard.learn(size, served(size, 4));
         }
         assert!(guard.time_of(10).unwrap() >= ms(80));
+    }
+
+    #[test]
+    fn one_that_is_far_off_counts_once() {
+        let mut guard = taught(std::iter::repeat_n(1, 400));
+        guard.learn(1, vec![ms(3000)]);
+        // Not a thousand times that.
+        assert!(
+            guard.time_of(1).unwrap() <= ms(3000),
+            "{:?}",
+            guard.time_of(1)
+        );
+        for _ in 0..1000 {
+            guard.learn(1, served(1, 1));
+        }
+        assert!(guard.time_of(1).unwrap() < ms(10), "{:?}", guard.time_of(1));
     }
 
     proptest! {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use hyper::header::{
-    CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 
 /// The time that a gRPC client waits: `500m` is 500 ms.
@@ -15,6 +15,23 @@ const ENVOY_TIMEOUT: HeaderName = HeaderName::from_static("x-envoy-expected-rq-t
 const DEADLINE: HeaderName = HeaderName::from_static("x-reveille-deadline-ms");
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const HTTP2_SETTINGS: HeaderName = HeaderName::from_static("http2-settings");
+
+/// This proxy's name in Via.
+fn own_name() -> String {
+    format!("1.1 reveille-stage-{}", std::process::id())
+}
+
+/// Whether a request went through this process before.
+pub fn went_through_here(headers: &HeaderMap) -> bool {
+    let own = own_name();
+    let all = headers
+        .get_all(VIA)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    all.flat_map(|value| value.split(','))
+        .any(|one| one.trim() == own)
+}
 
 /// The least time that a request's headers give; `None` without such a header, or with one in other words.
 pub fn deadline(headers: &HeaderMap) -> Option<Duration> {
@@ -67,6 +84,7 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
         TE,
         TRANSFER_ENCODING,
         UPGRADE,
+        HTTP2_SETTINGS,
     ] {
         headers.remove(name);
     }
@@ -75,20 +93,24 @@ pub fn remove_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Adds whose request it is.
+/// Adds whose request it is, and that it went through here. What proxies before have added stays.
 pub fn add_forwarded(headers: &mut HeaderMap, client: IpAddr, is_tls: bool) {
-    let before = headers
-        .get(&FORWARDED_FOR)
-        .and_then(|value| value.to_str().ok());
-    let all = match before {
-        Some(before) => format!("{before}, {client}"),
-        None => client.to_string(),
-    };
-    if let Ok(value) = HeaderValue::from_str(&all) {
+    let before = headers.get_all(&FORWARDED_FOR).iter();
+    let mut all: Vec<String> = before
+        .filter_map(|value| value.to_str().ok().map(str::to_owned))
+        .collect();
+    all.push(client.to_string());
+    if let Ok(value) = HeaderValue::from_str(&all.join(", ")) {
         headers.insert(FORWARDED_FOR, value);
     }
-    let protocol = if is_tls { "https" } else { "http" };
+    // TLS may have ended in front of this proxy.
+    let mut before = headers.get_all(&FORWARDED_PROTO).iter();
+    let was_tls = before.next().is_some_and(|one| one == "https") && before.next().is_none();
+    let protocol = if is_tls || was_tls { "https" } else { "http" };
     headers.insert(FORWARDED_PROTO, HeaderValue::from_static(protocol));
+    if let Ok(own) = HeaderValue::from_str(&own_name()) {
+        headers.append(VIA, own);
+    }
 }
 
 #[cfg(test)]
@@ -156,8 +178,18 @@ mod tests {
             ("x-forwarded-for", "10.0.0.1"),
             ("x-forwarded-proto", "gopher"),
         ]);
+        assert!(!went_through_here(&all));
         add_forwarded(&mut all, "::1".parse().unwrap(), false);
         assert_eq!(all[&FORWARDED_FOR], "10.0.0.1, ::1");
         assert_eq!(all[&FORWARDED_PROTO], "http");
+        assert!(went_through_here(&all));
+        let mut all = headers(&[
+            ("x-forwarded-for", "forged"),
+            ("x-forwarded-for", "10.0.0.1"),
+            ("x-forwarded-proto", "https"),
+        ]);
+        add_forwarded(&mut all, "::1".parse().unwrap(), false);
+        assert_eq!(all[&FORWARDED_FOR], "forged, 10.0.0.1, ::1");
+        assert_eq!(all[&FORWARDED_PROTO], "https");
     }
 }

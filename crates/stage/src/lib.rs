@@ -4,12 +4,14 @@
 //! `guard.rs`, which are pure; `hold.rs` is their one timer and the requests that wait, `forward.rs` a request's way.
 
 pub mod bench;
+mod body;
 pub mod config;
 pub mod counts;
 mod forward;
 mod guard;
 mod headers;
 mod hold;
+mod idle;
 mod queue;
 pub mod serve;
 pub mod show;

@@ -12,6 +12,8 @@ use crate::guard::Guard;
 
 /// Requests that are held at most, on a machine; one more releases all.
 const HELD_MAX: usize = 4096;
+/// By how much the proxy itself may be late: its timer, and its turn on a CPU.
+const LAG: Duration = Duration::from_millis(1);
 /// The share of its time that a machine answers from which on nothing is held.
 const BUSY: f64 = 0.8;
 /// The time over which that share is taken: about as long as any hold.
@@ -174,7 +176,7 @@ impl Machine {
         let guard = &self.services[service].guard;
         match guard.time_of(size) {
             None => Some(Passed::Learning),
-            Some(time) => (now + time >= deadline).then_some(Passed::Deadline),
+            Some(time) => (now + time + LAG >= deadline).then_some(Passed::Deadline),
         }
     }
 
@@ -199,6 +201,9 @@ impl Machine {
         if size == 0 {
             return None;
         }
+        if size >= HELD_MAX {
+            return Some(now);
+        }
         if let Mode::Grid(step) = self.mode {
             let step = step.as_nanos().max(1);
             let steps = self.first.saturating_duration_since(self.began).as_nanos() / step + 1;
@@ -207,10 +212,10 @@ impl Machine {
         }
         let first = self.services.iter().filter_map(|service| {
             let Reverse((deadline, _)) = service.held.peek()?;
-            let is_large = size >= service.guard.largest().min(HELD_MAX);
+            let is_large = size >= service.guard.largest();
             let time = service.guard.time_of(size).filter(|_| !is_large);
             Some(
-                time.and_then(|time| deadline.checked_sub(time))
+                time.and_then(|time| deadline.checked_sub(time + LAG))
                     .unwrap_or(now),
             )
         });

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
-use std::fs;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
@@ -14,9 +13,9 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
-use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
+use hyper_util::server::graceful::GracefulConnection;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
-use reveille_kernel::{Error, Result};
+use reveille_kernel::{Error, Result, files};
 use reveille_show::exposition::{self, Exposition, Kind};
 use reveille_show::quantity::counted;
 use rustls::pki_types::pem::PemObject;
@@ -24,7 +23,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
@@ -32,13 +31,20 @@ use crate::config::{Config, Service, Tls, Upstream};
 use crate::counts::{Account, Counts};
 use crate::forward::{Clients, Forwarder, Origin, Say, Target};
 use crate::hold::Stage;
+use crate::idle::Used;
 use crate::queue::Mode;
 
-/// Connections of clients at most; more wait in the sockets' queues.
+/// Connections of clients at most; more wait in the sockets' queues. Fewer where there are few descriptors.
 const CONNECTIONS: usize = 10_240;
+/// Descriptors that are for neither clients nor servers.
+const OWN_DESCRIPTORS: usize = 64;
+/// A file with certificates or a key has at most so many bytes.
+const PEM_MAX: u64 = 1 << 20;
+/// A connection without a request has so long once the process ends, or its service.
+const ENDING: Duration = Duration::from_secs(1);
 /// Of scrapers.
 const SCRAPERS: usize = 16;
-/// A client that sends no whole header within this time is dropped, and one that is idle.
+/// A client that sends no whole request within this time is dropped, and one that is idle.
 const HEADER: Duration = Duration::from_secs(60);
 /// A client that does not end its TLS handshake within this time is dropped.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -98,8 +104,8 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(|error| Error::Cannot(format!("no runtime: {error}")))?;
-    more_descriptors();
-    runtime.block_on(serve(config, metrics, events, say, ready))
+    let connections = more_descriptors();
+    runtime.block_on(serve(config, metrics, events, say, ready, connections))
 }
 
 /// What is served.
@@ -123,13 +129,13 @@ async fn serve(
     mut events: UnboundedReceiver<Event>,
     say: Say,
     ready: impl FnOnce(Ready),
+    connections: usize,
 ) -> Result<Vec<Served>> {
-    let clients = Clients::new()
+    let clients = Clients::new(connections)
         .map_err(|error| Error::Cannot(format!("the system's certificates: {error}")))?;
     let services = Arc::new(Services {
         clients,
-        graceful: Mutex::new(Some(GracefulShutdown::new())),
-        permits: Arc::new(Semaphore::new(CONNECTIONS)),
+        connections,
         say,
         state: Mutex::default(),
     });
@@ -159,19 +165,21 @@ async fn serve(
             }
         }
     }
-    services.end();
-    let graceful = services
-        .graceful
-        .lock()
-        .expect("nothing panics with it")
-        .take();
-    let shutdown = graceful.expect("it is taken here only").shutdown();
-    if tokio::time::timeout(LAST, shutdown).await.is_err() {
-        let say = &services.say;
-        say(format!(
+    let ending = services.end();
+    let all_end = async {
+        for closing in &ending {
+            closing.closed().await;
+        }
+    };
+    let again = async { while !matches!(events.recv().await, Some(Event::Stop) | None) {} };
+    let say = &services.say;
+    tokio::select! {
+        () = all_end => {}
+        () = again => say("told to end again: requests on their way are dropped".into()),
+        () = tokio::time::sleep(LAST) => say(format!(
             "some requests are not answered after {} s; they are dropped",
             LAST.as_secs()
-        ));
+        )),
     }
     if let Some(scraped) = scraped {
         scraped.abort();
@@ -182,9 +190,8 @@ async fn serve(
 /// All services, which a reload changes.
 struct Services {
     clients: Clients,
-    /// Connections; `None` once the process ends.
-    graceful: Mutex<Option<GracefulShutdown>>,
-    permits: Arc<Semaphore>,
+    /// Connections of clients at most.
+    connections: usize,
     say: Say,
     state: Mutex<State>,
 }
@@ -210,12 +217,15 @@ struct Key {
 struct Listening {
     address: SocketAddr,
     current: Arc<RwLock<Current>>,
+    /// True once no further request is taken; dropping it means that, too. Each connection has a receiver.
+    closing: Arc<watch::Sender<bool>>,
     task: JoinHandle<()>,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         self.task.abort();
+        self.closing.send_replace(true);
     }
 }
 
@@ -249,7 +259,7 @@ impl Services {
                 }
                 None => {
                     let listener = new.remove(&service.listen).expect("it was made above");
-                    self.listening(listener, current)?
+                    self.listening(listener, current, self.connections / config.services.len())?
                 }
             };
             state.listeners.insert(service.listen, listening);
@@ -270,18 +280,6 @@ impl Services {
         Ok(())
     }
 
-    /// Serves the connection until it ends, or the process does.
-    async fn watch<C: GracefulConnection>(&self, connection: C) {
-        let watched = {
-            let graceful = self.graceful.lock().expect("nothing panics with it");
-            graceful.as_ref().map(|graceful| graceful.watch(connection))
-        };
-        // A client that breaks off, or breaks the protocol, has its answer from the library.
-        if let Some(watched) = watched {
-            let _ = watched.await;
-        }
-    }
-
     fn listens_at(&self, address: SocketAddr) -> bool {
         let state = self.state.lock().expect("nothing panics with it");
         state.listeners.contains_key(&address)
@@ -292,15 +290,27 @@ impl Services {
         state.listeners.values().map(|one| one.address).collect()
     }
 
-    fn listening(self: &Arc<Self>, listener: TcpListener, current: Current) -> Result<Listening> {
+    fn listening(
+        self: &Arc<Self>,
+        listener: TcpListener,
+        current: Current,
+        connections: usize,
+    ) -> Result<Listening> {
         let address = listener
             .local_addr()
             .map_err(|error| Error::Cannot(error.to_string()))?;
         let current = Arc::new(RwLock::new(current));
-        let task = tokio::spawn(accepts(listener, Arc::clone(&current), Arc::clone(self)));
+        let closing = Arc::new(watch::Sender::new(false));
+        let shared = Shared {
+            current: Arc::clone(&current),
+            services: Arc::clone(self),
+            closing: Arc::clone(&closing),
+        };
+        let task = tokio::spawn(accepts(listener, shared, connections.max(1)));
         Ok(Listening {
             address,
             current,
+            closing,
             task,
         })
     }
@@ -332,11 +342,9 @@ impl Services {
                 };
                 let number = beside.iter().position(|other| other.name == service.name);
                 let shares: Vec<f64> = beside.iter().map(|one| one.share()).collect();
-                Ok(Target {
-                    upstream: upstream.clone(),
-                    stage: stage(&mut state, key, mode, &shares)?,
-                    number: number.expect("it is one of them"),
-                })
+                let stage = stage(&mut state, key, mode, &shares)?;
+                let number = number.expect("it is one of them");
+                Ok(Target::new(upstream.clone(), stage, number))
             };
             let targets: Result<Vec<Target>> = service.upstreams.iter().map(target).collect();
             let targets = targets?;
@@ -351,14 +359,20 @@ impl Services {
         Ok(forwarders)
     }
 
-    fn end(&self) {
+    /// Takes no further connection, releases what is held, and has connections end after their requests: they have when
+    /// these are closed.
+    fn end(&self) -> Vec<Arc<watch::Sender<bool>>> {
         let mut state = self.state.lock().expect("nothing panics with it");
+        let mut all = Vec::new();
         for listening in state.listeners.values() {
             listening.task.abort();
+            listening.closing.send_replace(true);
+            all.push(Arc::clone(&listening.closing));
         }
         for stage in state.machines.values_mut() {
             stage.end();
         }
+        all
     }
 
     fn now(&self) -> Vec<Served> {
@@ -428,7 +442,7 @@ fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
         path: path.to_owned(),
         why,
     };
-    let text = fs::read(&tls.certificate).map_err(Error::at(&tls.certificate))?;
+    let text = files::read(&tls.certificate, PEM_MAX)?;
     let chain: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let chain = chain.map_err(|error| {
         wrong(
@@ -436,7 +450,7 @@ fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
             format!("is no certificate in PEM: {error}"),
         )
     })?;
-    let text = fs::read(&tls.key).map_err(Error::at(&tls.key))?;
+    let text = files::read(&tls.key, PEM_MAX)?;
     let key = PrivateKeyDer::from_pem_slice(&text);
     let key = key.map_err(|error| wrong(&tls.key, format!("is no private key in PEM: {error}")))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -448,24 +462,37 @@ fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// As many descriptors as the process may have: two for each connection.
-fn more_descriptors() {
-    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
-        // Without, there are fewer connections.
-        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
-    }
+/// As many descriptors as the process may have; how many connections of clients they are for, with one to a server each.
+fn more_descriptors() -> usize {
+    let Ok((now, most)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return CONNECTIONS;
+    };
+    let has = match setrlimit(Resource::RLIMIT_NOFILE, most, most) {
+        Ok(()) => most,
+        Err(_) => now,
+    };
+    let both = usize::try_from(has).unwrap_or(usize::MAX);
+    (both.saturating_sub(OWN_DESCRIPTORS) / 2).clamp(1, CONNECTIONS)
+}
+
+/// What the connections of one listener share.
+#[derive(Clone)]
+struct Shared {
+    current: Arc<RwLock<Current>>,
+    services: Arc<Services>,
+    closing: Arc<watch::Sender<bool>>,
 }
 
 /// Takes connections, until the task is aborted.
-async fn accepts(listener: TcpListener, current: Arc<RwLock<Current>>, services: Arc<Services>) {
+async fn accepts(listener: TcpListener, shared: Shared, connections: usize) {
+    let permits = Arc::new(Semaphore::new(connections));
     loop {
-        let permit = Arc::clone(&services.permits).acquire_owned().await;
+        let permit = Arc::clone(&permits).acquire_owned().await;
         let Ok(permit) = permit else { return };
         match listener.accept().await {
             Ok((stream, client)) => {
-                let current = Arc::clone(&current);
-                let services = Arc::clone(&services);
-                tokio::spawn(connection(stream, client, current, services, permit));
+                let closing = shared.closing.subscribe();
+                tokio::spawn(connection(stream, client, shared.clone(), closing, permit));
             }
             // The client is gone already, or there are no descriptors.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -477,34 +504,70 @@ async fn accepts(listener: TcpListener, current: Arc<RwLock<Current>>, services:
 async fn connection(
     stream: TcpStream,
     client: SocketAddr,
-    current: Arc<RwLock<Current>>,
-    services: Arc<Services>,
+    shared: Shared,
+    closing: watch::Receiver<bool>,
     _permit: OwnedSemaphorePermit,
 ) {
     // Without, a response may wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
+    let Shared {
+        current, services, ..
+    } = shared;
     let tls = current.read().expect("nothing panics with it").tls.clone();
     let from = Origin {
         client: client.ip(),
         is_tls: tls.is_some(),
     };
+    let used = Used::new(Instant::now());
     let handle = service_fn(|request: Request<Incoming>| {
         let forwarder = Arc::clone(&current.read().expect("nothing panics with it").forwarder);
         let services = Arc::clone(&services);
-        async move { Ok::<_, Infallible>(forwarder.answer(&services.clients, from, request).await) }
+        let open = used.open();
+        async move {
+            let response = forwarder.answer(&services.clients, from, request).await;
+            let response = response.map(|mut answer| {
+                answer.open = Some(open);
+                answer
+            });
+            Ok::<_, Infallible>(response)
+        }
     });
     let server = server();
     match tls {
         None => {
             let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), handle);
-            services.watch(connection).await;
+            until_idle(connection, &used, closing).await;
         }
         Some(tls) => {
             let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else {
                 return;
             };
             let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), handle);
-            services.watch(connection).await;
+            until_idle(connection, &used, closing).await;
+        }
+    }
+}
+
+/// Serves a connection until it ends, was idle for long, or its service ends.
+async fn until_idle<C: GracefulConnection>(
+    connection: C,
+    used: &Used,
+    mut closing: watch::Receiver<bool>,
+) {
+    let mut connection = std::pin::pin!(connection);
+    let mut longest = HEADER;
+    loop {
+        let Some(left) = used.left(longest, Instant::now()) else {
+            return;
+        };
+        tokio::select! {
+            // A client that breaks off, or breaks the protocol, has its answer from the library.
+            _ = connection.as_mut() => return,
+            _ = closing.wait_for(|closing| *closing), if longest == HEADER => {
+                connection.as_mut().graceful_shutdown();
+                longest = ENDING;
+            }
+            () = tokio::time::sleep(left) => {}
         }
     }
 }
@@ -542,9 +605,10 @@ async fn scrapes(listener: TcpListener, services: Arc<Services>) {
                 let response = scrape(&request, &services);
                 async move { Ok::<_, Infallible>(response) }
             });
-            let _ = server()
-                .serve_connection(TokioIo::new(stream), answer)
-                .await;
+            let server = server();
+            let connection = server.serve_connection(TokioIo::new(stream), answer);
+            // Also one that is used: it comes again.
+            let _ = tokio::time::timeout(HEADER, connection).await;
         });
     }
 }
@@ -598,6 +662,24 @@ fn metrics(services: &[Served]) -> String {
         "reveille_stage_failed_total",
         "Requests that the server did not answer.",
         &|one| one.counts.failed as f64,
+    );
+    family(
+        Counter,
+        "reveille_stage_broken_total",
+        "Responses that the server broke off.",
+        &|one| one.counts.broken as f64,
+    );
+    family(
+        Counter,
+        "reveille_stage_refused_total",
+        "Requests that are none, or whose body broke off.",
+        &|one| one.counts.refused as f64,
+    );
+    family(
+        Counter,
+        "reveille_stage_gone_total",
+        "Requests whose client went while they were held.",
+        &|one| one.counts.gone as f64,
     );
     family(
         Counter,

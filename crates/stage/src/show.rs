@@ -18,6 +18,10 @@ const SERVICES: &[Column<Served>] = &columns!(|one|
         "Answered after the deadline because they were held";
     measured(Count) "late", "late", judged(one.counts.late), "Answered after the deadline because of the server alone";
     measured(Count) "failed", "failed", judged(one.counts.failed), "Requests that the server did not answer";
+    measured(Count) detail "broken", "broken", judged(one.counts.broken), "Responses that the server broke off";
+    measured(Count) detail "refused", "refused", one.counts.refused,
+        "Requests that are none, or whose body broke off";
+    measured(Count) detail "gone", "gone", one.counts.gone, "Requests whose client went while they were held";
     measured(Count) detail "passed_learning", "learning", one.counts.passed_learning,
         "Not held, as too little was known of the server";
     measured(Count) detail "passed_awake", "awake", one.counts.passed_awake, "Not held, as the server was awake";

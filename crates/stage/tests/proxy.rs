@@ -684,3 +684,188 @@ fn many_requests_are_all_answered_once() {
     assert_eq!(why.held + passed, 220);
     assert!(why.held > 20, "{why:?}");
 }
+
+/// A proxy that holds nothing, in front of that server.
+fn direct(url: &str) -> Proxy {
+    let mut service = service(url, HOUR);
+    service.direct = true;
+    Proxy::of(service)
+}
+
+fn status_of(proxy: &Proxy, request: &str) -> u16 {
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send(request);
+    client.answer(Instant::now()).status
+}
+
+#[test]
+fn a_request_needs_one_valid_host() {
+    let server = Server::plain();
+    let proxy = direct(&server.url());
+    for wrong in [
+        "GET / HTTP/1.1\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: a b/@c\r\n\r\n",
+        "GET http://u:p@evil/ HTTP/1.1\r\nHost: good\r\n\r\n",
+    ] {
+        assert_eq!(status_of(&proxy, wrong), 400, "{wrong}");
+    }
+    let mut client = Client::to(proxy.addresses[0]);
+    // The target's authority is whom it is for.
+    client.send("GET http://other/x HTTP/1.1\r\nHost: good\r\n\r\n");
+    let body = client.answer(Instant::now()).body;
+    assert!(
+        body.contains("host: other") && body.contains("GET /x "),
+        "{body}"
+    );
+    client.send("GET /y HTTP/1.1\r\nHost: good\r\nConnection: host\r\n\r\n");
+    let body = client.answer(Instant::now()).body;
+    assert!(body.contains("host: good"), "{body}");
+    assert_eq!(server.requests(), 2);
+    let counts = proxy.end().counts;
+    assert_eq!((counts.refused, counts.failed), (4, 0));
+}
+
+#[test]
+fn cookies_are_one_line_and_upgrades_to_http2_are_not_passed_on() {
+    let server = Server::plain();
+    let proxy = direct(&server.url());
+    let mut client = Client::to(proxy.addresses[0]);
+    let headers = "cookie: a=1\r\ncookie: b=2\r\nConnection: upgrade, http2-settings\r\n\
+                   Upgrade: h2c, x\r\nHTTP2-Settings: AAMAAABk\r\n";
+    let body = client.get("/", headers).body.to_lowercase();
+    assert!(body.contains("cookie: a=1; b=2"), "{body}");
+    assert!(
+        !body.contains("upgrade") && !body.contains("http2-settings"),
+        "{body}"
+    );
+}
+
+/// A server that closes each connection after its first answer, as the next request comes.
+#[test]
+fn a_connection_that_the_server_has_just_closed_is_no_error_of_the_client() {
+    let server = Server::by(|stream, requests| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        if head(&mut reader).is_some() {
+            requests.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+        // The next one is read and not answered.
+        let _ = head(&mut reader);
+    });
+    let proxy = direct(&server.url());
+    let mut client = Client::to(proxy.addresses[0]);
+    for _ in 0..10 {
+        assert_eq!(client.get("/", "").status, 200);
+    }
+    // One that changes something is not sent twice.
+    let requests = server.requests();
+    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+    let status = client.answer(Instant::now()).status;
+    assert!(
+        status == 502 || server.requests() == requests + 1,
+        "{status}"
+    );
+}
+
+#[test]
+fn the_next_server_takes_what_the_first_does_not() {
+    let server = Server::plain();
+    let mut service = service("http://127.0.0.1:9", HOUR);
+    service.upstreams.push(server.url().parse().unwrap());
+    service.direct = true;
+    let proxy = Proxy::of(service);
+    let mut client = Client::to(proxy.addresses[0]);
+    for _ in 0..6 {
+        assert_eq!(client.get("/", "").status, 200);
+    }
+    // Said once, not at each turn.
+    assert_eq!(proxy.log.lock().unwrap().len(), 1);
+    assert_eq!(proxy.end().counts.failed, 0);
+}
+
+#[test]
+fn the_end_does_not_wait_for_who_asks_nothing_and_can_be_hurried() {
+    let server = Server::by(|stream, _| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        while head(&mut reader).is_some() {}
+        drop(stream.shutdown(std::net::Shutdown::Both));
+    });
+    let proxy = direct(&server.url());
+    let mut silent = Client::to(proxy.addresses[0]);
+    silent.send("GET / HTTP/1.1\r\nHo");
+    let nothing = TcpStream::connect(proxy.addresses[0]).unwrap();
+    std::thread::sleep(ms(100));
+    let began = Instant::now();
+    proxy.end();
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+    drop((silent, nothing));
+    // The server never answers.
+    let proxy = direct(&server.url());
+    let mut client = Client::to(proxy.addresses[0]);
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    std::thread::sleep(ms(100));
+    let began = Instant::now();
+    proxy.events.send(Event::Stop).unwrap();
+    std::thread::sleep(ms(300));
+    proxy.end();
+    assert!(
+        began.elapsed() < Duration::from_secs(10),
+        "{:?}",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn a_slow_client_and_one_that_breaks_off_are_not_the_servers_fault() {
+    let server = Server::by(|stream, requests| {
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        while let Some(lines) = head(&mut reader) {
+            let length = lines.iter().find_map(|line| {
+                let (name, value) = line.split_once(':')?;
+                name.eq_ignore_ascii_case("content-length")
+                    .then(|| value.trim().parse::<usize>().unwrap())
+            });
+            let mut body = vec![0; length.unwrap_or(0)];
+            if reader.read_exact(&mut body).is_err() {
+                return;
+            }
+            requests.fetch_add(1, Ordering::SeqCst);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let proxy = Proxy::staged(&server, ms(1500));
+    let learnt = proxy.served().one_request_s.unwrap();
+    let mut slow = Client::to(proxy.addresses[0]);
+    slow.send("POST /healthz HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n");
+    let mut held = Client::to(proxy.addresses[0]);
+    held.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\n");
+    std::thread::sleep(ms(2500));
+    slow.send("abc");
+    held.send("abc");
+    assert_eq!(slow.answer(Instant::now()).status, 200);
+    assert_eq!(held.answer(Instant::now()).status, 200);
+    let now = proxy.served();
+    assert_eq!((now.counts.late, now.counts.missed), (0, 0), "{now:?}");
+    assert!(now.one_request_s.unwrap() < learnt + 0.5, "{now:?}");
+    let broken = "POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n";
+    assert_eq!(status_of(&proxy, broken), 400);
+    let counts = proxy.end().counts;
+    assert_eq!((counts.failed, counts.refused), (0, 1));
+}
+
+#[test]
+fn a_proxy_in_front_of_itself_says_so() {
+    let free = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let address = free.local_addr().unwrap();
+    drop(free);
+    let mut service = service(&format!("http://{address}"), HOUR);
+    (service.listen, service.direct) = (address, true);
+    let proxy = Proxy::of(service);
+    assert_eq!(status_of(&proxy, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"), 508);
+    assert_eq!(proxy.end().counts.requests, 2);
+}

@@ -308,3 +308,17 @@ fn failures_teach_nothing() {
     }
     assert_eq!(machine.guard(0).time_of(1), None);
 }
+
+#[test]
+fn no_more_are_held_than_may_be_whatever_the_mode() {
+    let now = Instant::now();
+    let mut machine = Machine::new(Mode::Grid(Duration::from_secs(250)), &[0.999], now);
+    for _ in 0..HELD_MAX {
+        assert_ne!(machine.due(now), Some(now));
+        assert!(matches!(
+            machine.comes(0, now + DEADLINE, now),
+            Verdict::Hold(_)
+        ));
+    }
+    assert_eq!(machine.due(now), Some(now));
+}
