@@ -110,7 +110,7 @@ fn mistakes_get_one_line_and_an_exit_code() {
                 vec!["--tls-certificate", fifo, "--tls-key", fifo],
             ]
             .concat(),
-            2,
+            1,
             "is not a file",
         ),
         (with(&taken), 3, &taken),
