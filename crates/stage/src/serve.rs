@@ -40,7 +40,7 @@ const CONNECTIONS: usize = 10_240;
 const OWN_DESCRIPTORS: usize = 64;
 /// A file with certificates or a key has at most so many bytes.
 const PEM_MAX: u64 = 1 << 20;
-/// A connection without a request has so long once the process ends, or its service.
+/// How long a connection without a request stays open after the process or its service ends.
 const ENDING: Duration = Duration::from_secs(1);
 /// Of scrapers.
 const SCRAPERS: usize = 16;

@@ -7,8 +7,8 @@
  * threads or the foreground itself. Whatever else there is to wait for (a lock, a pipe) is unknown,
  * and so is everything at first.
  *
- * The program is told when the foreground has begun to run while the background is held, and, when
- * it has asked for that, when the foreground waits.
+ * The bell is rung when the foreground begins to run while the background is held, and, if the
+ * program asks for it, when the foreground waits.
  */
 #include "kernel.h"
 #include "foreground.h"

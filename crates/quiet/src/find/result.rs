@@ -41,7 +41,7 @@ pub struct Found {
     pub notes: Vec<String>,
 }
 
-/// Lost events of this share make the figures too low to be shown without a word.
+/// From this share of lost events on, a note says that the figures are too low.
 const LOST: f64 = 0.001;
 
 impl Found {

@@ -12,7 +12,7 @@ use nix::sys::time::TimeSpec;
 use reveille_kernel::{Journal, Root, affinity, freezer, now_ns, workload};
 
 use super::foreground::Watched;
-use super::policy::{Because, Policy, Step, Times};
+use super::policy::{Because, Foreground, Policy, Step, Times};
 use super::{Account, Background};
 use crate::{Error, Result};
 
@@ -116,7 +116,7 @@ impl Holding {
                 Step::UntilItWaits => {
                     watched.tell_waiting();
                     // It may have begun to wait before that.
-                    if policy.step(now(), watched.now()) != Step::UntilItWaits {
+                    if watched.now() != Foreground::Runs {
                         continue;
                     }
                     None

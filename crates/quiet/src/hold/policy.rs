@@ -24,7 +24,7 @@ pub enum Foreground {
 pub struct Times {
     /// The background is held at most so long, and then runs at least so long.
     pub within: Duration,
-    /// The foreground has waited so long before the background is held: freezing costs more than a short wait.
+    /// How long the foreground waits before the background is held: freezing costs more than a short wait saves.
     pub after: Duration,
 }
 
@@ -50,8 +50,8 @@ pub enum Because {
     Limit,
 }
 
-/// A wait that has lasted so many times the limit is no reason to wait: the background ran for most of it, and holding it
-/// once adds a tenth. Threads that wait for ever, such as idle ones of a pool, would keep it from being held for good.
+/// A wait that has lasted this many times the limit no longer keeps the background from being held: the background ran for
+/// most of it, and holding it once adds a tenth. Threads that wait for ever, such as idle ones of a pool, would keep it from being held for good.
 const PATIENCE: u32 = 10;
 
 /// The state of the background.
