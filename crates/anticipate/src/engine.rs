@@ -7,6 +7,8 @@ mod own_cost;
 pub(crate) mod skeleton;
 mod statistics;
 
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,12 +19,13 @@ use reveille_kernel::bpf::{self as kernel, KernelBtf, Shared, word};
 use reveille_kernel::{Idle, Journal, Root, journal::FOLDER};
 
 use self::agents::Agents;
-pub use self::agents::{Announcer, Expectations, Unplanned};
+pub use self::agents::{Announcer, Client, Expectations, Unplanned};
 pub use self::descriptors::provide as provide_descriptors;
 use self::skeleton::{AnticipateSkel, AnticipateSkelBuilder, types};
-pub(crate) use self::statistics::{Accounted, Cpu, Gain};
 #[cfg(test)]
-pub(crate) use self::statistics::{Assistance, Latency};
+pub(crate) use self::statistics::Latency;
+pub(crate) use self::statistics::{Accounted, Cpu, Gain};
+pub use self::statistics::{Assistance, Flow, PacketStatistics};
 pub use self::statistics::{OperationStatistics, Statistics};
 use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
 
@@ -30,6 +33,13 @@ use crate::{Error, Readiness, Result, SLEEPS, Settings, Subject};
 const NEEDED: [(&str, &str, &str); 2] = [
     ("block", "block_rq_issue", "CONFIG_BLOCK"),
     ("block", "block_rq_complete", "CONFIG_BLOCK"),
+];
+
+/// The same of packets.
+const NEEDED_FOR_PACKETS: [(&str, &str, &str); 3] = [
+    ("net", "netif_receive_skb", "CONFIG_NET"),
+    ("napi", "napi_poll", "CONFIG_NET"),
+    ("sched", "sched_waking", "CONFIG_SMP"),
 ];
 
 /// What ends the loop in a softirq, and the thread's need not look at.
@@ -74,7 +84,9 @@ impl Engine {
         let cpus = libbpf_rs::num_possible_cpus()? as u32;
         descriptors::check(cpus)?;
         let btf = KernelBtf::read()?;
-        for (group, name, option) in NEEDED {
+        let packets = &NEEDED_FOR_PACKETS[..];
+        let packets = if settings.packets.any() { packets } else { &[] };
+        for (group, name, option) in NEEDED.iter().chain(packets) {
             btf.require(group, name, option)?;
         }
         let skel = load(&btf, settings, cpus)?;
@@ -138,6 +150,22 @@ impl Engine {
         agents.expect("they end with the engine").announcer()
     }
 
+    /// Drops datagrams of strangers, and of who sends too many: the program for the socket on which
+    /// hints arrive.
+    pub(crate) fn hint_filter(&self) -> BorrowedFd<'_> {
+        self.skel.progs.filter_hints.as_fd()
+    }
+
+    /// Datagrams that were dropped: of strangers, and of those who sent too many.
+    pub(crate) fn dropped_hints(&self) -> (u64, u64) {
+        let strangers = word!(self.variables.at(0), types::bss, strangers);
+        let floods = word!(self.variables.at(0), types::bss, floods);
+        (
+            strangers.load(Ordering::Relaxed),
+            floods.load(Ordering::Relaxed),
+        )
+    }
+
     /// How long it has run.
     pub fn elapsed(&self) -> Duration {
         self.began.elapsed()
@@ -162,6 +190,18 @@ impl Drop for Engine {
     }
 }
 
+/// An address as the kernel's side has it: family and bytes.
+fn bytes_of(address: IpAddr) -> (u8, [u8; 16]) {
+    let mut bytes = [0; 16];
+    match address.to_canonical() {
+        IpAddr::V4(four) => {
+            bytes[..4].copy_from_slice(&four.octets());
+            (4, bytes)
+        }
+        IpAddr::V6(six) => (6, six.octets()),
+    }
+}
+
 fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<'static>> {
     let mut open = AnticipateSkelBuilder::default().open(kernel::storage())?;
     let share = |share: f64, of: f64| (share * of).min(of) as u32;
@@ -177,6 +217,18 @@ fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSke
             rodata.cgroup = id;
             rodata.cgroup_level = level;
         }
+    }
+    rodata.periodic = settings.packets.periodic;
+    rodata.hinted = settings.packets.hinted;
+    rodata.network_namespace = reveille_kernel::network::namespace()?;
+    let interfaces = settings.packets.interfaces.iter();
+    for (slot, (_, index)) in rodata.interfaces.iter_mut().zip(interfaces) {
+        *slot = *index;
+    }
+    for (slot, net) in rodata.nets.iter_mut().zip(&settings.packets.clients) {
+        slot.bits = net.bits.into();
+        let (family, address) = bytes_of(net.address);
+        (slot.family, slot.address) = (family.into(), address);
     }
     rodata.budget_per_cpu = share(settings.budget, 65536.0);
     rodata.budget_in_all = share(settings.budget_in_all, 65536.0);
@@ -206,6 +258,7 @@ fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSke
     open.maps.bells.set_max_entries(cpus)?;
     kernel::choose(&mut open, btf, |_, target| match target {
         "workqueue_queue_work" => threads,
+        "netif_receive_skb" | "napi_poll" | "sched_waking" => settings.packets.any(),
         _ => !threads || !ENDS_SOFTIRQ.contains(&target),
     });
     open.load().map_err(kernel::cannot_load)

@@ -19,6 +19,9 @@ pub use devices::BlockDevice;
 pub use engine::*;
 pub use learnt::{Expected, Learnt, correlation, expected};
 pub use operation::Operation;
-pub use settings::{MOST_DEVICES, Readiness, SLEEPS, Settings, Subject, first_leads};
+pub use settings::{
+    MOST_DEVICES, MOST_INTERFACES, MOST_NETS, Net, Packets, Readiness, SLEEPS, Settings, Subject,
+    first_leads,
+};
 
 pub use reveille_kernel::{Error, Result};

@@ -1,8 +1,10 @@
 //! The engine with the socket of applications, as `reveille anticipate` runs it.
 
 mod applications;
+mod hints;
 pub mod show;
 
+use std::net::SocketAddr;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -12,6 +14,8 @@ use reveille_kernel::{Root, Uevents};
 use serde::Serialize;
 
 use self::applications::Applications;
+use self::hints::Hearing;
+pub use self::hints::Hints;
 use crate::{Announcer, Engine, Error, Result, Settings, Statistics, Unplanned};
 
 impl Plan for Announcer {
@@ -28,7 +32,7 @@ impl Plan for Announcer {
             Unplanned::Cpu => Refusal::Cpu,
             Unplanned::Past => Refusal::Past,
             Unplanned::Budget => Refusal::Budget,
-            Unplanned::User | Unplanned::Full => Refusal::Slots,
+            Unplanned::User | Unplanned::Full | Unplanned::Reader => Refusal::Slots,
         })
     }
 
@@ -41,6 +45,7 @@ impl Plan for Announcer {
 pub struct Live {
     // Ended first: it plans in the engine.
     server: Option<Server>,
+    hearing: Option<Hearing>,
     engine: Engine,
 }
 
@@ -68,6 +73,8 @@ pub struct Snapshot {
     /// The engine's statistics.
     #[serde(flatten)]
     pub statistics: Statistics,
+    /// `None` if no hints are taken.
+    pub hints: Option<Hints>,
     /// `None` if applications are not served.
     pub applications: Option<Applications>,
 }
@@ -92,8 +99,11 @@ impl Live {
     /// Starts the engine.
     pub fn start(settings: &Settings) -> Result<Self> {
         let engine = Engine::start(settings)?;
-        let server = None;
-        Ok(Self { server, engine })
+        Ok(Self {
+            server: None,
+            hearing: None,
+            engine,
+        })
     }
 
     /// Serves applications.
@@ -106,10 +116,25 @@ impl Live {
         Ok(())
     }
 
+    /// Takes hints of clients at that address; the engine's settings have their networks.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] if the address is unavailable.
+    pub fn hear(&mut self, at: SocketAddr, allowed: server::Allowed) -> Result<()> {
+        self.hearing = Some(Hearing::start(&self.engine, at, allowed)?);
+        Ok(())
+    }
+
     /// What was done so far.
     pub fn snapshot(&self) -> Result<Snapshot> {
+        let statistics = self.engine.statistics()?;
+        let outcome = statistics.hints.unwrap_or_default();
         Ok(Snapshot {
-            statistics: self.engine.statistics()?,
+            hints: self
+                .hearing
+                .as_ref()
+                .map(|hearing| hearing.hints(&self.engine, &outcome)),
+            statistics,
             applications: self.server.as_ref().map(Applications::of),
         })
     }
@@ -143,7 +168,7 @@ impl Live {
             let before = std::mem::replace(&mut missing, now);
             let new = missing.iter().filter(|name| !before.contains(name));
             new.for_each(|name| gone(name));
-            if missing.len() == self.engine.settings().devices.len() {
+            if !missing.is_empty() && missing.len() == self.engine.settings().devices.len() {
                 return Ok(Ended::NoDisks);
             }
             show()?;

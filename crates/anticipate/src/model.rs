@@ -35,9 +35,9 @@ pub struct Model {
     pub correlation: Option<f64>,
 }
 
-/// `None` of a model that has seen nothing.
-pub(crate) fn read(in_flight: u32, model: &types::model) -> Option<Model> {
-    let learnt = Learnt {
+/// What it has learnt, in plain numbers.
+pub(crate) fn learnt(model: &types::model) -> Learnt {
+    Learnt {
         age: model.age,
         informed: model.informed,
         mean_sectors: model.mean_sectors,
@@ -49,7 +49,12 @@ pub(crate) fn read(in_flight: u32, model: &types::model) -> Option<Model> {
         seen_var_sectors: model.seen_var_sectors,
         seen_var_ns: model.seen_var_ns,
         seen_cov: model.seen_cov,
-    };
+    }
+}
+
+/// `None` of a model that has seen nothing.
+pub(crate) fn read(in_flight: u32, model: &types::model) -> Option<Model> {
+    let learnt = learnt(model);
     let mean_sectors = model.mean_sectors as f64 / FINE;
     let of_mean = expected(&learnt, mean_sectors.round() as u32);
     (model.count > 0).then(|| Model {

@@ -1,5 +1,6 @@
 //! What the engine anticipates, for whom, and what that may cost.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use reveille_kernel::{Cpu, Idle};
@@ -55,6 +56,74 @@ impl std::str::FromStr for Readiness {
     }
 }
 
+/// Whose packets are anticipated.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Packets {
+    /// Interfaces of this network namespace, name and number; at most [`MOST_INTERFACES`], none: all.
+    pub interfaces: Vec<(String, u32)>,
+    /// Flows that arrive periodically are anticipated.
+    pub periodic: bool,
+    /// Clients may announce their requests.
+    pub hinted: bool,
+    /// Networks of the clients that may; at most [`MOST_NETS`].
+    pub clients: Vec<Net>,
+}
+
+/// Addresses of which the first bits are these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Net {
+    /// One of them.
+    pub address: IpAddr,
+    /// How many bits.
+    pub bits: u8,
+}
+
+impl Net {
+    /// This machine's own addresses of both families.
+    pub const LOOPBACK: [Self; 2] = [
+        Self {
+            address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+            bits: 8,
+        },
+        Self {
+            address: IpAddr::V6(Ipv6Addr::LOCALHOST),
+            bits: 128,
+        },
+    ];
+}
+
+impl std::str::FromStr for Net {
+    type Err = String;
+
+    /// `192.0.2.0/24`, `2001:db8::1`.
+    fn from_str(text: &str) -> std::result::Result<Self, String> {
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        let address: Option<IpAddr> = address.parse().ok();
+        let most = if address.is_some_and(|address| address.is_ipv4()) {
+            32
+        } else {
+            128
+        };
+        let bits = bits.map_or(Some(most), |bits| {
+            bits.parse().ok().filter(|bits| *bits <= most)
+        });
+        let net = address
+            .zip(bits)
+            .map(|(address, bits)| Self { address, bits });
+        net.ok_or_else(|| "not an address or network, such as 192.0.2.0/24 or 2001:db8::1".into())
+    }
+}
+
+impl Packets {
+    /// Are packets looked at?
+    pub fn any(&self) -> bool {
+        self.periodic || self.hinted
+    }
+}
+
 /// Settings of the engine.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
@@ -66,6 +135,8 @@ pub struct Settings {
     pub writes: bool,
     /// Whose requests are anticipated.
     pub subject: Subject,
+    /// Which packets are.
+    pub packets: Packets,
     /// The share of each CPU's time that it may be kept awake, above 0 and at most 1.
     pub budget: f64,
     /// The same for all CPUs' time together.
@@ -91,6 +162,12 @@ pub const SLEEPS: usize = 20;
 /// Devices that can be followed at a time.
 pub const MOST_DEVICES: usize = 16;
 
+/// Networks whose clients may announce requests.
+pub const MOST_NETS: usize = 16;
+
+/// Network interfaces that can be followed at a time.
+pub const MOST_INTERFACES: usize = 16;
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -98,6 +175,7 @@ impl Default for Settings {
             reads: true,
             writes: true,
             subject: Subject::Anybody,
+            packets: Packets::default(),
             budget: 0.05,
             budget_in_all: 0.05,
             control: 0.05,
@@ -160,6 +238,18 @@ impl Settings {
                 "{} block devices are too many: at most {MOST_DEVICES} at a time; choose some with \
                  --device",
                 self.devices.len()
+            )));
+        }
+        if self.packets.interfaces.len() > MOST_INTERFACES {
+            return Err(Error::Usage(format!(
+                "{} network interfaces are too many: at most {MOST_INTERFACES} at a time",
+                self.packets.interfaces.len()
+            )));
+        }
+        if self.packets.clients.len() > MOST_NETS {
+            return Err(Error::Usage(format!(
+                "{} networks of clients are too many: at most {MOST_NETS}",
+                self.packets.clients.len()
             )));
         }
         if !self.reads && !self.writes {

@@ -5,6 +5,7 @@ mod args;
 use std::process::ExitCode;
 
 use reveille_advise::MachineResult;
+use reveille_kernel::network::Interface;
 use reveille_kernel::{Idle, Root};
 use reveille_results::kept;
 use reveille_show::progress::Bar;
@@ -19,7 +20,7 @@ pub use args::Args;
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let interface = match &args.nic {
-        Some(name) => Some(path::interface(&root, name)?),
+        Some(name) => Some(Interface::named(&root, name)?),
         None => None,
     };
     let measured = match &args.result {

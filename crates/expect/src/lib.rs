@@ -27,6 +27,7 @@
 //! - [`History`]: how long operations take, predicted from how long they took.
 //! - [`Limits`], [`Refusal`]: what may be asked for.
 //! - [`protocol`]: the messages on the socket.
+//! - [`remote`]: hints to another machine.
 //! - `server` (feature `server`): the engine's side of it.
 //!
 //! C programs have the crate `reveille-expect-c`.
@@ -38,6 +39,7 @@ pub mod limits;
 mod link;
 mod own_thread;
 pub mod protocol;
+pub mod remote;
 #[cfg(feature = "server")]
 pub mod server;
 mod waker;

@@ -25,6 +25,7 @@ use crate::protocol::CloseReason;
 
 mod account;
 mod client;
+mod gate;
 mod listening;
 mod peer;
 mod rate;
@@ -32,6 +33,7 @@ mod serving;
 mod socket_file;
 mod windows;
 
+pub use gate::{Admitted, Allowed, Gate, Rejected};
 pub use listening::Server;
 pub use rate::Rate;
 pub use socket_file::SocketFile;

@@ -141,6 +141,26 @@ impl Interface {
         index_here(&self.name) == Some(self.index)
     }
 
+    /// The interface that `--nic` names.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if there is none of that name, or only in another network namespace.
+    pub fn named(root: &Root, name: &str) -> Result<Self> {
+        let interface = Self::read(root, name).ok_or_else(|| {
+            Error::Usage(format!(
+                "--nic: no interface {name:?}; this machine has {}",
+                names(root).join(", ")
+            ))
+        })?;
+        match interface.is_here() {
+            true => Ok(interface),
+            false => Err(Error::Usage(format!(
+                "--nic: {name} is in /sys, but not in this network namespace; enter one with \
+                 `ip netns exec NAME`, which brings its /sys along"
+            ))),
+        }
+    }
+
     /// The interface of that name; `None` where there is none.
     pub fn read(root: &Root, name: &str) -> Option<Self> {
         if name.is_empty() || name.contains('/') || name.starts_with('.') {

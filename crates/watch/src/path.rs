@@ -12,7 +12,6 @@
 pub mod delays;
 #[cfg(feature = "bpf")]
 mod follower;
-mod interface;
 mod packet;
 #[cfg(feature = "bpf")]
 mod run;
@@ -24,7 +23,6 @@ mod summary;
 pub use crate::without_bpf::run_path as run;
 #[cfg(feature = "bpf")]
 pub use follower::Follower;
-pub use interface::interface;
 pub use packet::{Cause, Met, Packet, Reader, Sleep, stages, whole_ns};
 #[cfg(feature = "bpf")]
 pub use run::run;

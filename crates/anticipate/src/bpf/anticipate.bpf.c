@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * Anticipatory wake-up. When a synchronous request is issued to a block device, its completion is
- * predicted, and the CPU on which a task waits is ready from a little before until the completion,
- * or until the window that was opened for it ends.
+ * predicted (and after a packet of a periodic flow the next one's arrival: arrivals.h), and the CPU
+ * on which a task waits is ready from a little before until the completion, or until the window
+ * that was opened for it ends.
  *
  * Each CPU has a plan: its open windows, one timer for the next of them, and a budget of time. The
  * timer is armed when the CPU enters an idle state, not before: a busy CPU needs none, and what it
@@ -21,6 +22,7 @@
 #include <linux/errno.h>
 #include "anticipate.h"
 #include "model.h"
+#include "packet.h"
 #include "pid_namespace.h"
 
 #ifndef CLOCK_MONOTONIC
@@ -258,6 +260,10 @@ struct plan {
 	unsigned int nap_late;
 	unsigned int naps_tried;
 	struct waiter waiters[WAITERS];
+	/* What is woken here belongs to the packet that arrived then; 0: to none. */
+	unsigned long long packet_ns;
+	struct flow_key packet;
+	unsigned int packet_treatment;
 	struct cpu_sums sums;
 	/* Of the windows' slots, side by side: most are free, and then the window is not touched.
 	 */
@@ -301,17 +307,17 @@ struct {
 	__type(value, __u32);
 } interrupted SEC(".maps");
 
-/* [device][operation] */
+/* [device][operation]; OF_PACKETS, OF_HINTS */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DEVICES *OPERATIONS);
+	__uint(max_entries, OUTCOMES);
 	__type(key, __u32);
 	__type(value, struct outcome);
 } outcomes SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DEVICES *OPERATIONS);
+	__uint(max_entries, OUTCOMES);
 	__type(key, __u32);
 	__type(value, struct errors);
 } errors SEC(".maps");
@@ -319,7 +325,7 @@ struct {
 /* [device][operation][0 left alone, 1 assisted] */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, DEVICES *OPERATIONS * 2);
+	__uint(max_entries, OUTCOMES * 2);
 	__type(key, __u32);
 	__type(value, struct latencies);
 } latencies SEC(".maps");
@@ -1237,27 +1243,33 @@ static __always_inline bool sampled(void)
 	return !(bpf_get_prandom_u32() % FOLLOWED);
 }
 
-/* Follows the wait of the task that issues a request here. */
-static __always_inline void follow(struct plan *plan, struct flight *flight)
+/* Follows the wait of a task on that CPU: which waiter it is, and 1; 0: there are too many. */
+static __always_inline unsigned int wait_of(struct plan *plan, int pid, unsigned long long since,
+					    __u32 key, enum wait_state state)
 {
-	int pid = (int)bpf_get_current_pid_tgid();
-
 	for (unsigned int i = 0; i < WAITERS; i++) {
 		struct waiter *waiter = &plan->waiters[i];
 
-		if (waiter->state && waiter->pid != pid &&
-		    flight->issued - waiter->issued < FORGOTTEN_NS)
+		if (waiter->state && waiter->pid != pid && since - waiter->issued < FORGOTTEN_NS)
 			continue;
 		waiter->pid = pid;
-		waiter->issued = flight->issued;
-		waiter->key = (flight->device * OPERATIONS + flight->operation) * 2 +
-			      (flight->treatment == ASSISTED);
-		waiter->state = RUNS;
+		waiter->issued = since;
+		waiter->key = key;
+		waiter->state = state;
 		plan->waited = 1;
-		flight->waiter = i + 1;
-		flight->pid = pid;
-		return;
+		return i + 1;
 	}
+	return 0;
+}
+
+/* Follows the wait of the task that issues a request here. */
+static __always_inline void follow(struct plan *plan, struct flight *flight)
+{
+	__u32 key =
+	    (flight->device * OPERATIONS + flight->operation) * 2 + (flight->treatment == ASSISTED);
+
+	flight->pid = (int)bpf_get_current_pid_tgid();
+	flight->waiter = wait_of(plan, flight->pid, flight->issued, key, RUNS);
 }
 
 /* Counts on without a request whose end was missed. */
@@ -1407,9 +1419,24 @@ static __always_inline void cancel_timer(struct plan *plan, __u32 cpu, unsigned 
 	}
 }
 
-/* The request that a window was opened for is complete, or is not waited for any more. */
-static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
-					 unsigned long long now, struct outcome *outcome)
+/* How a window ended: when its CPU was ready, before, before it slept at all, or after its time. */
+enum ending { IN_TIME, TOO_EARLY, WAS_BUSY, TOO_LATE };
+
+static __always_inline void count_ending(struct outcome *outcome, enum ending ending)
+{
+	ADD(*(ending == IN_TIME	    ? &outcome->in_time
+	      : ending == TOO_EARLY ? &outcome->early
+	      : ending == WAS_BUSY  ? &outcome->cpu_busy
+				    : &outcome->late),
+	    1);
+}
+
+/*
+ * What a window was opened for has come, or is not waited for any more. `waited`: a task that
+ * waits for it is woken next.
+ */
+static __always_inline enum ending close_window(__u32 cpu, unsigned long long ticket,
+						unsigned long long now, bool waited)
 {
 	struct plan *plan = plan_of(cpu);
 	unsigned long long word, start, *slot;
@@ -1420,43 +1447,35 @@ static __always_inline void close_window(__u32 cpu, unsigned long long ticket,
 	int tries = 0;
 
 	if (!plan)
-		return;
+		return TOO_LATE;
 	slot = &plan->words[ticket & (WINDOWS - 1)];
 	window = &plan->windows[ticket & (WINDOWS - 1)];
 	spinning = READ(plan->spinning);
 	/* The CPU itself may be just about to begin with it. */
 	do {
 		word = READ(*slot);
-		if (word >> STATE_BITS != ticket >> SLOT_BITS || !is_open(word) ||
-		    tries++ > MOVES) {
-			if (outcome)
-				ADD(outcome->late, 1);
-			return;
-		}
+		if (word >> STATE_BITS != ticket >> SLOT_BITS || !is_open(word) || tries++ > MOVES)
+			return TOO_LATE;
 		start = window->start;
 		owner = window->owner;
 		notice = window->notice;
 		/* Before the loop sees that it may end. */
-		if (spinning && has_begun(word) && outcome)
+		if (spinning && has_begun(word) && waited)
 			plan->linger = now + WAITER_NS;
 	} while (!move(slot, word, has_begun(word) ? COMPLETE : FREE));
-	if (outcome)
-		ADD(*(has_begun(word)		 ? &outcome->in_time
-		      : (word & STATES) == ARMED ? &outcome->early
-						 : &outcome->cpu_busy),
-		    1);
 	if ((word & STATES) == NOTIFIED)
 		release_second(&notice, &owner, now);
 	if (has_begun(word)) {
 		/* The loop charges the time and frees the slot. */
 		if (spinning)
-			return;
+			return IN_TIME;
 		end_naps(plan, now);
 		move(slot, (word & ~STATES) | COMPLETE, FREE);
 	}
 	/* The timer was for this window: no CPU is to wake for nothing. */
 	if (plan->armed && (plan->armed >= start || has_begun(word)))
 		cancel_timer(plan, cpu, now);
+	return has_begun(word) ? IN_TIME : (word & STATES) == ARMED ? TOO_EARLY : WAS_BUSY;
 }
 
 /* The request is complete: its waiter runs again when its CPU switches to it. */
@@ -1530,7 +1549,7 @@ int BPF_PROG(on_complete, struct request *rq)
 		key = flight.device * OPERATIONS + flight.operation;
 		outcome = bpf_map_lookup_elem(&outcomes, &key);
 		if (outcome)
-			close_window(flight.cpu, flight.ticket, now, outcome);
+			count_ending(outcome, close_window(flight.cpu, flight.ticket, now, true));
 	}
 	if (flight.waiter)
 		complete_wait(plan, &flight, now);
@@ -1548,6 +1567,8 @@ int BPF_PROG(on_complete, struct request *rq)
 	}
 	return 0;
 }
+
+#include "arrivals.h"
 
 /*
  * Run by the program
@@ -1654,6 +1675,56 @@ static __always_inline long long announce(const struct expectation *expected, st
 	return ticket;
 }
 
+/* Run on any CPU, by one thread at a time, as the next one. */
+SEC("syscall")
+int expect_of_client(struct hint *context)
+{
+	struct hint hint = *context;
+	struct client *client = bpf_map_lookup_elem(&clients, &hint.client), none = {};
+	struct expectation expected = {.at_ns = hint.at_ns, .window_ns = hint.window_ns};
+	struct client_key service = hint.client;
+	unsigned int reader, at = 0;
+	struct outcome *outcome;
+	__u32 *known, key = OF_HINTS;
+	struct plan *plan;
+
+	if (!client) {
+		bpf_map_update_elem(&clients, &hint.client, &none, BPF_NOEXIST);
+		client = bpf_map_lookup_elem(&clients, &hint.client);
+	}
+	outcome = bpf_map_lookup_elem(&outcomes, &key);
+	if (!client || !outcome)
+		return -ENOMEM;
+	__builtin_memset(service.address, 0, sizeof(service.address));
+	known = bpf_map_lookup_elem(&services, &service);
+	reader = client->reader ? client->reader : known ? *known : 0;
+	plan = plan_of(reader - 1);
+	if (!reader || !plan) {
+		context->ticket = -ESRCH;
+		return 0;
+	}
+	/* The oldest makes room. */
+	for (unsigned int i = 1; i < HINTS; i++) {
+		if (client->hints[i].at < client->hints[at & (HINTS - 1)].at)
+			at = i;
+	}
+	at &= HINTS - 1;
+	expected.cpu = reader - 1;
+	expected.uid = hint.uid;
+	expected.owner.device = NO_DEVICE;
+	expected.ticket = announce(&expected, plan);
+	context->cpu = expected.cpu;
+	context->ticket = expected.ticket;
+	if (expected.ticket < 0)
+		return 0;
+	ADD(outcome->requests, 1);
+	client->hints[at].at = hint.at_ns;
+	client->hints[at].from = hint.at_ns > hint.window_ns ? hint.at_ns - hint.window_ns : 0;
+	client->hints[at].cpu = expected.cpu;
+	SET(client->hints[at].ticket, expected.ticket);
+	return 0;
+}
+
 /* Run on any CPU, by one thread at a time. */
 SEC("syscall")
 int expect(struct expectation *context)
@@ -1671,7 +1742,7 @@ int expect(struct expectation *context)
 SEC("syscall")
 int cancel(struct cancellation *cancellation)
 {
-	close_window(cancellation->cpu, cancellation->ticket, bpf_ktime_get_ns(), NULL);
+	close_window(cancellation->cpu, cancellation->ticket, bpf_ktime_get_ns(), false);
 	return 0;
 }
 

@@ -6,6 +6,18 @@
 
 #define DEVICES 16
 #define OPERATIONS 2 /* 0 reads, 1 writes */
+/* Keys of what disks have by device and operation; beyond them, packets and hints. */
+#define OF_PACKETS (DEVICES * OPERATIONS)
+#define OF_HINTS (OF_PACKETS + 1)
+#define OUTCOMES (OF_HINTS + 1)
+/* Network interfaces whose packets are anticipated. */
+#define INTERFACES 16
+/* Flows that are followed at a time; those that go longest without a packet are forgotten. */
+#define FLOWS 1024
+/* Networks whose hints are taken. */
+#define NETS 16
+/* Clients whose hints are followed, by service. */
+#define HINTED 1024
 /* Requests of the device in flight when one is issued: none, one, two or three, more. */
 #define DEPTHS 4
 /* Open windows of a CPU; those that applications announced, and those of one user's. The rest is
@@ -33,6 +45,8 @@ enum readiness {
 
 /* A window of a CPU's plan; the program's requests have no device. */
 #define NO_DEVICE 0xffff
+/* The device of packets. */
+#define PACKETS 0xfffe
 
 /* Who asked for it. */
 struct owner {
@@ -62,7 +76,9 @@ struct errors {
 	unsigned long long counts[ERRORS];
 };
 
-/* What became of the requests of one device and operation. Those assisted: in time, early or late.
+/*
+ * What became of the requests of one device and operation, of packets, or of hints. Those assisted:
+ * in time, early or late.
  */
 struct outcome {
 	unsigned long long requests;
@@ -84,6 +100,46 @@ struct outcome {
 	unsigned long long cpu_busy;
 	/* Their interrupt came to another CPU, which was to be ready, too. */
 	unsigned long long two_cpus;
+	/* Packets: they arrive at times that vary too much. */
+	unsigned long long irregular;
+};
+
+/* A flow of packets, as it arrives. */
+struct flow_key {
+	/* Source, destination; of IPv4 the first four bytes. */
+	unsigned char addresses[2][16];
+	unsigned short ports[2];
+	unsigned char family; /* 4, 6 */
+	unsigned char protocol;
+	unsigned short reserved;
+};
+
+/* A client of a service of this machine. */
+struct client_key {
+	unsigned char address[16];
+	unsigned short port;
+	unsigned char family;
+	unsigned char protocol;
+};
+
+/* Addresses of which the first bits are these. */
+struct network {
+	unsigned char address[16];
+	unsigned int bits;
+	unsigned int family; /* 0: none */
+};
+
+/* What a client says of its next request. */
+struct hint {
+	struct client_key client;
+	unsigned int reserved;
+	unsigned long long at_ns;
+	unsigned long long window_ns;
+	/* Of the quota; a client has one of its own. */
+	unsigned int uid;
+	unsigned int cpu;
+	/* As an expectation's; -ESRCH where nobody is known who reads that service's packets. */
+	long long ticket;
 };
 
 /* What a CPU has done. */

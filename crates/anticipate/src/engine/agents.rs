@@ -9,6 +9,7 @@
 //! anything. A bell is a ring buffer, which a BPF program can write to from anywhere.
 
 use std::fs::File;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,6 +95,20 @@ pub enum Unplanned {
     /// All places for applications are taken.
     #[error("the CPU's plan is full")]
     Full,
+    /// Of a client's request: no packet of that service was read so far.
+    #[error("no reader of that service's packets is known")]
+    Reader,
+}
+
+/// A client of a service of this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Client {
+    /// Where its packets come from.
+    pub address: IpAddr,
+    /// 6: TCP, 17: UDP.
+    pub protocol: u8,
+    /// The service's.
+    pub port: u16,
 }
 
 /// How many windows applications announced, and what became of them.
@@ -162,9 +177,44 @@ impl Announcer {
             Err(Unplanned::Budget) => &mut counts.over_budget,
             Err(Unplanned::User) => &mut counts.of_user,
             Err(Unplanned::Full) => &mut counts.full,
+            Err(Unplanned::Reader) => unreachable!("the CPU is given"),
         } += 1;
         // The ticket has the CPU, too.
         Ok(window? * u64::from(self.0.cpus) + u64::from(cpu))
+    }
+
+    /// The CPU on which that service's packets of that client are read is to be awake at that instant
+    /// (CLOCK_MONOTONIC, ns), for that long, or until the packet comes. `quota`: windows that one
+    /// of a number may have on a CPU are few.
+    ///
+    /// # Errors
+    /// As [`Announcer::expect`], and [`Unplanned::Reader`].
+    pub fn expect_of(
+        &self,
+        client: &Client,
+        at_ns: u64,
+        window_ns: u64,
+        quota: u32,
+    ) -> std::result::Result<(), Unplanned> {
+        let (family, address) = super::bytes_of(client.address);
+        let mut hint = types::hint {
+            client: types::client_key {
+                address,
+                port: client.port,
+                family,
+                protocol: client.protocol,
+            },
+            at_ns,
+            window_ns,
+            uid: quota,
+            ..Default::default()
+        };
+        let programs = locked(&self.0.programs);
+        let programs = programs.as_ref().ok_or(Unplanned::Cpu)?;
+        match run(programs.expect_of_client.as_fd(), &mut hint) {
+            true => why(hint.ticket).map(|_| ()),
+            false => Err(Unplanned::Full),
+        }
     }
 
     /// What was expected has come, or will not come. Nothing happens where the window is over.
@@ -181,6 +231,17 @@ impl Announcer {
     }
 }
 
+/// What a program gave: a ticket, or why there is none.
+fn why(ticket: i64) -> std::result::Result<u64, Unplanned> {
+    u64::try_from(ticket).map_err(|_| match Errno::from_raw(-ticket as i32) {
+        Errno::ETIME => Unplanned::Past,
+        Errno::EDQUOT => Unplanned::Budget,
+        Errno::EUSERS => Unplanned::User,
+        Errno::ESRCH => Unplanned::Reader,
+        _ => Unplanned::Full,
+    })
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -192,14 +253,7 @@ impl Counter {
         if !self.is_online(announced.cpu) || !run(programs.expect.as_fd(), &mut announced) {
             return Err(Unplanned::Cpu);
         }
-        u64::try_from(announced.ticket).map_err(|_| {
-            match Errno::from_raw(-announced.ticket as i32) {
-                Errno::ETIME => Unplanned::Past,
-                Errno::EDQUOT => Unplanned::Budget,
-                Errno::EUSERS => Unplanned::User,
-                _ => Unplanned::Full,
-            }
-        })
+        why(announced.ticket)
     }
 
     fn is_online(&self, cpu: u32) -> bool {
@@ -225,6 +279,7 @@ impl Agents {
             .map_err(|errno| system("making an event descriptor", errno))?;
         let programs = Programs {
             expect: duplicate(skel.progs.expect.as_fd())?,
+            expect_of_client: duplicate(skel.progs.expect_of_client.as_fd())?,
             cancel: duplicate(skel.progs.cancel.as_fd())?,
         };
         let online = File::open("/sys/devices/system/cpu/online")
@@ -276,6 +331,7 @@ impl Drop for Agents {
 
 struct Programs {
     expect: OwnedFd,
+    expect_of_client: OwnedFd,
     cancel: OwnedFd,
 }
 

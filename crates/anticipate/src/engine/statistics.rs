@@ -1,5 +1,6 @@
 //! What the engine has done so far, from its tables. The columns of `live::show` describe the fields.
 
+use std::net::{IpAddr, SocketAddr};
 use std::{mem, ptr};
 
 use libbpf_rs::{MapCore, MapFlags};
@@ -15,6 +16,13 @@ use crate::{AwakePower, Operation, Result};
 
 /// OPERATIONS and DEPTHS of anticipate.h.
 const OPERATIONS: u32 = 2;
+/// `OF_PACKETS` and `OF_HINTS` of anticipate.h.
+const OF_PACKETS: u32 = DEVICES * OPERATIONS;
+const OF_HINTS: u32 = OF_PACKETS + 1;
+/// `PACKETS` of anticipate.h.
+const PACKETS: u32 = 0xfffe;
+/// `ARRIVAL_SECTORS` of arrivals.h.
+const ARRIVAL_SECTORS: u32 = 8;
 /// Buckets of latencies are 32 for each power of two.
 const STEPS: usize = 32;
 
@@ -34,6 +42,11 @@ pub struct Statistics {
     pub operations: Vec<OperationStatistics>,
     /// Ascending by number.
     pub cpus: Vec<Cpu>,
+    /// `None` unless packets are anticipated.
+    pub packets: Option<PacketStatistics>,
+    /// What became of the windows of clients' hints; `None` unless they are taken.
+    #[serde(rename = "hinted")]
+    pub hints: Option<Assistance>,
     /// What applications expected.
     pub expectations: Expectations,
     /// By process and disk, the longest time awake first.
@@ -65,6 +78,47 @@ pub struct OperationStatistics {
     pub gain: Option<Gain>,
 }
 
+/// Packets of periodic flows.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct PacketStatistics {
+    /// Arrivals, of all flows.
+    pub arrivals: u64,
+    /// What became of them.
+    pub assistance: Assistance,
+    /// From a packet's arrival until its reader runs, of those left alone at random.
+    pub left_alone: Option<Latency>,
+    /// The same, of those assisted.
+    pub assisted: Option<Latency>,
+    /// `None` unless there are both.
+    pub gain: Option<Gain>,
+    /// Those that were assisted most; at most [`FLOWS`].
+    pub flows: Vec<Flow>,
+}
+
+/// Flows that are listed.
+const FLOWS: usize = 32;
+
+/// Packets from one address and port to another.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Flow {
+    /// `udp`, `tcp`.
+    pub protocol: &'static str,
+    /// Address and port.
+    pub from: SocketAddr,
+    /// Address and port.
+    pub to: SocketAddr,
+    /// Arrivals; packets that come together are one.
+    pub arrivals: u64,
+    /// Of these, those for which the engine scheduled a CPU to be awake.
+    pub assisted: u64,
+    /// Of these, those that came while the CPU was ready.
+    pub in_time: u64,
+    /// The mean period, µs; `None` until enough is known.
+    pub period_us: Option<f64>,
+    /// From the 5th to the 90th percentile of the predicted time, µs; `None` until enough is known.
+    pub spread_us: Option<f64>,
+}
+
 /// What became of the requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Assistance {
@@ -72,18 +126,28 @@ pub struct Assistance {
     pub learning: u64,
     /// Not assisted: too many are in flight.
     pub crowded: u64,
+    /// Not assisted: the budget was spent.
     pub over_budget: u64,
+    /// Not assisted: too many windows were open on the CPU.
     pub plan_full: u64,
     /// Not assisted: issued by the kernel, for no task.
     pub unattended: u64,
     /// Not assisted, at random, for comparison.
     pub control: u64,
+    /// Those for which a CPU was scheduled to be awake.
     pub assisted: u64,
+    /// Of those assisted: complete while the CPU was ready.
     pub in_time: u64,
+    /// Of those assisted: complete before.
     pub early: u64,
+    /// Of those assisted: complete after the window.
     pub late: u64,
+    /// Of those assisted: complete before the CPU slept at all.
     pub cpu_busy: u64,
+    /// Of those assisted: the CPU that takes the interrupt was scheduled, too.
     pub two_cpus: u64,
+    /// Not assisted: packets that arrive at times that vary too much.
+    pub irregular: u64,
 }
 
 /// A quantile is reported only where ten figures lie beyond it, as everywhere.
@@ -169,8 +233,18 @@ impl Engine {
             cpus.extend(self.cpu(cpu, elapsed_s)?);
         }
         let awake_s = cpus.iter().map(|cpu| cpu.awake_s).sum();
+        let hinted = self.settings.packets.hinted;
+        let hints = hinted.then(|| self.outcome(OF_HINTS)).transpose()?;
         Ok(Statistics {
             elapsed_s,
+            packets: match self.settings.packets.periodic {
+                true => Some(self.packets()?),
+                false => None,
+            },
+            hints: hints.as_ref().map(|outcome| Assistance {
+                assisted: outcome.requests,
+                ..Assistance::of(outcome)
+            }),
             awake_power: self.settings.awake_power,
             awake_s,
             awake_j: self.joules(awake_s),
@@ -230,31 +304,43 @@ impl Engine {
             device: device.to_owned(),
             operation,
             requests: outcome.requests,
-            assistance: Assistance {
-                learning: outcome.learning,
-                crowded: outcome.crowded,
-                over_budget: outcome.over_budget,
-                plan_full: outcome.plan_full,
-                unattended: outcome.unattended,
-                cpu_busy: outcome.cpu_busy,
-                control: outcome.control,
-                assisted: outcome.assisted,
-                in_time: outcome.in_time,
-                early: outcome.early,
-                late: outcome.late,
-                two_cpus: outcome.two_cpus,
-            },
+            assistance: Assistance::of(&outcome),
             error_median_percent: quantile(&errors, 0.5).map(|percent| percent as f64),
             error_p90_percent: quantile(&errors, 0.9)
                 .filter(|_| errors.iter().sum::<u64>() >= ENOUGH_FOR_P90)
                 .map(|percent| percent as f64),
             models,
-            gain: assisted
-                .zip(left_alone)
-                .map(|(assisted, alone)| assisted.less(&alone)),
+            gain: gain(assisted, left_alone),
             left_alone,
             assisted,
         }))
+    }
+
+    fn packets(&self) -> Result<PacketStatistics> {
+        let maps = &self.skel.maps;
+        let outcome = self.outcome(OF_PACKETS)?;
+        let left_alone = Latency::of(&numbers(&maps.latencies, OF_PACKETS * 2)?);
+        let assisted = Latency::of(&numbers(&maps.latencies, OF_PACKETS * 2 + 1)?);
+        let mut flows = Vec::new();
+        for key in maps.flows.keys() {
+            let Some(flow) = entry::<types::flow>(&maps.flows, &key)? else {
+                continue;
+            };
+            // Most flows are nobody's, or end soon.
+            if flow.assisted > 0 {
+                flows.push(Flow::of(&plain(&key), &flow));
+            }
+        }
+        flows.sort_by_key(|flow| std::cmp::Reverse((flow.assisted, flow.arrivals)));
+        flows.truncate(FLOWS);
+        Ok(PacketStatistics {
+            arrivals: outcome.requests,
+            assistance: Assistance::of(&outcome),
+            gain: gain(assisted, left_alone),
+            left_alone,
+            assisted,
+            flows,
+        })
     }
 
     fn cpu(&self, cpu: u32, elapsed_s: f64) -> Result<Option<Cpu>> {
@@ -297,8 +383,11 @@ impl Engine {
                 process: (charge.process > 0).then_some(charge.process),
                 name: name(&charge.name, charge.process),
                 cgroup: owner.cgroup,
-                device: (owner.device != NO_DEVICE)
-                    .then(|| device.map_or_else(|| "?".to_owned(), |device| device.name.clone())),
+                device: match owner.device {
+                    NO_DEVICE => None,
+                    PACKETS => Some("(packets)".to_owned()),
+                    _ => Some(device.map_or_else(|| "?".to_owned(), |device| device.name.clone())),
+                },
                 requests: charge.requests,
                 assisted: charge.assisted,
                 awake_s,
@@ -307,6 +396,57 @@ impl Engine {
         }
         all.sort_by(|one, other| other.awake_s.total_cmp(&one.awake_s));
         Ok(all)
+    }
+}
+
+/// Of those assisted against those left alone.
+fn gain(assisted: Option<Latency>, left_alone: Option<Latency>) -> Option<Gain> {
+    let both = assisted.zip(left_alone);
+    both.map(|(assisted, alone)| assisted.less(&alone))
+}
+
+impl Assistance {
+    fn of(outcome: &types::outcome) -> Self {
+        Self {
+            learning: outcome.learning,
+            crowded: outcome.crowded,
+            over_budget: outcome.over_budget,
+            plan_full: outcome.plan_full,
+            unattended: outcome.unattended,
+            cpu_busy: outcome.cpu_busy,
+            control: outcome.control,
+            assisted: outcome.assisted,
+            in_time: outcome.in_time,
+            early: outcome.early,
+            late: outcome.late,
+            two_cpus: outcome.two_cpus,
+            irregular: outcome.irregular,
+        }
+    }
+}
+
+impl Flow {
+    fn of(key: &types::flow_key, flow: &types::flow) -> Self {
+        let end = |nth: usize| {
+            let bytes: [u8; 16] = key.addresses[nth];
+            let address = match key.family {
+                4 => IpAddr::from([bytes[0], bytes[1], bytes[2], bytes[3]]),
+                _ => IpAddr::from(bytes),
+            };
+            SocketAddr::new(address, key.ports[nth])
+        };
+        let learnt = crate::model::learnt(&flow.model);
+        let expected = crate::expected(&learnt, ARRIVAL_SECTORS);
+        Self {
+            protocol: if key.protocol == 6 { "tcp" } else { "udp" },
+            from: end(0),
+            to: end(1),
+            arrivals: flow.arrivals,
+            assisted: flow.assisted,
+            in_time: flow.in_time,
+            period_us: expected.map(|expected| expected.ns / 1e3),
+            spread_us: expected.map(|expected| (expected.late_ns - expected.early_ns) / 1e3),
+        }
     }
 }
 

@@ -4,8 +4,8 @@ use reveille_show::columns;
 use reveille_show::quantity::{count, counted, duration, share, three_digits};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
-use super::{Applications, Snapshot};
-use crate::{Accounted, Cpu, Gain, OperationStatistics, Statistics};
+use super::{Applications, Hints, Snapshot};
+use crate::{Accounted, Cpu, Flow, Gain, OperationStatistics, PacketStatistics, Statistics};
 
 /// The length of sleep whose timers' lateness the table shows, µs.
 const SLEEP_US: u64 = 32;
@@ -58,6 +58,21 @@ const CPUS: &[Column<Cpu>] = &columns!(|one|
          lengths of sleep";
 );
 
+const FLOWS: &[Column<Flow>] = &columns!(|one|
+    words "protocol", "protocol", one.protocol, "`udp` or `tcp`";
+    words "from", "from", one.from.to_string(), "Source address and port";
+    words "to", "to", one.to.to_string(), "Destination address and port";
+    measured(Count) "arrivals", "arrivals", one.arrivals,
+        "Arrivals; packets that come together are one";
+    measured(Count) "assisted", "assisted", one.assisted,
+        "Arrivals for which the engine scheduled a CPU to be awake";
+    measured(Count) "in_time", "in time", one.in_time,
+        "Of those assisted: they came while the CPU was ready";
+    measured(Us) "period_us", "period", one.period_us, "Mean time between arrivals";
+    measured(Us) "spread_us", "spread", one.spread_us,
+        "From the 5th to the 90th percentile of an arrival's time";
+);
+
 const ACCOUNTING: &[Column<Accounted>] = &columns!(|one|
     words "name", "on behalf of", one.name.as_str(), "The process's name; empty after its end";
     words "process", "process", one.process.map(|process| process.to_string()),
@@ -81,6 +96,7 @@ fn interval(gain: &Gain) -> Value {
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
     vec![
         ("operations[]", Column::headings(OPERATIONS)),
+        ("packets.flows[]", Column::headings(FLOWS)),
         ("cpus[]", Column::headings(CPUS)),
         ("accounting[]", Column::headings(ACCOUNTING)),
     ]
@@ -118,8 +134,22 @@ pub fn sheet(snapshot: &Snapshot, accounting: bool) -> Sheet<'_> {
     if let Some(applications) = &snapshot.applications {
         served(applications, &mut sheet);
     }
-    let operations = Table::of("Requests", OPERATIONS, &statistics.operations);
-    sheet.section(Section::new("operations", "By disk and operation").table(operations));
+    if let Some(packets) = &statistics.packets {
+        packets_facts(packets, &mut sheet);
+    }
+    if let Some(hints) = &snapshot.hints {
+        hints_facts(hints, &mut sheet);
+    }
+    if !statistics.operations.is_empty() {
+        let operations = Table::of("Requests", OPERATIONS, &statistics.operations);
+        sheet.section(Section::new("operations", "By disk and operation").table(operations));
+    }
+    if let Some(packets) = statistics.packets.as_ref()
+        && !packets.flows.is_empty()
+    {
+        let flows = Table::of("Periodic flows", FLOWS, &packets.flows);
+        sheet.section(Section::new("flows", "Periodic flows").table(flows));
+    }
     let active = |cpu: &&Cpu| cpu.timers > 0 || cpu.awake_s > 0.0;
     let cpus = Table::of("CPUs", CPUS, statistics.cpus.iter().filter(active));
     sheet.section(Section::new("cpus", "By CPU").table(cpus.whole()));
@@ -128,6 +158,70 @@ pub fn sheet(snapshot: &Snapshot, accounting: bool) -> Sheet<'_> {
         sheet.section(Section::new("accounting", "By process").table(table));
     }
     sheet
+}
+
+fn packets_facts(packets: &PacketStatistics, sheet: &mut Sheet<'_>) {
+    let of = packets.assistance;
+    let arrivals = [
+        ("assisted", of.assisted),
+        ("in time", of.in_time),
+        ("early", of.early),
+        ("late", of.late),
+        ("CPU busy", of.cpu_busy),
+    ];
+    sheet.fact("Packets", counted(packets.arrivals, "arrival"));
+    counts(sheet, "Of these", arrivals);
+    let left_alone = [
+        ("for comparison", of.control),
+        ("while learning", of.learning),
+        ("irregular", of.irregular),
+        ("over budget", of.over_budget),
+        ("plan full", of.plan_full),
+        ("without a reader", of.unattended),
+    ];
+    counts(sheet, "Packets left alone", left_alone);
+    if let (Some(alone), Some(assisted)) = (packets.left_alone, packets.assisted) {
+        let gain = packets.gain.as_ref().map(|gain| {
+            let half = (gain.high_us - gain.low_us) / 2.0;
+            format!(", difference {:.1} ±{half:.1} µs", gain.median_us)
+        });
+        sheet.fact(
+            "Arrival to reader",
+            format!(
+                "median {} left alone, {} assisted{}",
+                duration(alone.median_us * 1e3),
+                duration(assisted.median_us * 1e3),
+                gain.unwrap_or_default()
+            ),
+        );
+    }
+}
+
+fn hints_facts(hints: &Hints, sheet: &mut Sheet<'_>) {
+    let helped = match hints.followed {
+        0 => String::new(),
+        all => format!(
+            "; {} of these helped",
+            share(hints.helped as f64 / all as f64)
+        ),
+    };
+    sheet.fact(
+        "Hints",
+        format!(
+            "{} received, {} followed{helped}",
+            count(hints.received),
+            count(hints.followed)
+        ),
+    );
+    let refused = hints
+        .refused
+        .iter()
+        .map(|(why, times)| (why.as_str(), *times));
+    let dropped = [
+        ("from strangers", hints.strangers),
+        ("beyond an address's rate", hints.floods),
+    ];
+    counts(sheet, "Hints refused", refused.chain(dropped));
 }
 
 fn sum(statistics: &Statistics, of: fn(&OperationStatistics) -> u64) -> u64 {
@@ -140,7 +234,14 @@ fn answer(statistics: &Statistics) -> String {
     let in_time = sum(statistics, |one| one.assistance.in_time);
     let elapsed = duration(statistics.elapsed_s * 1e9);
     if requests == 0 {
-        return format!("No request was issued in {elapsed}.");
+        return match statistics.packets.as_ref() {
+            Some(packets) => format!(
+                "{} of {} of packets were assisted in {elapsed}.",
+                count(packets.assistance.assisted),
+                counted(packets.arrivals, "arrival")
+            ),
+            None => format!("No request was issued in {elapsed}."),
+        };
     }
     let ready = match assisted {
         0 => String::new(),
@@ -276,6 +377,33 @@ mod tests {
             awake_j: joules(0.02),
             operations: vec![operation],
             cpus: vec![cpu(0, 3), cpu(1, 0)],
+            packets: Some(PacketStatistics {
+                arrivals: 1000,
+                assistance: Assistance {
+                    control: 50,
+                    assisted: 900,
+                    in_time: 850,
+                    ..Assistance::default()
+                },
+                left_alone: latency(60.0),
+                assisted: latency(20.0),
+                gain: Some(Gain {
+                    median_us: -40.0,
+                    low_us: -42.0,
+                    high_us: -38.0,
+                }),
+                flows: vec![Flow {
+                    protocol: "udp",
+                    from: ([192, 0, 2, 1], 4000).into(),
+                    to: ([192, 0, 2, 2], 5060).into(),
+                    arrivals: 1000,
+                    assisted: 900,
+                    in_time: 850,
+                    period_us: Some(20_000.0),
+                    spread_us: Some(250.0),
+                }],
+            }),
+            hints: None,
             expectations: Default::default(),
             accounting: vec![Accounted {
                 process: Some(4711),
@@ -290,6 +418,7 @@ mod tests {
         };
         Snapshot {
             statistics,
+            hints: None,
             applications: None,
         }
     }
@@ -346,6 +475,30 @@ mod tests {
         assert!(text(&none).contains("0 of 100 requests were assisted in 1 s."));
         none.statistics.operations.clear();
         assert!(text(&none).contains("No request was issued in 1 s."));
+    }
+
+    #[test]
+    fn packets_and_hints_are_shown_with_what_they_brought() {
+        let mut with = snapshot(None);
+        with.hints = Some(Hints {
+            received: 120,
+            followed: 100,
+            helped: 75,
+            refused: BTreeMap::from([("wrong signature".to_owned(), 20)]),
+            strangers: 3,
+            floods: 0,
+        });
+        let shown = text(&with);
+        for expected in [
+            "1,000 arrivals",
+            "900 assisted, 850 in time",
+            "median 60 µs left alone, 20 µs assisted, difference -40.0 ±2.0 µs",
+            "120 received, 100 followed; 75.0% of these helped",
+            "20 wrong signature, 3 from strangers",
+            "192.0.2.1:4000",
+        ] {
+            assert!(shown.contains(expected), "{expected}\n{shown}");
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! The engine at work until it is to end, and its statistics.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use reveille_anticipate::{Operation, Readiness};
+use reveille_anticipate::{Net, Operation, Readiness};
 use reveille_expect::server::MOST_CLIENTS;
 
 use crate::completion;
@@ -16,9 +17,27 @@ use crate::value;
 #[group(skip)]
 #[cfg_attr(not(feature = "bpf"), allow(dead_code))]
 pub struct Args {
-    /// Only this disk; may be repeated [default: all]
+    /// Only this disk; may be repeated [default: all, and none with --nic or --hints]
     #[arg(long, value_name = "DEVICE", add = completion::disks())]
     device: Vec<String>,
+    /// Also periodic packets that arrive on this interface; may be repeated
+    #[arg(long, value_name = "INTERFACE", add = completion::interfaces(), conflicts_with_all = ["pid", "cgroup"])]
+    nic: Vec<String>,
+    /// Take hints of clients at this address: "my next request comes in 3 ms"
+    #[arg(long, value_name = "ADDRESS:PORT", conflicts_with_all = ["pid", "cgroup"])]
+    hints: Option<SocketAddr>,
+    /// Clients whose hints are taken: an address or a network; may be repeated [default: this machine]
+    #[arg(long, value_name = "NETWORK", requires = "hints")]
+    allow: Vec<Net>,
+    /// Take only hints that are signed with the key in this file
+    #[arg(long, value_name = "FILE", requires = "hints")]
+    hint_key: Option<PathBuf>,
+    /// Hints of a client in any second, at most
+    #[arg(long, value_name = "N", default_value = "200", requires = "hints", value_parser = value::count(1..=100_000_u32))]
+    client_hints: u32,
+    /// Share of a CPU's time for which a client's hints may keep it awake
+    #[arg(long, value_name = "SHARE", default_value = "2%", requires = "hints", value_parser = value::share)]
+    client_budget: f64,
     /// Only these operations
     #[arg(
         long,
@@ -110,14 +129,17 @@ mod with_bpf {
     use reveille_advise::MachineResult;
     use reveille_anticipate::live::{self, Ended, Event, Live};
     use reveille_anticipate::{
-        AwakePower, BlockDevice, SLEEPS, Settings, Subject, first_leads, provide_descriptors,
+        AwakePower, BlockDevice, Packets, SLEEPS, Settings, Subject, first_leads,
+        provide_descriptors,
     };
     use reveille_expect::server;
+    use reveille_kernel::network::Interface;
     use reveille_kernel::{Idle, Root, workload};
     use reveille_results::statistics::Percentile;
     use signal_hook::iterator::Signals;
 
     use super::*;
+    use crate::anticipate::hint;
     use crate::anticipate::screen::Screen;
     use crate::exit;
     use crate::signals::ending;
@@ -132,6 +154,9 @@ mod with_bpf {
         if !args.no_socket {
             live.serve(&socket(args))
                 .map_err(|error| Failure::cannot(format!("{error}; --no-socket does without")))?;
+        }
+        if let Some(at) = args.hints {
+            live.hear(at, allowed(args)?)?;
         }
         begin(args, &settings);
         let (sender, events) = live::events();
@@ -169,11 +194,12 @@ mod with_bpf {
         let mut devices = named
             .map(|name| BlockDevice::named(root, name))
             .collect::<Result<Vec<_>, _>>()?;
-        if devices.is_empty() {
+        let packets = packets(args, root)?;
+        if devices.is_empty() && !packets.any() {
             devices = BlockDevice::all(root);
         }
         devices.dedup();
-        if devices.is_empty() {
+        if devices.is_empty() && !packets.any() {
             return Err(Failure::usage("no block device to anticipate"));
         }
         let subject = match (args.pid, &args.cgroup) {
@@ -192,6 +218,7 @@ mod with_bpf {
             reads: args.op.contains(&Operation::Read),
             writes: args.op.contains(&Operation::Write),
             subject,
+            packets,
             budget: args.budget,
             budget_in_all: args.budget_in_all.unwrap_or(args.budget),
             control: args.control,
@@ -203,6 +230,33 @@ mod with_bpf {
         };
         settings.check()?;
         Ok(settings)
+    }
+
+    fn packets(args: &Args, root: &Root) -> anyhow::Result<Packets> {
+        let mut interfaces = Vec::new();
+        for name in &args.nic {
+            let interface = Interface::named(root, name)?;
+            if !interfaces.contains(&(interface.name.clone(), interface.index)) {
+                interfaces.push((interface.name, interface.index));
+            }
+        }
+        Ok(Packets {
+            periodic: !interfaces.is_empty(),
+            interfaces,
+            hinted: args.hints.is_some(),
+            clients: match args.allow.as_slice() {
+                [] => Net::LOOPBACK.to_vec(),
+                named => named.to_vec(),
+            },
+        })
+    }
+
+    fn allowed(args: &Args) -> anyhow::Result<server::Allowed> {
+        Ok(server::Allowed {
+            key: args.hint_key.as_deref().map(hint::key).transpose()?,
+            per_second: args.client_hints,
+            awake_ppm: (args.client_budget * 1e6) as u32,
+        })
     }
 
     /// The first leads, by the result if there is one.
@@ -249,9 +303,20 @@ mod with_bpf {
             return;
         }
         let disks = settings.devices.iter().map(|disk| disk.name.as_str());
+        let disks = disks.collect::<Vec<_>>().join(", ");
+        let mut what = Vec::new();
+        if !disks.is_empty() {
+            what.push(format!("I/O of {disks}"));
+        }
+        if settings.packets.periodic {
+            what.push(format!("periodic packets on {}", args.nic.join(", ")));
+        }
+        if let Some(at) = args.hints {
+            what.push(format!("requests by hints at {at}"));
+        }
         exit::say_plainly(format_args!(
-            "Anticipating I/O of {}, with at most {:.3}% of a CPU's time, until {}.",
-            disks.collect::<Vec<_>>().join(", "),
+            "Anticipating {}, with at most {:.3}% of a CPU's time, until {}.",
+            what.join("; "),
             settings.budget * 100.0,
             match args.duration {
                 Some(duration) => format!("{} have passed", humantime::format_duration(duration)),
