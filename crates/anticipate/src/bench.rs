@@ -10,6 +10,7 @@
 //!   "Software-Managed CPU Sleep" (2015), is this on one machine.
 //! - [`accelerator`]: a thread that stands in for a GPU and completes calls after drawn times; the
 //!   paper's second case, without a GPU.
+//! - [`packets`]: packets of another thread, periodic or announced by hints.
 //!
 //! [`assist::Assist`] is the engine to the first, [`accelerator::Connect`] the applications' library to the
 //! second.
@@ -19,9 +20,12 @@ pub mod assist;
 #[cfg(feature = "bpf")]
 mod by_engine;
 mod by_library;
+#[cfg(feature = "bpf")]
+mod by_live;
 mod clock;
 pub mod compare;
 mod comparison;
+pub mod packets;
 pub mod policy;
 pub mod result;
 pub mod run;

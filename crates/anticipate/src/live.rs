@@ -125,6 +125,15 @@ impl Live {
         Ok(())
     }
 
+    /// Where hints are taken.
+    pub fn hears_at(&self) -> Option<SocketAddr> {
+        self.hearing.as_ref().map(|hearing| hearing.at)
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// What was done so far.
     pub fn snapshot(&self) -> Result<Snapshot> {
         let statistics = self.engine.statistics()?;

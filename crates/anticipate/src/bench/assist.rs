@@ -11,6 +11,14 @@ pub struct Device {
     pub disks: Vec<String>,
 }
 
+impl Device {
+    /// Of what waits for something else.
+    pub const NONE: Self = Self {
+        disk: None,
+        disks: Vec::new(),
+    };
+}
+
 /// Anticipatory wake-up for a device.
 pub trait Assist {
     /// Starts it; it ends when the result is dropped.

@@ -17,7 +17,7 @@ pub struct ByEngine {
 }
 
 /// Loading no longer disturbs the machine after this.
-const SETTLE: Duration = Duration::from_secs(1);
+pub(super) const SETTLE: Duration = Duration::from_secs(1);
 
 impl ByEngine {
     /// `budget` is the share of each CPU's time for which it may be kept awake.

@@ -12,6 +12,9 @@ use crate::bench::accelerator::Accelerator;
 #[cfg(feature = "bpf")]
 use crate::bench::by_engine::ByEngine;
 use crate::bench::by_library::ByLibrary;
+#[cfg(feature = "bpf")]
+use crate::bench::by_live::ByLive;
+use crate::bench::packets::{self, Packets};
 use crate::bench::policy::{Policy, shallowest};
 use crate::bench::result::{Bench, Plan, conclude};
 use crate::bench::run;
@@ -26,6 +29,8 @@ pub enum Waits {
     Storage(Source, storage::Options),
     /// The stand-in for an accelerator.
     Accelerator,
+    /// Packets.
+    Packets(packets::Options),
 }
 
 /// What is compared.
@@ -74,6 +79,15 @@ pub fn compare(
         Waits::Accelerator => {
             let library = ByLibrary::new(options.budget);
             let work = Accelerator::new(machine, plan, Some(&library))?;
+            rounds(machine, &work, options, stop, progress, about)?
+        }
+        Waits::Packets(packets) => {
+            #[cfg(feature = "bpf")]
+            let live = ByLive::new(&machine.root, options.budget, packets.hint_ns.is_some())?;
+            #[cfg(feature = "bpf")]
+            let work = Packets::new(machine, packets.clone(), plan, Some(&live))?;
+            #[cfg(not(feature = "bpf"))]
+            let work = Packets::new(machine, packets.clone(), plan, None)?;
             rounds(machine, &work, options, stop, progress, about)?
         }
         Waits::Storage(source, ios) => {
@@ -138,7 +152,7 @@ fn default_policies(machine: &Machine, options: &Options) -> Vec<Policy> {
     let mut policies = Policy::ALL.to_vec();
     policies.retain(|policy| match policy {
         Policy::Shallowest => shallowest(&machine.idle, options.plan.cpu).is_some(),
-        Policy::Poll => options.waits != Waits::Accelerator,
+        Policy::Poll => matches!(options.waits, Waits::Storage(..)),
         _ => true,
     });
     policies

@@ -17,11 +17,11 @@ pub const SCHEMA_VERSION: u32 = 1;
 /// What waits, and for what.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Workload {
-    /// `storage` or `accelerator`.
+    /// `storage`, `accelerator` or `packets`.
     pub kind: String,
     /// What it does, in words.
     pub what: String,
-    /// One of `read`, `write`, `completion`.
+    /// One of `read`, `write`, `completion`, `packet`.
     pub waits_for: String,
     /// The disk.
     pub device: Option<String>,
@@ -38,7 +38,7 @@ pub struct Workload {
 pub struct Point {
     /// `1 ms`, or a series' name.
     pub name: String,
-    /// The idle time between I/Os, ns.
+    /// The idle time between I/Os, or from one packet to the next, ns.
     pub idle_ns: Option<u64>,
 }
 

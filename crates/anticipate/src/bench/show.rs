@@ -188,7 +188,11 @@ fn table<T>(
         table = table.only(start..start + told);
     }
     if let (Some(heading), false) = (table.headings.first_mut(), bench.is_storage()) {
-        heading.name = "series".into();
+        heading.name = match bench.workload.kind.as_str() {
+            "packets" => "apart",
+            _ => "series",
+        }
+        .into();
     }
     table
 }

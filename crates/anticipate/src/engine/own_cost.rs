@@ -19,8 +19,13 @@ impl Engine {
         };
         let nothing_ns = counting.of_nothing_ns()?;
         let read = || -> Result<[RunTime; 2]> {
-            let mut at_requests = run_time(self.skel.progs.on_issue.as_fd())?;
-            at_requests.add(run_time(self.skel.progs.on_complete.as_fd())?);
+            let programs = &self.skel.progs;
+            let mut at_requests = run_time(programs.on_issue.as_fd())?;
+            at_requests.add(run_time(programs.on_complete.as_fd())?);
+            if self.settings.packets.any() {
+                at_requests.add(run_time(programs.on_packet.as_fd())?);
+                at_requests.add(run_time(programs.on_waking.as_fd())?);
+            }
             Ok([run_time_of_all(self.skel.object())?, at_requests])
         };
         let (before, requests) = (read()?, self.requests()?);

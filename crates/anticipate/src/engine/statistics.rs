@@ -264,10 +264,10 @@ impl Engine {
         Some(awake_s * self.settings.awake_power?.median_w)
     }
 
-    /// Requests so far that it was to anticipate.
+    /// Requests and arrivals so far that it was to anticipate.
     pub(super) fn requests(&self) -> Result<u64> {
         let mut requests = 0;
-        for key in 0..DEVICES * OPERATIONS {
+        for key in 0..=OF_PACKETS {
             requests += self.outcome(key)?.requests;
         }
         Ok(requests)

@@ -46,6 +46,7 @@ struct Counts {
 
 /// The socket and its thread; dropping it ends both.
 pub struct Hearing {
+    pub at: SocketAddr,
     counts: Arc<Mutex<Counts>>,
     over: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
@@ -77,6 +78,7 @@ impl Hearing {
         let over = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
         let over = Arc::new(over.map_err(|errno| cannot(errno.into()))?);
         let counts = Arc::new(Mutex::default());
+        let bound = socket.local_addr().map_err(cannot)?;
         let reader = Reader {
             socket,
             over: over.clone(),
@@ -87,6 +89,7 @@ impl Hearing {
         let thread = std::thread::Builder::new().name("hints".to_owned());
         let thread = thread.spawn(move || reader.run()).map_err(cannot)?;
         Ok(Self {
+            at: bound,
             counts,
             over,
             thread: Some(thread),

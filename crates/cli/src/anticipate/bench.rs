@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_anticipate::Operation;
 use reveille_anticipate::bench::compare::{self, Options, Waits};
+use reveille_anticipate::bench::packets;
 use reveille_anticipate::bench::policy::Policy;
 use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::show;
@@ -38,6 +39,8 @@ Examples:
   sudo reveille anticipate bench --op write --dir /srv
   sudo reveille anticipate bench --gaps 0 --depth 8       eight in flight, nothing between them
   sudo reveille anticipate bench --accelerator            wait for a stand-in for a GPU
+  sudo reveille anticipate bench --packets                periodic packets
+  sudo reveille anticipate bench --packets --hint 3ms     packets that hints announce
 
 Durations: 300us, 1ms, 2s. Ctrl-C ends the run and keeps complete rounds.")]
 pub struct Args {
@@ -68,12 +71,24 @@ pub struct Args {
         value_name = "TIMES",
         value_delimiter = ',',
         value_parser = gap(),
-        default_value = "0,100us,300us,1ms,3ms,10ms,30ms,100ms"
+        default_value = "0,100us,300us,1ms,3ms,10ms,30ms,100ms",
+        default_value_if("packets", "true", "10ms,20ms")
     )]
     gaps: Vec<Duration>,
     /// Wait for a stand-in for an accelerator instead of storage
     #[arg(long, conflicts_with_all = ["file", "device", "dir", "file_size", "op", "size", "depth", "gaps"])]
     accelerator: bool,
+
+    /// Wait for periodic packets instead of storage, of a thread on another CPU; --gaps are their
+    /// periods [default: 10ms,20ms]
+    #[arg(long, conflicts_with_all = ["accelerator", "file", "device", "dir", "file_size", "op", "size", "depth"])]
+    packets: bool,
+    /// Packets are early or late by up to this time
+    #[arg(long, value_name = "TIME", default_value = "0", requires = "packets", value_parser = gap())]
+    jitter: Duration,
+    /// Packets come at random times, and each is announced this long before by a hint
+    #[arg(long, value_name = "TIME", requires = "packets", conflicts_with = "jitter", value_parser = gap())]
+    hint: Option<Duration>,
 
     /// Compare only these, and fail if one is unavailable: as-is,shallowest,no-sleep,poll,anticipate
     #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = parse_policy, add = completion::names(|| Policy::ALL.map(Policy::name)))]
@@ -160,9 +175,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn options(args: &Args, cpu: u32) -> Options {
     Options {
-        waits: match args.accelerator {
-            true => Waits::Accelerator,
-            false => Waits::Storage(
+        waits: match () {
+            () if args.accelerator => Waits::Accelerator,
+            () if args.packets => Waits::Packets(packets::Options {
+                gaps_ns: args.gaps.iter().map(|gap| gap.as_nanos() as u64).collect(),
+                jitter_ns: args.jitter.as_nanos() as u64,
+                hint_ns: args.hint.map(|hint| hint.as_nanos() as u64),
+            }),
+            () => Waits::Storage(
                 source(args),
                 storage::Options {
                     operation: args.op,
