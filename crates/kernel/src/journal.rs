@@ -279,6 +279,19 @@ impl Journal {
         file.save()
     }
 
+    /// The process that has a claim on this setting; `None` without one.
+    ///
+    /// # Errors
+    /// If the journal cannot be read.
+    pub fn owner_of(&self, path: &str) -> Result<Option<u32>> {
+        let mut file = self.file()?;
+        remove_ended(&mut file.records);
+        let path = format!("/{}", path.trim_start_matches('/'));
+        let place = places(&file.records).get(&path).copied();
+        let claim = place.and_then(|place| file.records[place].claims.first());
+        Ok(claim.map(|claim| claim.owner.pid))
+    }
+
     /// Takes these CPUs offline. The interrupts that only they took, which the kernel then sends
     /// elsewhere and leaves there, are restored with them.
     ///

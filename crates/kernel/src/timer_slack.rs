@@ -1,12 +1,15 @@
 //! Timer slack: by how much the kernel may delay the end of a thread's sleep, so that one interrupt ends several.
 //!
 //! It applies to sleeps and to waits with a time-out (nanosleep, select, poll, epoll_wait, futex), not to timerfd,
-//! POSIX timers and real-time threads. A child inherits it, and takes it for its own default.
+//! POSIX timers and real-time threads. A child inherits it, and takes it for its own default, which
+//! nobody else can change: it is what the child gets back from `prctl(PR_SET_TIMERSLACK, 0)`, and when it stops being a
+//! real-time thread.
 //!
 //! What is raised is lowered by value: threads that run when the slack is lowered may not have existed when it was raised.
 //! So each run has a value of its own ([`unique`]), and only threads that have the kernel's [`DEFAULT_NS`] get it: a
 //! program that chose another one meant it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -18,9 +21,20 @@ use crate::{Error, Result, Root};
 /// Source: init/init_task.c, `INIT_TASK`.
 pub const DEFAULT_NS: u64 = 50_000;
 
-/// A value below this one by a microsecond at most that hardly any other run has.
-pub fn unique(wanted_ns: u64) -> u64 {
-    wanted_ns.saturating_sub(1 + u64::from(std::process::id() % 1000))
+/// A value below this one by a microsecond at most that no thread has.
+///
+/// # Errors
+/// If /proc cannot be read, or there is none.
+pub fn unique(root: &Root, wanted_ns: u64) -> Result<u64> {
+    let mut taken = BTreeSet::new();
+    for file in files(&root.path("proc"))? {
+        taken.extend(read(&file)?);
+    }
+    // Two runs that begin together begin with different ones.
+    let first = u64::from(std::process::id());
+    let mut values = (0..1000).map(|nth| wanted_ns.saturating_sub(1 + (first + nth) % 1000));
+    let free = values.find(|value| *value > DEFAULT_NS && !taken.contains(value));
+    free.ok_or_else(|| Error::Cannot("no timer slack is left that no thread has".to_owned()))
 }
 
 /// The journal's name of the setting that this value is somewhere.
@@ -60,26 +74,49 @@ pub fn raise(root: &Root, threads: &[u32], value_ns: u64) -> Result<Raised> {
 /// If a thread's value cannot be written, or there are new ones with it all the time.
 pub(crate) fn lower(proc: &Path, value_ns: u64) -> Result<()> {
     // A thread that is created meanwhile inherits the value of one that was not looked at yet.
+    let mut clean = 0;
     for _ in 0..PASSES {
+        let (mut found, mut ended) = (false, false);
         for file in files(proc)? {
-            change(&file, value_ns, DEFAULT_NS)?;
+            match read(&file)? {
+                Some(present) if present == value_ns => {
+                    found = true;
+                    change(&file, value_ns, DEFAULT_NS)?;
+                }
+                Some(_) => {}
+                None => ended = true,
+            }
         }
-        if !has(proc, value_ns)? {
+        clean = if found { 0 } else { clean + 1 };
+        if clean > 0 && !ended || clean == CLEAN {
             return Ok(());
         }
     }
-    let why = "new threads inherit a raised timer slack faster than it is lowered";
-    Err(Error::Failed(why.to_owned()))
+    Err(Error::Failed(INHERITED.to_owned()))
 }
 
+const INHERITED: &str = "new threads inherit a raised timer slack faster than it is lowered";
+
 /// The most passes over all threads: others wait for the journal meanwhile.
-const PASSES: usize = 100;
+const PASSES: usize = 200;
+
+/// One that ended before it was looked at may have had the value, and a child. After so many passes without one that has
+/// it, there is none.
+const CLEAN: usize = 10;
 
 /// Whether a thread of the machine has this value.
 pub(crate) fn has(proc: &Path, value_ns: u64) -> Result<bool> {
-    for file in files(proc)? {
-        if read(&file)? == Some(value_ns) {
-            return Ok(true);
+    for _ in 0..CLEAN {
+        let mut ended = false;
+        for file in files(proc)? {
+            match read(&file)? {
+                Some(present) if present == value_ns => return Ok(true),
+                Some(_) => {}
+                None => ended = true,
+            }
+        }
+        if !ended {
+            break;
         }
     }
     Ok(false)
@@ -171,6 +208,19 @@ mod tests {
     fn slack(root: &Root, thread: u32) -> u64 {
         root.number(&format!("proc/{thread}/timerslack_ns"))
             .unwrap()
+    }
+
+    #[test]
+    fn a_value_is_one_that_no_thread_has() {
+        let first = {
+            let (_folder, root) = with(&[(7, 7, 50_000)]);
+            unique(&root, 10_000_000).unwrap()
+        };
+        assert!((9_999_000..10_000_000).contains(&first), "{first}");
+        let (_folder, root) = with(&[(7, 7, first)]);
+        assert_ne!(unique(&root, 10_000_000).unwrap(), first);
+        let (_folder, root) = with(&[(7, 7, 50_000)]);
+        assert!(unique(&root, 50_000).is_err());
     }
 
     #[test]

@@ -117,18 +117,18 @@ pub fn cgroup(root: &Root, flag: &str, name: &Path) -> Result<(u64, i32, PathBuf
     };
     let is_cgroup2 = statfs(&folder).is_ok_and(|fs| fs.filesystem_type() == CGROUP2_SUPER_MAGIC);
     let absolute = |path: &Path| path.canonicalize().map_err(Error::at(path));
-    let below = absolute(&folder)?;
+    let real = absolute(&folder)?;
     let (true, true, Ok(below)) = (
         found.is_dir(),
         is_cgroup2,
-        below.strip_prefix(absolute(&mount)?),
+        real.strip_prefix(absolute(&mount)?),
     ) else {
         let folder = folder.display();
         return Err(refused(&format!("{folder} is not a folder of cgroup2")));
     };
     let below = below.components().count();
     // A cgroup's number is its folder's inode.
-    Ok((found.ino(), below as i32, folder))
+    Ok((found.ino(), below as i32, real))
 }
 
 /// Where cgroup2 is mounted.
@@ -157,6 +157,13 @@ pub fn cgroups(root: &Root) -> BTreeMap<u64, String> {
         }
     }
     all
+}
+
+/// The folder of cgroup2 that a process is in; `None` if it is unknown.
+pub fn cgroup_of(root: &Root, process: u32) -> Option<PathBuf> {
+    let text = root.text(&format!("proc/{process}/cgroup"))?;
+    let path = text.lines().find_map(|line| line.strip_prefix("0::/"))?;
+    cgroup2(root)?.join(path).canonicalize().ok()
 }
 
 /// A cgroup's folder and all below it, as far as they can be read.

@@ -72,8 +72,6 @@ pub struct Account {
     pub held_s: f64,
     /// The longest time, s.
     pub longest_s: f64,
-    /// How often there was no room to watch a thread.
-    pub unwatched: u64,
     /// It ended early.
     pub failed: bool,
 }
@@ -111,7 +109,7 @@ impl Slack {
         failed: impl FnOnce(Error) + Send + 'static,
     ) -> Result<Self> {
         let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
-        let value_ns = timer_slack::unique(within_ns);
+        let value_ns = timer_slack::unique(root, within_ns)?;
         journal.will_switch_off(&timer_slack::setting(value_ns))?;
         let raised = look(root, &background, value_ns)?;
         let (stop, stopped) = mpsc::channel();

@@ -3,8 +3,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use humantime::format_duration;
 use reveille_advise::show::Statement;
 use reveille_kernel::{Journal, Root, journal};
@@ -12,6 +14,8 @@ use reveille_quiet::hold::policy::Times;
 use reveille_quiet::hold::{Account, Background, Freeze, Held, Slack};
 use reveille_show::quantity::{self, counted};
 use reveille_show::sheet::Sheet;
+use serde::Serialize;
+use signal_hook::consts::SIGTSTP;
 
 use crate::command::As;
 use crate::held::Until;
@@ -27,10 +31,12 @@ use crate::{completion, exit, restore, value};
 /// With --freeze a cgroup does not run while the foreground waits for something else, and runs beside it when the
 /// foreground runs: at least as long as it was held. It is not held while a thread of the foreground waits for what the
 /// background could have: a lock, a pipe, whatever another process ended before. Freezing wakes each task, so it pays
-/// for work that computes, not for work that sleeps.
+/// for work that computes, not for work that sleeps. While the foreground waits on and on, the background soon loses
+/// a tenth of its time.
 ///
 /// It ends with the command, or by Ctrl-C; everything is as before then, and after kill -9 by the next start of any
-/// command. Needs root.
+/// command. Threads that were created meanwhile keep the raised timer slack as their default, which they get back from
+/// prctl(PR_SET_TIMERSLACK, 0). Needs root.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("background").required(true).multiple(true).args(["cgroup", "freeze"]))]
 #[command(after_help = "\
@@ -64,6 +70,21 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Plan<'a> {
+    within_s: f64,
+    slack: Option<Held>,
+    freeze: Option<Frozen<'a>>,
+}
+
+#[derive(Serialize)]
+struct Frozen<'a> {
+    cgroups: &'a [PathBuf],
+    foreground: &'a Path,
+    after_s: f64,
+}
+
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let all = |flag, names: &[PathBuf]| {
@@ -72,6 +93,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let delayed = all("--cgroup", &args.cgroup)?;
     let frozen = all("--freeze", &args.freeze)?;
+    if !frozen.is_empty() {
+        // A stopped process thaws nothing. The command, if there is one, is stopped as ever.
+        signal_hook::flag::register(SIGTSTP, Arc::default()).context("signals")?;
+    }
     let until = Until::prepare(&args.command, &args.user)?;
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     let ran = (|| {
@@ -103,7 +128,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             None => None,
         };
         let held = slack.as_ref().map(Slack::held);
-        let ended = until.over(&held, &statement(&args, held), &args.printed);
+        let plan = Plan {
+            within_s: args.within.as_secs_f64(),
+            slack: held,
+            freeze: args.foreground.as_deref().map(|foreground| Frozen {
+                cgroups: &args.freeze,
+                foreground,
+                after_s: args.after.as_secs_f64(),
+            }),
+        };
+        let ended = until.over(&plan, &statement(&args, held), &args.printed);
         let mut whole = true;
         if let Some(freeze) = freeze {
             let account = freeze.stop();
@@ -129,9 +163,15 @@ fn statement(args: &Args, held: Option<Held>) -> Statement {
         lines.push(format!(
             "The sleeps of {threads} may be delayed by up to {within}."
         ));
-        if held.own_slack > 0 {
-            let own = counted(held.own_slack as u64, "thread");
-            lines.push(format!("{own} with a timer slack of their own keep it."));
+        match held.own_slack {
+            0 => {}
+            1 => lines.push("One thread has a timer slack of its own, and keeps it.".to_owned()),
+            own => {
+                let own = quantity::count(own as u64);
+                lines.push(format!(
+                    "{own} threads have a timer slack of their own, and keep it."
+                ));
+            }
         }
     }
     if let Some(foreground) = &args.foreground {
@@ -154,12 +194,8 @@ fn statement(args: &Args, held: Option<Held>) -> Statement {
 /// `held 12 times, 1.1 s in all, 100 ms at most; 3 times until the foreground ran`
 fn words(account: &Account) -> String {
     let time = |s: f64| quantity::duration(s * 1e9);
-    let unwatched = match account.unwatched {
-        0 => String::new(),
-        _ => "; there was no room to watch all threads of the foreground".to_owned(),
-    };
     format!(
-        "held {}, {} in all, {} at most; {} until the foreground ran{unwatched}",
+        "held {}, {} in all, {} at most; {} until the foreground ran",
         counted(account.times, "time"),
         time(account.held_s),
         time(account.longest_s),

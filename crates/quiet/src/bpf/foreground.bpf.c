@@ -15,6 +15,7 @@
 #include "pid_namespace.h"
 
 /* include/linux/sched.h */
+#define PF_WQ_WORKER 0x00000020
 #define PF_KTHREAD 0x00200000
 #define TASK_DEAD 0x00000080
 
@@ -37,15 +38,20 @@ struct pt_regs___arm64 {
 } __attribute__((preserve_access_index));
 
 /* Set before loading. */
-const volatile unsigned long long cgroup;
 /* System calls that wait for the time alone. */
 const volatile int sleep_calls[2] = {-1, -1};
 /* sched_switch has the previous task's state as an argument (since Linux 5.18). */
 const volatile bool has_prev_state;
 
-/* Tasks of the foreground that run or could, and those that wait for something unknown. */
+/* The foreground's; the program writes it. */
+unsigned long long cgroup;
+
+/* Tasks of the foreground, those that run or could, and those that wait for something unknown. */
+int members;
 int awake;
 int unknown;
+/* Tasks were moved between cgroups: what they wait for, and whether they belong, is to be seen. */
+unsigned long long moved;
 /* Since when all wait, and when the last wait for something unknown began; CLOCK_MONOTONIC, ns. */
 unsigned long long waiting_since;
 unsigned long long unknown_since;
@@ -57,7 +63,7 @@ unsigned long long unplaced;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, THREADS);
 	__type(key, __u32);
 	__type(value, struct thread);
 } threads SEC(".maps");
@@ -139,6 +145,7 @@ static __always_inline void add_unknown(int by)
 /* Counts a thread that has come into the foreground, or takes back what was counted. */
 static __always_inline void count(struct thread *thread, int by)
 {
+	__sync_fetch_and_add(&members, by);
 	if (!thread->waits)
 		add_awake(by);
 	else if (thread->unknown)
@@ -241,7 +248,10 @@ static __always_inline void note_end(const struct wait *wait, enum waker waker)
 
 static __always_inline enum waker by_task(struct task_struct *task)
 {
-	if (!BPF_CORE_READ(task, pid) || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+	unsigned int flags = BPF_CORE_READ(task, flags);
+
+	/* Work of a queue may be anybody's: what was written to a terminal comes by it. */
+	if (!BPF_CORE_READ(task, pid) || (flags & PF_KTHREAD && !(flags & PF_WQ_WORKER)))
 		return WAKER_OUTSIDE;
 	return foreground(task) ? WAKER_FOREGROUND : WAKER_OTHER;
 }
@@ -334,14 +344,40 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 	return 0;
 }
 
-/* Those that are there at the start. */
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(on_cgroup_attach_task)
+{
+	__sync_fetch_and_add(&moved, 1);
+	if (held)
+		ring();
+	return 0;
+}
+
+/* Those that are there at the start, or were moved. */
 SEC("iter/task")
 int enter_present(struct bpf_iter__task *context)
 {
 	struct task_struct *task = context->task;
+	struct thread *thread;
+	__u32 number;
+	bool waits;
 
-	if (task)
-		enter(task, BPF_CORE_READ(task, __state) != 0);
+	if (!task)
+		return 0;
+	waits = BPF_CORE_READ(task, __state) != 0;
+	number = BPF_CORE_READ(task, pid);
+	thread = bpf_map_lookup_elem(&threads, &number);
+	if (!thread) {
+		enter(task, waits);
+		return 0;
+	}
+	/* Others' waits are not followed. */
+	if (!thread->belongs) {
+		thread->waits = waits;
+		thread->unknown = waits;
+		thread->cgroup = 0;
+	}
+	foreground(task);
 	return 0;
 }
 

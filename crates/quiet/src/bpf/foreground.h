@@ -5,6 +5,9 @@
 #ifndef REVEILLE_FOREGROUND_H
 #define REVEILLE_FOREGROUND_H
 
+/* Threads of the machine that are followed. */
+#define THREADS 65536
+
 /* Who made a thread runnable. */
 enum waker {
 	/* An interrupt, or a kernel thread. */

@@ -185,7 +185,7 @@ pub(super) fn tell(recorded: &Recorded, foreground: &Foreground, within_ns: u64)
     for (group, parts) in parts.iter_mut().enumerate() {
         if MEDIAN
             .of(&parts.slacks)
-            .is_some_and(|slack| slack < timer_slack::DEFAULT_NS)
+            .is_some_and(|slack| slack != timer_slack::DEFAULT_NS)
         {
             parts.reason.get_or_insert(Reason::OwnSlack);
         }

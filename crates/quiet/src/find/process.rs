@@ -27,7 +27,7 @@ pub enum Reason {
     Elsewhere,
     /// It is what others wait for.
     Foreground,
-    /// It has chosen a timer slack below the kernel's default.
+    /// It has chosen a timer slack, which it keeps.
     OwnSlack,
     /// Others are woken by it, at many of its wake-ups: this one most often.
     Wakes(String),
@@ -62,7 +62,7 @@ const DEVICES: [(&str, Reason); 5] = [
 ];
 
 /// The most descriptors of a process that are looked at.
-const MOST_DESCRIPTORS: usize = 4096;
+const MOST_DESCRIPTORS: usize = 65_536;
 
 /// The numbers of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE (<linux/sched.h>).
 const REAL_TIME: [u32; 3] = [1, 2, 6];

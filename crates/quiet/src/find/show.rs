@@ -2,7 +2,7 @@
 
 use reveille_results::description;
 use reveille_show::columns;
-use reveille_show::quantity::{duration, three_digits};
+use reveille_show::quantity::{counted, duration, three_digits};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 
 use super::group::{Group, Slept};
@@ -93,10 +93,21 @@ pub fn sheet(found: &Found) -> Sheet<'_> {
     sheet
 }
 
+/// Below this number of wake-ups no share of them is told.
+const FEWEST: u64 = 20;
+
 /// `Of 481 wake-ups/s, delays of up to 100 ms would save 350 (73%) by timer slack, ...`
 fn answer(found: &Found) -> String {
     let was = found.recorded;
     let within = duration(found.within_ns as f64);
+    let recorded = (was.wakeups_per_s * found.elapsed_ns as f64 / 1e9).round() as u64;
+    if recorded < FEWEST {
+        return format!(
+            "{} in {}: too few to tell what delays would save; the CPUs were busy, or the time is too short.",
+            counted(recorded, "wake-up"),
+            duration(found.elapsed_ns as f64)
+        );
+    }
     let many = found.groups.iter().filter(|group| group.may_wait).count();
     if many == 0 {
         return "Nothing that wakes CPUs may wait.".to_owned();
@@ -169,6 +180,13 @@ mod tests {
         let mut nothing = found();
         nothing.groups.retain(|group| !group.may_wait);
         assert_eq!(answer(&nothing), "Nothing that wakes CPUs may wait.");
+        let mut few = found();
+        few.recorded.wakeups_per_s = 19.0 / (few.elapsed_ns as f64 / 1e9);
+        assert!(
+            answer(&few).starts_with("19 wake-ups in "),
+            "{}",
+            answer(&few)
+        );
         let mut little = found();
         little.with_slack = little.recorded;
         assert!(answer(&little).contains("would save hardly any of the 200 wake-ups/s"));

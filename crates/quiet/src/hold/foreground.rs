@@ -1,14 +1,18 @@
 //! Whether the foreground waits, by BPF programs.
 
+use std::fs;
 use std::io::Read;
 use std::os::fd::BorrowedFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use libbpf_rs::skel::{OpenSkel, Skel, SkelBuilder};
-use libbpf_rs::{Iter, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Iter, Link, RingBuffer, RingBufferBuilder};
 use nix::libc;
 use reveille_kernel::bpf::{self as kernel, KernelBtf, Plain, Shared, word};
+use reveille_kernel::now_ns;
 
 use super::policy;
 use crate::{Error, Result};
@@ -20,7 +24,8 @@ mod skeleton {
 use skeleton::{ForegroundSkel, ForegroundSkelBuilder, types};
 
 /// The required tracepoints: group, name, the kernel's option.
-const NEEDED: [(&str, &str, &str); 3] = [
+const NEEDED: [(&str, &str, &str); 4] = [
+    ("cgroup", "cgroup_attach_task", "CONFIG_CGROUPS"),
     ("sched", "sched_waking", "CONFIG_TRACEPOINTS"),
     ("sched", "sched_switch", "CONFIG_TRACEPOINTS"),
     ("irq", "softirq_raise", "CONFIG_TRACEPOINTS"),
@@ -31,55 +36,89 @@ pub struct Watched {
     // Before the programs, whose buffer it reads.
     bell: RingBuffer<'static>,
     variables: Shared<types::bss>,
+    /// Goes through all tasks.
+    scan: Link,
     _skel: Box<ForegroundSkel<'static>>,
+    folder: PathBuf,
+    began: Duration,
+    /// As it was when the tasks were gone through last.
+    moved: u64,
 }
 
+/// THREADS of foreground.h: BTF carries no macros.
+const THREADS: u32 = 65_536;
+
 impl Watched {
-    /// The tasks of the cgroup with this number, and of those below it.
+    /// The tasks of the cgroup of this folder, and of those below it.
     ///
     /// # Errors
     /// [`Error::Cannot`] if BTF, a tracepoint or the right to load BPF programs is missing.
-    pub fn start(cgroup: u64) -> Result<Self> {
+    pub fn start(folder: &Path) -> Result<Self> {
         let btf = KernelBtf::read()?;
         for (group, name, option) in NEEDED {
             btf.require(group, name, option)?;
         }
         // Before 5.18 sched_switch lacks the previous task's state; the verifier refuses to read it.
-        let load = |has_prev_state| load(&btf, cgroup, has_prev_state);
+        let load = |has_prev_state| load(&btf, has_prev_state);
         let mut skel = Box::new(load(true).or_else(|_| load(false))?);
         let variables = Shared::of(&skel.maps.bss, 1)?;
+        let scan = skel.progs.enter_present.attach()?;
         skel.attach().map_err(kernel::cannot_load)?;
-        let link = skel.progs.enter_present.attach()?;
-        let mut nothing = Vec::new();
-        Iter::new(&link)?
-            .read_to_end(&mut nothing)
-            .map_err(Error::system("going through the tasks by BPF"))?;
         let mut bell = RingBufferBuilder::new();
         bell.add(&skel.maps.bell, |_| 0)?;
-        Ok(Self {
+        let mut watched = Self {
             bell: bell.build()?,
             variables,
+            scan,
             _skel: skel,
-        })
+            folder: folder.to_owned(),
+            began: Duration::from_nanos(now_ns()),
+            moved: u64::MAX,
+        };
+        watched.now()?;
+        Ok(watched)
     }
 
-    /// How the foreground is.
-    pub fn now(&self) -> policy::Foreground {
+    /// How the foreground is. A cgroup that was removed and made again is the foreground, too.
+    ///
+    /// # Errors
+    /// [`Error::Cannot`] if this machine has more threads than can be watched.
+    pub fn now(&mut self) -> Result<policy::Foreground> {
         let variables = self.variables.at(0);
+        let Ok(folder) = fs::metadata(&self.folder) else {
+            return Ok(policy::Foreground::Absent);
+        };
+        let moved = word!(variables, types::bss, moved).load(Ordering::SeqCst);
+        let number = word!(variables, types::bss, cgroup);
+        if number.swap(folder.ino(), Ordering::SeqCst) != folder.ino() || moved != self.moved {
+            self.moved = moved;
+            let mut nothing = Vec::new();
+            Iter::new(&self.scan)?
+                .read_to_end(&mut nothing)
+                .map_err(Error::system("going through the tasks by BPF"))?;
+        }
+        if word!(variables, types::bss, unplaced).load(Ordering::Relaxed) > 0 {
+            return Err(Error::Cannot(format!(
+                "this machine has more than {THREADS} threads, which are not all watched"
+            )));
+        }
+        let members = word!(variables, types::bss, members).load(Ordering::SeqCst);
         let awake = word!(variables, types::bss, awake).load(Ordering::SeqCst);
         let unknown = word!(variables, types::bss, unknown).load(Ordering::SeqCst);
         let waiting = word!(variables, types::bss, waiting_since).load(Ordering::SeqCst);
         let unknown_since = word!(variables, types::bss, unknown_since).load(Ordering::SeqCst);
-        let since = Duration::from_nanos;
-        match (awake, unknown) {
-            (1.., _) => policy::Foreground::Runs,
-            (_, 1..) => policy::Foreground::MayWaitForBackground {
+        // Before it was watched it may have run.
+        let since = |ns| Duration::from_nanos(ns).max(self.began);
+        Ok(match (members, awake, unknown) {
+            (..=0, ..) => policy::Foreground::Absent,
+            (_, 1.., _) => policy::Foreground::Runs,
+            (_, _, 1..) => policy::Foreground::MayWaitForBackground {
                 since: since(unknown_since),
             },
             _ => policy::Foreground::Waits {
                 since: since(waiting),
             },
-        }
+        })
     }
 
     /// From now on the bell is rung when the foreground begins to run; or not.
@@ -90,11 +129,6 @@ impl Watched {
     /// The bell is rung when the foreground waits next.
     pub fn tell_waiting(&self) {
         word!(self.variables.at(0), types::bss, tell_waiting).store(1, Ordering::SeqCst);
-    }
-
-    /// How often there was no room for a thread.
-    pub fn unplaced(&self) -> u64 {
-        word!(self.variables.at(0), types::bss, unplaced).load(Ordering::Relaxed)
     }
 
     /// Readable once the bell was rung, until [`Watched::silence`].
@@ -112,11 +146,10 @@ impl Watched {
     }
 }
 
-fn load(btf: &KernelBtf, cgroup: u64, has_prev_state: bool) -> Result<ForegroundSkel<'static>> {
+fn load(btf: &KernelBtf, has_prev_state: bool) -> Result<ForegroundSkel<'static>> {
     let mut open = ForegroundSkelBuilder::default().open(kernel::storage())?;
     let rodata = open.maps.rodata_data.as_deref_mut();
     let rodata = rodata.expect("the object has settings");
-    rodata.cgroup = cgroup;
     rodata.sleep_calls = [libc::SYS_nanosleep as i32, libc::SYS_clock_nanosleep as i32];
     rodata.has_prev_state = has_prev_state;
     let cpus = libbpf_rs::num_possible_cpus()? as u32;

@@ -1,7 +1,9 @@
 //! Holds background work by freezing its cgroups.
 
+use std::fs;
 use std::io::{PipeWriter, pipe};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -9,7 +11,8 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use reveille_kernel::{Journal, Root, affinity, freezer, now_ns, workload};
+use reveille_kernel::freezer::{self, Freezer};
+use reveille_kernel::{Journal, Root, affinity, journal, now_ns, workload};
 
 use super::foreground::Watched;
 use super::policy::{Because, Foreground, Policy, Step, Times};
@@ -36,7 +39,7 @@ impl Freeze {
         journal: &mut Journal,
         failed: impl FnOnce(Error) + Send + 'static,
     ) -> Result<Self> {
-        let (foreground, _, folder) = workload::cgroup(root, "--foreground", foreground)?;
+        let (_, _, folder) = workload::cgroup(root, "--foreground", foreground)?;
         for cgroup in &background {
             if folder.starts_with(&cgroup.folder) || cgroup.folder.starts_with(&folder) {
                 let (one, other) = (cgroup.folder.display(), folder.display());
@@ -45,35 +48,46 @@ impl Freeze {
                 )));
             }
         }
-        for Background { folder, .. } in &background {
-            if freezer::is_set(folder)? {
-                let folder = folder.display();
+        for Background { folder, number } in &background {
+            let name = folder.display();
+            if let Some(other) = journal.owner_of(&freezer::setting(*number))? {
                 return Err(Error::Cannot(format!(
-                    "{folder}: is frozen already; thaw it by `echo 0 > {folder}/cgroup.freeze`"
+                    "{name}: process {other} holds it already"
+                )));
+            }
+            if freezer::is_set(folder)? {
+                return Err(Error::Cannot(format!(
+                    "{name}: is frozen already; thaw it by `echo 0 > {name}/cgroup.freeze`"
                 )));
             }
         }
-        let watched = Watched::start(foreground)?;
-        for cgroup in &background {
+        let mut watched = Watched::start(&folder)?;
+        let mut held = Vec::new();
+        for cgroup in background {
             journal.will_switch_off(&freezer::setting(cgroup.number))?;
+            let (freezer, _) = Freezer::of(&cgroup.folder)?;
+            held.push((cgroup, freezer));
         }
+        let later = Journal::new(root, Path::new(journal::FOLDER));
+        let root = root.clone();
         let (stopped, stop) = pipe().map_err(Error::system("pipe"))?;
         let thread = std::thread::Builder::new().name("freeze".to_owned());
         let run = move || {
             // Behind busy background work it would thaw too late.
             affinity::be_prompt();
             let mut holding = Holding {
-                background,
+                root,
+                background: held,
+                later,
                 account: Account::default(),
                 held_since: None,
             };
-            let ran = holding.run(&watched, times, &stopped);
+            let ran = holding.run(&mut watched, times, &stopped);
             let thawed = holding.thaw();
             if let Err(error) = ran.and(thawed) {
                 holding.account.failed = true;
                 failed(error);
             }
-            holding.account.unwatched = watched.unplaced();
             holding.account
         };
         let thread = thread.spawn(run).map_err(Error::system("a thread"))?;
@@ -89,16 +103,19 @@ impl Freeze {
 }
 
 struct Holding {
-    background: Vec<Background>,
+    root: Root,
+    background: Vec<(Background, Freezer)>,
+    /// Has those that were made again.
+    later: Journal,
     account: Account,
     held_since: Option<Duration>,
 }
 
 impl Holding {
-    fn run(&mut self, watched: &Watched, times: Times, stopped: &impl AsFd) -> Result<()> {
+    fn run(&mut self, watched: &mut Watched, times: Times, stopped: &impl AsFd) -> Result<()> {
         let mut policy = Policy::new(times, now());
         loop {
-            let wait = match policy.step(now(), watched.now()) {
+            let wait = match policy.step(now(), watched.now()?) {
                 Step::Hold => {
                     watched.tell_running(true);
                     self.freeze()?;
@@ -116,7 +133,7 @@ impl Holding {
                 Step::UntilItWaits => {
                     watched.tell_waiting();
                     // It may have begun to wait before that.
-                    if watched.now() != Foreground::Runs {
+                    if watched.now()? != Foreground::Runs {
                         continue;
                     }
                     None
@@ -129,9 +146,14 @@ impl Holding {
     }
 
     fn freeze(&mut self) -> Result<()> {
+        self.follow()?;
         self.held_since = Some(now());
-        self.account.times += 1;
-        self.set(true)
+        if self.set(true)? {
+            self.account.times += 1;
+        } else {
+            self.held_since = None;
+        }
+        Ok(())
     }
 
     fn thaw(&mut self) -> Result<()> {
@@ -141,18 +163,40 @@ impl Holding {
             self.account.held_s += held_s;
             self.account.longest_s = self.account.longest_s.max(held_s);
         }
-        done
+        done.map(|_| ())
     }
 
-    /// Of all cgroups, even if one fails. Those that were removed are forgotten.
-    fn set(&mut self, frozen: bool) -> Result<()> {
-        self.background.retain(|cgroup| cgroup.folder.exists());
-        let is_there = |folder: &Path| folder.exists();
-        let mut done = Ok(());
-        for cgroup in &self.background {
-            match freezer::set(&cgroup.folder, frozen) {
-                Err(error) if is_there(&cgroup.folder) => done = Err(error),
-                _ => {}
+    /// Takes cgroups that were removed and made again since, as those of services are.
+    fn follow(&mut self) -> Result<()> {
+        for (cgroup, freezer) in &mut self.background {
+            let number = fs::metadata(&cgroup.folder).map(|folder| folder.ino());
+            if let Ok(number) = number
+                && number != cgroup.number
+            {
+                self.later.will_switch_off(&freezer::setting(number))?;
+                (*freezer, cgroup.number) = Freezer::of(&cgroup.folder)?;
+            }
+            let folder = &cgroup.folder;
+            if workload::cgroup_of(&self.root, std::process::id())
+                .is_some_and(|own| own.starts_with(folder))
+            {
+                let folder = folder.display();
+                return Err(Error::Cannot(format!(
+                    "this program was moved into {folder}, which it would freeze"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Of all cgroups, even if one fails; false if all were removed.
+    fn set(&mut self, frozen: bool) -> Result<bool> {
+        let mut done = Ok(false);
+        for (_, freezer) in &self.background {
+            match (freezer.set(frozen), &mut done) {
+                (Ok(set), Ok(any)) => *any |= set,
+                (Err(error), _) => done = Err(error),
+                (Ok(_), Err(_)) => {}
             }
         }
         done

@@ -17,12 +17,15 @@ pub enum Foreground {
         /// On the policy's clock.
         since: Duration,
     },
+    /// It has no thread: nothing waits.
+    Absent,
 }
 
 /// For how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// The background is held at most so long, and then runs at least so long.
+    /// The background is held at most so long, and then runs at least so long; while the foreground goes on
+    /// waiting, each time twice as long, up to [`PATIENCE`] times.
     pub within: Duration,
     /// How long the foreground waits before the background is held: freezing costs more than a short wait saves.
     pub after: Duration,
@@ -50,9 +53,11 @@ pub enum Because {
     Limit,
 }
 
-/// A wait that has lasted this many times the limit no longer keeps the background from being held: the background ran for
-/// most of it, and holding it once adds a tenth. Threads that wait for ever, such as idle ones of a pool, would keep it from being held for good.
-const PATIENCE: u32 = 10;
+/// What the foreground waits for may be the background after all, whatever is known of the wait. So in one and the same
+/// wait the background soon runs for this many times its limit before it is held again: it loses a tenth of its time. A
+/// wait for what could be the background has lasted as long when it is held first. Threads that wait for ever, such as
+/// idle ones of a pool, would keep it from being held for good otherwise.
+pub const PATIENCE: u32 = 10;
 
 /// The state of the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +65,12 @@ pub struct Policy {
     times: Times,
     held: bool,
     since: Duration,
+    /// How long the background runs before it is held again.
+    turn: Duration,
 }
+
+/// How often it is looked whether the foreground has threads.
+const LOOK: Duration = Duration::from_secs(1);
 
 impl Policy {
     /// At this time the background runs.
@@ -69,30 +79,49 @@ impl Policy {
             times,
             held: false,
             since: now,
+            turn: times.within,
         }
     }
 
     /// What is to be done now. A step that holds or releases is taken as done.
     pub fn step(&mut self, now: Duration, foreground: Foreground) -> Step {
         let Times { within, after } = self.times;
-        let limit = self.since + within;
+        let longest = PATIENCE * within;
+        let mut doubtful = false;
         let foreground = match foreground {
-            Foreground::MayWaitForBackground { since } if now >= since + PATIENCE * within => {
+            Foreground::MayWaitForBackground { since } if now >= since + longest => {
+                doubtful = true;
                 Foreground::Waits { since }
             }
             other => other,
         };
         if self.held {
+            let limit = self.since + within;
             let because = match foreground {
                 Foreground::Waits { .. } if now < limit => return Step::Until(limit),
                 Foreground::Waits { .. } => Because::Limit,
                 _ => Because::ForegroundRuns,
             };
+            self.turn = match because {
+                Because::Limit if doubtful => longest,
+                Because::Limit => (2 * self.turn).min(longest),
+                Because::ForegroundRuns => within,
+            };
             (self.held, self.since) = (false, now);
             return Step::Release(because);
         }
-        if now < limit {
-            return Step::Until(limit);
+        // Another wait than the one in which it was held last.
+        if let Foreground::Waits { since } = foreground
+            && since > self.since
+        {
+            self.turn = within;
+        }
+        let turn = self.since + self.turn;
+        if now < turn && foreground != Foreground::Runs {
+            return Step::Until(turn.min(now + LOOK));
+        }
+        if now < self.since + within {
+            return Step::Until(self.since + within);
         }
         match foreground {
             Foreground::Waits { since } if now < since + after => Step::Until(since + after),
@@ -100,8 +129,9 @@ impl Policy {
                 (self.held, self.since) = (true, now);
                 Step::Hold
             }
-            Foreground::MayWaitForBackground { since } => Step::Until(since + PATIENCE * within),
+            Foreground::MayWaitForBackground { since } => Step::Until(since + longest),
             Foreground::Runs => Step::UntilItWaits,
+            Foreground::Absent => Step::Until(now + LOOK),
         }
     }
 }
@@ -143,13 +173,55 @@ mod tests {
         assert_eq!(policy.step(ms(100), waits), Step::Hold);
         assert_eq!(policy.step(ms(200), waits), Step::Release(Because::Limit));
         let may = Foreground::MayWaitForBackground { since: ms(290) };
-        assert_eq!(policy.step(ms(300), may), Step::Until(ms(1290)));
-        assert_eq!(policy.step(ms(310), waits), Step::Hold);
+        assert_eq!(policy.step(ms(300), may), Step::Until(ms(400)));
+        let waits = Foreground::Waits { since: ms(305) };
+        assert_eq!(policy.step(ms(315), waits), Step::Hold);
         let runs = Step::Release(Because::ForegroundRuns);
-        assert_eq!(policy.step(ms(311), may), runs);
+        assert_eq!(policy.step(ms(316), may), runs);
         // It waits for ever.
         assert_eq!(policy.step(ms(1289), may), Step::Until(ms(1290)));
         assert_eq!(policy.step(ms(1290), may), Step::Hold);
         assert_eq!(policy.step(ms(1291), may), Step::Until(ms(1390)));
+    }
+
+    /// How long the background is held in that time, if the foreground is like this all the time.
+    fn held_in(time: Duration, foreground: Foreground) -> Duration {
+        let mut policy = Policy::new(TIMES, ms(0));
+        let (mut now, mut held, mut since) = (ms(0), Duration::ZERO, None);
+        while now < time {
+            match policy.step(now, foreground) {
+                Step::Hold => since = Some(now),
+                Step::Release(_) => held += now - since.take().unwrap(),
+                Step::Until(next) => now = next,
+                Step::UntilItWaits => return held,
+            }
+        }
+        held
+    }
+
+    #[test]
+    fn in_one_wait_the_background_soon_loses_a_tenth_of_its_time() {
+        // What the foreground waits for may be the background, whatever is known of the wait.
+        let waits = Foreground::Waits { since: ms(0) };
+        assert_eq!(held_in(ms(4_000), waits), ms(500));
+        let hour = held_in(ms(3_600_000), waits).as_secs_f64();
+        assert!((326.0..330.0).contains(&hour), "{hour}");
+        let may = Foreground::MayWaitForBackground { since: ms(0) };
+        assert_eq!(held_in(ms(4_000), may), ms(300));
+        assert_eq!(held_in(ms(4_000), Foreground::Absent), ms(0));
+    }
+
+    #[test]
+    fn in_a_new_wait_it_is_held_as_at_first() {
+        let mut policy = Policy::new(TIMES, ms(0));
+        let waits = |since| Foreground::Waits { since: ms(since) };
+        assert_eq!(policy.step(ms(100), waits(0)), Step::Hold);
+        assert_eq!(
+            policy.step(ms(200), waits(0)),
+            Step::Release(Because::Limit)
+        );
+        assert_eq!(policy.step(ms(300), waits(0)), Step::Until(ms(400)));
+        assert_eq!(policy.step(ms(310), waits(301)), Step::Until(ms(311)));
+        assert_eq!(policy.step(ms(311), waits(301)), Step::Hold);
     }
 }
