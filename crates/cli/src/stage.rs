@@ -133,6 +133,8 @@ fn config(args: &Args) -> anyhow::Result<Config> {
         exempt: args.exempt.iter().cloned().map(Pattern).collect(),
         grid: args.grid,
         direct: args.direct,
+        hints: None,
+        hint_key: None,
         tls: tls.map(|(certificate, key)| Tls { certificate, key }),
     };
     let config = Config {

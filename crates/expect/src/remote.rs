@@ -19,8 +19,11 @@
 //! | 24..32 | the sender, a random number |
 //! | 32..64 | HMAC-SHA256 of the bytes before |
 
-use std::io;
+use std::fs::File;
+use std::io::{self, Read};
 use std::net::{SocketAddr, ToSocketAddrs, UdpSocket};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, Mac};
@@ -160,6 +163,32 @@ impl Key {
     pub fn new(secret: &[u8]) -> Self {
         Self(Hmac::new_from_slice(secret).expect("a key of any length will do"))
     }
+
+    /// Of a file's content, without the end of its last line.
+    ///
+    /// # Errors
+    /// In a line: if it cannot be read, others can read it, or it is too short.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        const MOST: u64 = 4096;
+        const LEAST: usize = 16;
+        let why = |error: io::Error| format!("{}: {error}", path.display());
+        let file = File::options()
+            .read(true)
+            .custom_flags(nix::libc::O_NONBLOCK)
+            .open(path)
+            .map_err(why)?;
+        let about = file.metadata().map_err(why)?;
+        let mut secret = Vec::new();
+        file.take(MOST).read_to_end(&mut secret).map_err(why)?;
+        let secret = secret.trim_ascii_end();
+        let wrong = |what: &str| Err(format!("{}: {what}", path.display()));
+        match () {
+            () if !about.is_file() => wrong("not a file"),
+            () if about.mode() & 0o077 != 0 => wrong("other users can read it; chmod 600"),
+            () if secret.len() < LEAST => wrong("a key has at least 16 bytes"),
+            () => Ok(Self::new(secret)),
+        }
+    }
 }
 
 impl std::fmt::Debug for Key {
@@ -264,7 +293,7 @@ impl Sender {
         socket.connect(to)?;
         socket.set_nonblocking(true)?;
         let mut sender = [0; 8];
-        io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut sender)?;
+        File::open("/dev/urandom")?.read_exact(&mut sender)?;
         Ok(Self {
             socket,
             key,
@@ -355,6 +384,35 @@ mod tests {
         assert_eq!(
             hex,
             "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843"
+        );
+    }
+
+    #[test]
+    fn a_key_is_a_file_that_nobody_else_reads() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("key");
+        let read = |mode: u32, content: &str| {
+            std::fs::write(&file, content).unwrap();
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            std::fs::set_permissions(&file, mode).unwrap();
+            Key::read(&file).map(|_| ())
+        };
+        assert_eq!(read(0o600, "sixteen letters.\n"), Ok(()));
+        assert!(
+            read(0o640, "sixteen letters.")
+                .unwrap_err()
+                .contains("chmod 600")
+        );
+        assert!(
+            read(0o600, "fifteen letters\n")
+                .unwrap_err()
+                .contains("16 bytes")
+        );
+        assert!(Key::read(folder.path()).is_err());
+        assert!(
+            Key::read(Path::new("/dev/null"))
+                .unwrap_err()
+                .contains("not a file")
         );
     }
 

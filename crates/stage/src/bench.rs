@@ -245,6 +245,8 @@ impl Proxy {
             exempt: Vec::new(),
             grid: (setting == Setting::Grid).then_some(options.grid),
             direct: matches!(setting, Setting::Direct | Setting::NoLoad),
+            hints: None,
+            hint_key: None,
             tls: None,
         };
         let config = Config {

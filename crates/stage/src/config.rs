@@ -51,6 +51,10 @@ pub struct Service {
     /// Nothing is held.
     #[serde(default)]
     pub direct: bool,
+    /// `HOST:PORT` where the server's machine takes hints (`reveille anticipate --hints`).
+    pub hints: Option<String>,
+    /// The key of these hints.
+    pub hint_key: Option<PathBuf>,
     /// Clients speak TLS, with this certificate.
     pub tls: Option<Tls>,
 }
@@ -130,6 +134,16 @@ impl Service {
             one if one.deadline.is_zero() => Err("a deadline of 0 cannot be kept".into()),
             one if one.grid.is_some_and(|grid| grid.is_zero()) => Err("a grid of 0".into()),
             one if one.direct && one.grid.is_some() => Err("`direct` has no `grid`".into()),
+            one if one.hints.is_some() && !one.direct => Err(
+                "`hints` are for `direct`: a request that is held wakes the server when it is released"
+                    .into(),
+            ),
+            one if one.hints.is_some() && one.upstreams.len() > 1 => {
+                Err("`hints` are for one upstream".into())
+            }
+            one if one.hint_key.is_some() && one.hints.is_none() => {
+                Err("`hint_key` without `hints`".into())
+            }
             _ => Ok(()),
         }
     }
@@ -225,14 +239,18 @@ impl Upstream {
         self.uri.host().unwrap_or_default()
     }
 
-    /// `HOST:PORT`.
-    pub fn address(&self) -> String {
-        let port = match self.uri.scheme() == Some(&Scheme::HTTPS) {
+    /// Its port.
+    pub fn port(&self) -> u16 {
+        let usual = match self.uri.scheme() == Some(&Scheme::HTTPS) {
             true => 443,
             false => 80,
         };
-        let port = self.uri.port_u16().unwrap_or(port);
-        format!("{}:{port}", self.machine())
+        self.uri.port_u16().unwrap_or(usual)
+    }
+
+    /// `HOST:PORT`.
+    pub fn address(&self) -> String {
+        format!("{}:{}", self.machine(), self.port())
     }
 }
 
@@ -356,6 +374,18 @@ mod tests {
                 &format!("{SEARCH}grid = \"1s\"\ndirect = true\n"),
                 "`direct` has no `grid`",
             ),
+            (
+                &format!("{SEARCH}hints = \"a:7171\"\n"),
+                "`hints` are for `direct`",
+            ),
+            (
+                &format!("{SEARCH}direct = true\nhints = \"a:7171\"\n"),
+                "`hints` are for one upstream",
+            ),
+            (
+                &format!("{SEARCH}hint_key = \"a\"\n"),
+                "`hint_key` without `hints`",
+            ),
             (&format!("{SEARCH}what = 1\n"), "unknown field `what`"),
         ] {
             let error = read(text).unwrap_err();
@@ -385,10 +415,13 @@ mod tests {
             exempt,
             grid: _,
             direct: _,
+            hints: _,
+            hint_key: _,
             tls,
         } = &services[0];
         assert!(!exempt.is_empty() && tls.is_some());
         assert!(services[1].grid.is_some() && services[2].direct);
+        assert!(services[2].hints.is_some() && services[2].hint_key.is_some());
     }
 
     proptest! {

@@ -22,6 +22,7 @@ use crate::body::{Answer, Progress, Upload};
 use crate::config::{Service, Upstream};
 use crate::counts::{Account, Answered};
 use crate::headers;
+use crate::hints::Hints;
 use crate::hold::Stage;
 
 /// A server that takes no connection within this time does not answer.
@@ -37,6 +38,7 @@ pub struct Forwarder {
     /// What became of its requests.
     pub account: Arc<Account>,
     said_deadline: AtomicBool,
+    hints: Option<Hints>,
     say: Say,
 }
 
@@ -140,15 +142,24 @@ pub struct Origin {
 
 impl Forwarder {
     /// Of a service, to these servers, one and more, whose requests are added to `account`; `say` takes lines for the log.
-    pub fn new(service: Service, targets: Vec<Target>, account: Arc<Account>, say: Say) -> Self {
-        Self {
+    ///
+    /// # Errors
+    /// As [`Hints::of`].
+    pub fn new(
+        service: Service,
+        targets: Vec<Target>,
+        account: Arc<Account>,
+        say: Say,
+    ) -> reveille_kernel::Result<Self> {
+        Ok(Self {
+            hints: Hints::of(&service)?,
             service,
             targets,
             next: AtomicUsize::new(0),
             account,
             said_deadline: AtomicBool::new(false),
             say,
-        }
+        })
     }
 
     /// The service.
@@ -190,6 +201,9 @@ impl Forwarder {
                 return ours(StatusCode::BAD_REQUEST, why);
             }
         };
+        if let Some(hints) = &self.hints {
+            hints.pass_on(request.headers());
+        }
         let upgrade = upgrade_of(&request);
         let own = headers::deadline(request.headers()).unwrap_or(Duration::MAX);
         let deadline = own.min(self.service.deadline);

@@ -10,6 +10,7 @@ pub mod counts;
 mod forward;
 mod guard;
 mod headers;
+mod hints;
 mod hold;
 mod idle;
 mod queue;

@@ -354,7 +354,7 @@ impl Services {
                 targets,
                 Arc::clone(account),
                 Arc::clone(&self.say),
-            )));
+            )?));
         }
         Ok(forwarders)
     }

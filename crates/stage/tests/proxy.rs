@@ -44,6 +44,8 @@ fn service(upstream: &str, deadline: Duration) -> Service {
         exempt: vec![Pattern("/health*".into())],
         grid: None,
         direct: false,
+        hints: None,
+        hint_key: None,
         tls: None,
     }
 }

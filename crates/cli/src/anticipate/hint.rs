@@ -1,12 +1,10 @@
 //! `reveille anticipate hint`: announces a request to another machine.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use reveille_expect::remote::{Announced, Hint, Key, Sender, Service};
-use reveille_kernel::files;
 
 use crate::exit::Failure;
 use crate::value;
@@ -51,15 +49,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The key of a file that nobody else can read.
+/// The key in that file.
 pub fn key(path: &Path) -> anyhow::Result<Key> {
-    const LEAST: usize = 16;
-    let secret = files::read(path, 4096)?;
-    let secret = secret.trim_ascii_end();
-    let why = match std::fs::metadata(path) {
-        Ok(file) if file.mode() & 0o077 != 0 => "other users can read it: chmod 600",
-        _ if secret.len() < LEAST => "a key has at least 16 bytes",
-        _ => return Ok(Key::new(secret)),
-    };
-    Err(Failure::usage(format!("{}: {why}", path.display())))
+    Key::read(path).map_err(Failure::usage)
 }
