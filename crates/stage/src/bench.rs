@@ -215,7 +215,7 @@ fn turn(
         latencies_ns: latencies.all_ns,
         missed: served.counts.missed,
         late: served.counts.late,
-        bursts: served.bursts,
+        bursts: served.counts.bursts,
         wakes_per_s: seen.wakes.map(|wakes| wakes as f64 / seen.elapsed_s),
         slept_percent: seen.slept_percent,
         joint_percent: seen.joint_percent,
