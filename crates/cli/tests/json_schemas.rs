@@ -157,18 +157,23 @@ fn a_meter_matches_its_schema() {
 }
 
 #[test]
-fn what_activity_costs_matches_its_schemas() {
+fn what_a_meter_measured_matches_its_schemas() {
     let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
     let run = |line: &str| {
         let mut command = words(line);
-        command.args(["--rounds", "2", "--dwell", "1s", "--json", "--meter", &name]);
+        command.args(["--rounds", "2", "--json", "--meter", &name]);
         command
     };
-    check("power-cpus", &mut run("power cpus --order fill,spread"));
+    check("stage-bench", &mut run("stage bench --turn 1s"));
+    let line = "power cpus --dwell 1s --order fill,spread";
+    check("power-cpus", &mut run(line));
     if !nix::unistd::geteuid().is_root() {
         return println!("skipped: the fields of power states: needs root");
     }
-    check("power-states", &mut run("power states --rates 50,500"));
+    check(
+        "power-states",
+        &mut run("power states --dwell 1s --rates 50,500"),
+    );
 }
 
 #[test]

@@ -93,12 +93,16 @@ fn every_kept_result_is_shown_again() {
 }
 
 #[test]
-fn what_activity_costs_is_shown_again() {
+fn what_a_meter_measured_is_shown_again() {
     let folder = tempfile::tempdir().unwrap();
     let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
     for (line, file) in [
-        ("power cpus", "power-cpus.json"),
-        ("power states --rates 50,500", "power-states.json"),
+        ("power cpus --dwell 1s", "power-cpus.json"),
+        (
+            "power states --dwell 1s --rates 50,500",
+            "power-states.json",
+        ),
+        ("stage bench --turn 1s --seed 1", "stage-bench.json"),
     ] {
         if line.contains("states") && !nix::unistd::geteuid().is_root() {
             println!("skipped: show of {line}: needs root");
@@ -106,7 +110,7 @@ fn what_activity_costs_is_shown_again() {
         }
         let out = folder.path().join(file);
         let mut words: Vec<&str> = line.split(' ').collect();
-        words.extend(["--rounds", "2", "--dwell", "1s", "--meter", &name]);
+        words.extend(["--rounds", "2", "--meter", &name]);
         words.extend(["--out", out.to_str().unwrap()]);
         is_shown_again(&words, &out, file);
     }
