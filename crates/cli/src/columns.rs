@@ -70,7 +70,7 @@ fn commands() -> Vec<(&'static str, &'static str, Tables)> {
         ("stage", "stage --json", reveille_stage::show::reference()),
         (
             "stage bench",
-            "stage bench --json",
+            reveille_stage::bench::result::FILE,
             reveille_stage::bench::show::reference(),
         ),
         ("trial", trial::FILE, reveille_trial::show::reference()),

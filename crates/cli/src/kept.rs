@@ -9,6 +9,7 @@ use reveille_power::{cpus, states};
 use reveille_quiet::find as quiet;
 use reveille_results::is_result;
 use reveille_show::sheet::Sheet;
+use reveille_stage::bench::result as staged;
 use serde::Serialize;
 use serde::de::IgnoredAny;
 
@@ -34,6 +35,7 @@ pub enum Kind {
     PowerCpus,
     PowerStates,
     Quiet,
+    StageBench,
     Resume,
 }
 
@@ -44,7 +46,7 @@ pub trait Visit {
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Cost,
         Self::Path,
         Self::Trial,
@@ -52,6 +54,7 @@ impl Kind {
         Self::PowerCpus,
         Self::PowerStates,
         Self::Quiet,
+        Self::StageBench,
         Self::Resume,
     ];
 
@@ -65,6 +68,7 @@ impl Kind {
             Self::PowerCpus => (cpus::FILE, "orders"),
             Self::PowerStates => (states::FILE, "idle_states"),
             Self::Quiet => (quiet::FILE, "with_slack"),
+            Self::StageBench => (staged::FILE, "grid_s"),
             Self::Resume => (reveille_resume::analysis::FILE, "machines"),
         }
     }
@@ -105,6 +109,10 @@ impl Kind {
             Self::Quiet => {
                 let found = quiet::parse(text).map_err(wrong)?;
                 visit.visit(&found, quiet::show::sheet(&found))
+            }
+            Self::StageBench => {
+                let bench = staged::parse(text).map_err(wrong)?;
+                visit.visit(&bench, reveille_stage::bench::show::sheet(&bench))
             }
             Self::Resume => {
                 let analysis = reveille_resume::analysis::read(text).map_err(wrong)?;

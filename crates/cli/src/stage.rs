@@ -202,7 +202,7 @@ fn line(before: &[Served], now: &[Served]) -> String {
     format!(
         "{:.0} requests/s, {:.0} bursts/s; now {} held, {} on their way; {} missed of {}",
         rate(|one| one.counts.requests),
-        rate(|one| one.bursts),
+        rate(|one| one.counts.bursts),
         sum(|one| one.held_now as u64),
         sum(|one| one.open_now as u64),
         sum(|one| one.counts.missed),

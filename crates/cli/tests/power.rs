@@ -80,7 +80,7 @@ fn is_disturbed(test: &str, output: &Output) -> bool {
     let errors = String::from_utf8_lossy(&output.stderr);
     let json: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
     let ended = json["ended"].to_string();
-    let is_disturbed = errors.contains("other load took") || ended.contains("other load took");
+    let is_disturbed = meter::is_disturbed(&errors) || meter::is_disturbed(&ended);
     if is_disturbed {
         println!("skipped: {test}: {errors}{ended}");
     }

@@ -4,8 +4,8 @@
 mod program;
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
@@ -31,7 +31,11 @@ fn port() -> u16 {
 
 /// Started, once it listens.
 fn started(words: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
-    let mut child = stage(words)
+    started_by(stage(words))
+}
+
+fn started_by(mut command: Command) -> (Child, BufReader<std::process::ChildStderr>) {
+    let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -259,4 +263,63 @@ fn a_closed_pipe_or_a_full_disk_ends_it_with_a_code() {
     std::thread::sleep(Duration::from_millis(50));
     signal(&child, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(1));
+}
+
+/// With 80 descriptors there are 8 connections of clients: those above the process's own, each with one to a server.
+#[test]
+fn tunnels_count_as_the_connections_that_they_were() {
+    let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+    let upstream = format!("http://{}", server.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in server.incoming() {
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.unwrap());
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                let answer = match line.starts_with("CONNECT") {
+                    true => "HTTP/1.1 200 OK\r\n\r\n",
+                    false => {
+                        "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
+                    }
+                };
+                reader.get_mut().write_all(answer.as_bytes()).unwrap();
+                let _ = reader.read_to_end(&mut Vec::new());
+            });
+        }
+    });
+    let address = format!("127.0.0.1:{}", port());
+    let mut command = Command::new("sh");
+    command
+        .args(["-c", "ulimit -n 80; exec \"$0\" \"$@\""])
+        .arg(env!("CARGO_BIN_EXE_reveille"))
+        .args(["stage", "--listen", &address, "--upstream", &upstream])
+        .args(["--deadline", "500ms"]);
+    let (child, _errors) = started_by(command);
+    let tunnel = |nth: usize| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        let head = match nth % 2 {
+            0 => "CONNECT a:7 HTTP/1.1\r\nHost: a:7\r\n\r\n",
+            _ => "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
+        };
+        stream.write_all(head.as_bytes()).unwrap();
+        stream
+    };
+    let is_answered = |stream: &mut TcpStream, within: Duration| {
+        stream.set_read_timeout(Some(within)).unwrap();
+        stream.read(&mut [0; 512]).is_ok_and(|read| read > 0)
+    };
+    let long = Duration::from_secs(20);
+    let mut tunnels: Vec<TcpStream> = (0..8).map(tunnel).collect();
+    for stream in &mut tunnels {
+        assert!(is_answered(stream, long));
+    }
+    let mut waits = tunnel(8);
+    assert!(!is_answered(&mut waits, Duration::from_secs(1)));
+    tunnels.pop();
+    assert!(is_answered(&mut waits, long));
+    // Nothing passes through them, so the end does not wait for theirs.
+    signal(&child, Signal::SIGTERM);
+    let began = std::time::Instant::now();
+    output(child);
+    assert!(began.elapsed() < Duration::from_secs(10));
 }

@@ -18,4 +18,4 @@ mod watch;
 pub use choose::{Found, find, named};
 pub use reading::{About, Counts, Meter, Reading, Scope};
 pub use reveille_kernel::{Error, Result};
-pub use watch::{Steady, Watched, pause, watch};
+pub use watch::{REFRESHES, Steady, Watched, pause, watch};

@@ -89,6 +89,19 @@ pub fn sheet(meters: &Meters) -> Sheet<'_> {
     sheet
 }
 
+/// What a meter is, in words, and how often it has a new value.
+pub fn words(meter: &Watched) -> String {
+    let refresh = meter.refresh_s.map_or(String::new(), |s| {
+        format!(", a new value every {}", duration(s * 1e9))
+    });
+    format!(
+        "{} ({}; {}{refresh})",
+        meter.about.name,
+        meter.about.scope.word(),
+        counts(meter.about.counts)
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use reveille_show::sheet::not_in_json;

@@ -39,6 +39,29 @@ pub struct Watched {
     pub power_w: Option<f64>,
 }
 
+/// New values of a meter in a time that is measured, at least: a reading at an end is wrong by one of them.
+pub const REFRESHES: f64 = 30.0;
+
+impl Watched {
+    /// How often it has a new value. Where that is unknown, for it stayed at one value, `time` is believed, which `option`
+    /// gave.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if it is too coarse for that time.
+    pub fn refresh_within(&self, option: &str, time: Duration) -> Result<Duration> {
+        let s = time.as_secs_f64();
+        let refresh_s = self.refresh_s.unwrap_or(s / REFRESHES);
+        if s < refresh_s * REFRESHES {
+            let least_s = (refresh_s * REFRESHES * 10.0).ceil() / 10.0;
+            return Err(Error::Usage(format!(
+                "{option} {s:.1}s: too short for {}, which has a new value every {refresh_s:.3} s: at least {least_s:.1}s",
+                self.about.name,
+            )));
+        }
+        Ok(Duration::from_secs_f64(refresh_s))
+    }
+}
+
 /// Reads the meter for `time`, at most half of it.
 ///
 /// # Errors

@@ -4,13 +4,10 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use reveille_kernel::{Error, Idle, Result, Root};
-use reveille_meter::{Counts, Meter, Steady, Watched, pause, watch};
+use reveille_meter::{Meter, REFRESHES, Steady, Watched, pause, watch};
 
 use crate::asleep::{Between, Watch};
 use crate::busy::{Busy, Load};
-
-/// New values of the meter in each dwell, at least: a reading at an end is wrong by one of them.
-const REFRESHES: f64 = 30.0;
 
 /// The shortest dwell by default.
 const LEAST: Duration = Duration::from_secs(2);
@@ -48,27 +45,22 @@ impl Times {
     /// # Errors
     /// [`Error::Usage`] if the meter is too coarse for the dwell; [`Error::Cannot`] if neither is known.
     pub fn of(meter: &Watched, dwell: Option<Duration>) -> Result<Self> {
-        let name = &meter.about.name;
-        let by_dwell = || dwell.map(|dwell| dwell.as_secs_f64() / REFRESHES);
-        let refresh_s = meter.refresh_s.or_else(by_dwell).ok_or_else(|| {
-            Error::Cannot(format!(
-                "{name}: it is too coarse to tell in {} s how often it has a new value; give --dwell, at least \
-                 {REFRESHES} times the period that its manual says",
-                WATCH.as_secs()
-            ))
-        })?;
-        let least = Duration::from_secs_f64(refresh_s * REFRESHES);
-        if let Some(dwell) = dwell.filter(|dwell| *dwell < least) {
-            return Err(Error::Usage(format!(
-                "--dwell {:.1}s: too short for {name}, which has a new value every {refresh_s:.3} s: at least {:.1}s",
-                dwell.as_secs_f64(),
-                least.as_secs_f64()
-            )));
-        }
+        let refresh = match (dwell, meter.refresh_s) {
+            (Some(dwell), _) => meter.refresh_within("--dwell", dwell)?,
+            (None, Some(refresh_s)) => Duration::from_secs_f64(refresh_s),
+            (None, None) => {
+                return Err(Error::Cannot(format!(
+                    "{}: it is too coarse to tell in {} s how often it has a new value; give --dwell, at least \
+                     {REFRESHES} times the period that its manual says",
+                    meter.about.name,
+                    WATCH.as_secs()
+                )));
+            }
+        };
         Ok(Self {
-            dwell: dwell.unwrap_or_else(|| least.max(LEAST)),
-            settle: SETTLE.max(Duration::from_secs_f64(refresh_s * SETTLE_REFRESHES)),
-            refresh: Duration::from_secs_f64(refresh_s),
+            dwell: dwell.unwrap_or_else(|| refresh.mul_f64(REFRESHES).max(LEAST)),
+            settle: SETTLE.max(refresh.mul_f64(SETTLE_REFRESHES)),
+            refresh,
         })
     }
 
@@ -185,28 +177,9 @@ impl Dwells for Here<'_> {
     }
 }
 
-/// In words: what a meter's name and refresh are.
-pub fn meter_words(meter: &Watched) -> String {
-    let counts = match meter.about.counts {
-        Counts::Energy => "energy",
-        Counts::Power => "power",
-    };
-    let refresh = meter.refresh_s.map_or(String::new(), |s| {
-        format!(
-            ", a new value every {}",
-            reveille_show::quantity::duration(s * 1e9)
-        )
-    });
-    format!(
-        "{} ({}; {counts}{refresh})",
-        meter.about.name,
-        meter.about.scope.word()
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use reveille_meter::{About, Scope};
+    use reveille_meter::{About, Counts, Scope};
 
     use super::*;
 
@@ -244,7 +217,7 @@ mod tests {
         let believed = Times::of(&meter(None), Some(s(60))).unwrap();
         assert_eq!((believed.dwell, believed.refresh), (s(60), s(2)));
         assert_eq!(
-            meter_words(&meter(Some(1.0))),
+            reveille_meter::show::words(&meter(Some(1.0))),
             "dcmi (platform; power, a new value every 1 s)"
         );
     }

@@ -18,6 +18,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use reveille_kernel::asleep::{Counts as Slept, together_percent};
 use reveille_kernel::{Error, Idle, Result, Root, affinity, load as machine_load};
+use reveille_meter::Steady;
 use reveille_results::statistics::Percentile;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -86,9 +87,10 @@ pub struct Gathered {
 /// Runs all rounds, or the whole ones before `stop`.
 ///
 /// # Errors
-/// The server does not answer; CPUs are missing; other programs take CPU time in every try.
+/// Those of the meter. The server does not answer; CPUs are missing; other programs take CPU time in every try.
 pub fn run(
     options: &Options,
+    mut meter: Option<Steady<'_>>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Gathered> {
@@ -137,6 +139,7 @@ pub fn run(
                     &upstream,
                     &others,
                     &watch,
+                    meter.as_mut(),
                     random.u64(..),
                     stop,
                 )?;
@@ -172,12 +175,14 @@ pub fn run(
 }
 
 /// One turn; `None` if other programs took CPU time.
+#[expect(clippy::too_many_arguments, reason = "a turn has as many parts")]
 fn turn(
     options: &Options,
     setting: Setting,
     upstream: &Upstream,
     cpus: &[u32],
     watch: &Watch,
+    mut meter: Option<&mut Steady<'_>>,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<Option<Turn>> {
@@ -194,7 +199,18 @@ fn turn(
         seed,
     };
     let mut readings = Vec::new();
-    let latencies = load.run(cpus, stop, &mut || readings.push(watch.read()))?;
+    let (latencies, power_w) = std::thread::scope(|scope| {
+        let mut measures = None;
+        let latencies = load.run(cpus, stop, &mut || {
+            readings.push(watch.read());
+            // Once, on the load's CPUs, as threads inherit them.
+            if let Some(meter) = meter.take() {
+                measures = Some(scope.spawn(|| meter.mean_w(options.turn, stop)));
+            }
+        })?;
+        let power_w = measures.map(|one| one.join().expect("it does not panic"));
+        Ok::<_, Error>((latencies, power_w.transpose()?.flatten()))
+    })?;
     let served = proxy.end()?;
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
@@ -215,10 +231,11 @@ fn turn(
         latencies_ns: latencies.all_ns,
         missed: served.counts.missed,
         late: served.counts.late,
-        bursts: served.bursts,
+        bursts: served.counts.bursts,
         wakes_per_s: seen.wakes.map(|wakes| wakes as f64 / seen.elapsed_s),
         slept_percent: seen.slept_percent,
         joint_percent: seen.joint_percent,
+        power_w,
     }))
 }
 
@@ -432,7 +449,7 @@ mod tests {
             seed: 1,
         };
         let mut steps = 0;
-        let gathered = run(&options, &AtomicBool::new(false), &mut |_| steps += 1);
+        let gathered = run(&options, None, &AtomicBool::new(false), &mut |_| steps += 1);
         let gathered = match gathered {
             // Other tests run beside it.
             Err(Error::Cannot(why)) if why.contains("other programs") => {

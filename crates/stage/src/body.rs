@@ -1,5 +1,6 @@
 //! The bodies that pass: what of them is to be known.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -24,6 +25,8 @@ pub struct Progress {
 pub struct Upload {
     /// `None`: it has none.
     body: Option<Incoming>,
+    /// Its first piece, which has come already.
+    first: Option<Frame<Bytes>>,
     progress: Arc<Progress>,
 }
 
@@ -33,15 +36,28 @@ impl Upload {
         let progress = Arc::<Progress>::default();
         let upload = Self {
             body: Some(body),
+            first: None,
             progress: Arc::clone(&progress),
         };
         (upload, progress)
+    }
+
+    /// Has the client send it, and takes its first piece; the rest waits in the library's buffers, which have limits.
+    /// False if it breaks off.
+    pub async fn begin(&mut self) -> bool {
+        self.first = match poll_fn(|context| Pin::new(&mut *self).poll_frame(context)).await {
+            Some(Ok(frame)) => Some(frame),
+            Some(Err(_)) => return false,
+            None => None,
+        };
+        true
     }
 
     /// None, as that of the request before.
     pub fn empty() -> Self {
         Self {
             body: None,
+            first: None,
             progress: Arc::default(),
         }
     }
@@ -55,6 +71,9 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Some(first) = self.first.take() {
+            return Poll::Ready(Some(Ok(first)));
+        }
         let Some(body) = &mut self.body else {
             return Poll::Ready(None);
         };
@@ -73,12 +92,19 @@ impl Body for Upload {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.as_ref().is_none_or(Body::is_end_stream)
+        self.first.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
         let none = || SizeHint::with_exact(0);
-        self.body.as_ref().map_or_else(none, Body::size_hint)
+        let mut hint = self.body.as_ref().map_or_else(none, Body::size_hint);
+        let first = self.first.as_ref().and_then(Frame::data_ref);
+        let first = first.map_or(0, |data| data.len() as u64);
+        if let Some(upper) = hint.upper() {
+            hint.set_upper(upper + first);
+        }
+        hint.set_lower(hint.lower() + first);
+        hint
     }
 }
 
@@ -91,7 +117,7 @@ pub struct Answer {
     /// The request is on its way until its response has ended.
     pub open: Option<Open>,
     /// So is the connection to the server.
-    pub permit: Option<OwnedSemaphorePermit>,
+    _permit: Option<OwnedSemaphorePermit>,
 }
 
 enum From {
@@ -103,11 +129,11 @@ enum From {
 
 impl Answer {
     /// The server's.
-    pub fn theirs(body: Incoming, broken: Broken) -> Self {
+    pub fn theirs(body: Incoming, broken: Broken, permit: Option<OwnedSemaphorePermit>) -> Self {
         Self {
             from: From::Server(body, Some(broken)),
             open: None,
-            permit: None,
+            _permit: permit,
         }
     }
 
@@ -116,7 +142,7 @@ impl Answer {
         Self {
             from: From::Here(Some(line.into())),
             open: None,
-            permit: None,
+            _permit: None,
         }
     }
 }
@@ -129,7 +155,8 @@ impl Body for Answer {
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        match &mut self.get_mut().from {
+        let Self { from, open, .. } = self.get_mut();
+        let frame = match from {
             From::Server(body, broken) => {
                 let frame = Pin::new(body).poll_frame(context);
                 if let Poll::Ready(Some(Err(_))) = &frame
@@ -140,7 +167,11 @@ impl Body for Answer {
                 frame
             }
             From::Here(line) => Poll::Ready(line.take().map(|line| Ok(Frame::data(line)))),
+        };
+        if let Some(open) = open.as_ref().filter(|_| frame.is_ready()) {
+            open.passes();
         }
+        frame
     }
 
     fn is_end_stream(&self) -> bool {

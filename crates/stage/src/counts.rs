@@ -29,6 +29,8 @@ pub struct Counts {
     pub passed_busy: u64,
     /// Not held, by the user's wish.
     pub passed_exempt: u64,
+    /// Times that the held requests of its servers' machines were released.
+    pub bursts: u64,
     /// Requests that the server did not answer.
     pub failed: u64,
     /// Responses that the server broke off.
@@ -168,6 +170,11 @@ impl Account {
                 counts.held_s.add(held);
             }
         });
+    }
+
+    /// The held requests of a machine go.
+    pub fn bursts(&self) {
+        self.with(|counts| counts.bursts += 1);
     }
 
     /// It is answered.

@@ -1,6 +1,5 @@
 //! A request on its way: held, sent to its server, answered.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -10,20 +9,22 @@ use hyper::header::{CONNECTION, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderVal
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tokio::io::copy_bidirectional;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::{Answer, Progress, Upload};
+use crate::client::Origin;
 use crate::config::{Service, Upstream};
+use crate::connector::Connector;
 use crate::counts::{Account, Answered};
 use crate::headers;
 use crate::hints::Hints;
-use crate::hold::Stage;
+use crate::hold::{Stage, Turn};
+use crate::tunnel;
 
 /// A server that takes no connection within this time does not answer.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -69,7 +70,7 @@ impl Target {
     }
 }
 
-type To = Client<HttpsConnector<HttpConnector>, Upload>;
+type To = Client<Connector, Upload>;
 
 /// The clients that all services share: their connections are pooled.
 #[derive(Clone)]
@@ -102,7 +103,7 @@ impl Clients {
                 .pool_idle_timeout(IDLE)
                 .pool_timer(TokioTimer::new())
                 .timer(TokioTimer::new())
-                .build(connector)
+                .build(Connector(connector))
         };
         Ok(Self {
             http1: client(http1.wrap_connector(connector.clone()), false),
@@ -129,15 +130,6 @@ fn ours(status: StatusCode, line: &str) -> Response<Answer> {
     let text = HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(CONTENT_TYPE, text);
     response
-}
-
-/// The connection that a request came by.
-#[derive(Debug, Clone, Copy)]
-pub struct Origin {
-    /// Its other end.
-    pub client: IpAddr,
-    /// By TLS.
-    pub is_tls: bool,
 }
 
 impl Forwarder {
@@ -176,7 +168,7 @@ impl Forwarder {
     pub async fn answer(
         &self,
         clients: &Clients,
-        from: Origin,
+        from: Arc<Origin>,
         mut request: Request<Incoming>,
     ) -> Response<Answer> {
         let arrival = Instant::now();
@@ -185,7 +177,7 @@ impl Forwarder {
         let target = &self.targets[nth];
         if request.method() == Method::CONNECT {
             coming.stays();
-            return self.connect(target, request).await;
+            return self.connect(clients, target, from, request).await;
         }
         if headers::went_through_here(request.headers()) {
             coming.stays();
@@ -207,14 +199,31 @@ impl Forwarder {
         let upgrade = upgrade_of(&request);
         let own = headers::deadline(request.headers()).unwrap_or(Duration::MAX);
         let deadline = own.min(self.service.deadline);
+        let on_upgrade = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
+        let (mut head, body) = request.into_parts();
+        let (mut upload, progress) = Upload::of(body);
         // A connection that becomes a tunnel lasts for longer than any deadline.
-        let turn = match upgrade.is_some() || self.service.is_exempt(request.uri().path()) {
+        let turn = match upgrade.is_some() || self.service.is_exempt(head.uri.path()) {
             true => target.stage.passes_by(target.number),
             false => {
-                target
+                let turn = target
                     .stage
-                    .turn(target.number, arrival, arrival + deadline)
-                    .await
+                    .turn(target.number, arrival, arrival + deadline);
+                let asked = async {
+                    // The library asks for a body where someone waits for it.
+                    match headers::waits_to_be_asked(&head.headers) {
+                        true => upload.begin().await,
+                        false => true,
+                    }
+                };
+                match while_held(turn, asked).await {
+                    Some(turn) => turn,
+                    None => {
+                        coming.stays();
+                        self.account.refuses();
+                        return broken_off();
+                    }
+                }
             }
         };
         let held = arrival.elapsed();
@@ -223,9 +232,7 @@ impl Forwarder {
         if turn.passed == Some(crate::queue::Passed::Deadline) && own >= self.service.deadline {
             self.say_deadline(target);
         }
-        let on_upgrade = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
-        let (mut head, body) = request.into_parts();
-        let can_be_repeated = body.is_end_stream() && upgrade.is_none();
+        let can_be_repeated = upload.is_end_stream() && upgrade.is_none();
         headers::remove_hop_by_hop(&mut head.headers);
         headers::add_forwarded(&mut head.headers, from.client, from.is_tls);
         join_cookies(&mut head.headers);
@@ -234,9 +241,8 @@ impl Forwarder {
                 .insert(CONNECTION, HeaderValue::from_static("upgrade"));
             head.headers.insert(UPGRADE, upgrade);
         }
-        let permit = clients.permit().await;
+        let mut permit = clients.permit().await;
         let went = Instant::now();
-        let (upload, progress) = Upload::of(body);
         let sent = self
             .send(clients, nth, head, host, upload, can_be_repeated)
             .await;
@@ -244,7 +250,7 @@ impl Forwarder {
             Ok(answered) => answered,
             Err(_) if progress.broken.load(Ordering::Relaxed) => {
                 self.account.refuses();
-                return ours(StatusCode::BAD_REQUEST, "the request's body breaks off");
+                return broken_off();
             }
             Err((target, error)) => {
                 let why = why(&error);
@@ -278,16 +284,13 @@ impl Forwarder {
                 self.fails(target, why);
                 return ours(StatusCode::BAD_GATEWAY, why);
             };
-            tunnel(on_client, hyper::upgrade::on(&mut response));
+            let on_server = hyper::upgrade::on(&mut response);
+            tunnel::begin(on_client, on_server, from, permit.take());
         } else {
             headers::remove_hop_by_hop(response.headers_mut());
         }
         let broken = self.broken(target);
-        response.map(|body| {
-            let mut answer = Answer::theirs(body, broken);
-            answer.permit = permit;
-            answer
-        })
+        response.map(|body| Answer::theirs(body, broken, permit))
     }
 
     /// Sends a request to that server. One without a body is sent to the next one where the first takes no connection, and
@@ -345,7 +348,13 @@ impl Forwarder {
     }
 
     /// A tunnel through the server, by a connection of its own.
-    async fn connect(&self, target: &Target, mut request: Request<Incoming>) -> Response<Answer> {
+    async fn connect(
+        &self,
+        clients: &Clients,
+        target: &Target,
+        from: Arc<Origin>,
+        mut request: Request<Incoming>,
+    ) -> Response<Answer> {
         let turn = target.stage.passes_by(target.number);
         self.account.goes(turn.passed, Duration::ZERO);
         let fails = |why: String| {
@@ -365,6 +374,7 @@ impl Forwarder {
                 "CONNECT is passed on by HTTP/1.1 without TLS only",
             );
         }
+        let mut permit = clients.permit().await;
         let connected =
             tokio::time::timeout(CONNECT, TcpStream::connect(target.upstream.address())).await;
         let stream = match connected {
@@ -384,10 +394,11 @@ impl Forwarder {
             Ok(mut response) => {
                 turn.answered(Instant::now());
                 if response.status().is_success() {
-                    tunnel(on_client, hyper::upgrade::on(&mut response));
+                    let on_server = hyper::upgrade::on(&mut response);
+                    tunnel::begin(on_client, on_server, from, permit.take());
                 }
                 let broken = self.broken(target);
-                response.map(|body| Answer::theirs(body, broken))
+                response.map(|body| Answer::theirs(body, broken, permit))
             }
             Err(error) => fails(why(&error)),
         }
@@ -419,6 +430,24 @@ impl Forwarder {
             ));
         }
     }
+}
+
+fn broken_off() -> Response<Answer> {
+    ours(StatusCode::BAD_REQUEST, "the request's body breaks off")
+}
+
+/// The turn, while the body begins; `None` if that breaks off before.
+async fn while_held(
+    turn: impl Future<Output = Turn>,
+    begins: impl Future<Output = bool>,
+) -> Option<Turn> {
+    let mut turn = std::pin::pin!(turn);
+    tokio::select! {
+        biased;
+        turn = turn.as_mut() => return Some(turn),
+        begins = begins => if !begins { return None },
+    }
+    Some(turn.await)
 }
 
 /// What the connection of the request is to become.
@@ -515,18 +544,6 @@ fn request_to(
         _ => request.headers_mut().remove(HOST),
     };
     request
-}
-
-/// Copies both ways until both have ended.
-fn tunnel(client: hyper::upgrade::OnUpgrade, server: hyper::upgrade::OnUpgrade) {
-    tokio::spawn(async move {
-        let (Ok(client), Ok(server)) = (client.await, server.await) else {
-            return;
-        };
-        let (mut client, mut server) = (TokioIo::new(client), TokioIo::new(server));
-        // Either end may go at any time.
-        let _ = copy_bidirectional(&mut client, &mut server).await;
-    });
 }
 
 /// An error with what caused it, in one line.

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use hyper::header::{
-    CONNECTION, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, VIA,
+    CONNECTION, EXPECT, HeaderMap, HeaderName, HeaderValue, TE, TRANSFER_ENCODING, UPGRADE, VIA,
 };
 
 /// The time that a gRPC client waits: `500m` is 500 ms.
@@ -59,6 +59,12 @@ fn grpc_timeout(text: &str) -> Option<Duration> {
         "n" => Duration::from_nanos(count),
         _ => return None,
     })
+}
+
+/// Whether the client sends the body only once it is asked for.
+pub fn waits_to_be_asked(headers: &HeaderMap) -> bool {
+    let expect = headers.get(EXPECT).map(HeaderValue::as_bytes);
+    expect.is_some_and(|expect| expect.eq_ignore_ascii_case(b"100-continue"))
 }
 
 /// Removes what is between two neighbours only (RFC 9110, section 7.6.1).

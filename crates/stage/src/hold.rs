@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use crate::counts::Account;
 use crate::queue::{Machine, Mode, Passed, Verdict};
 use crate::timer::{Expiry, Timer};
 
@@ -22,8 +23,8 @@ struct State {
     waiting: HashMap<u64, oneshot::Sender<u64>>,
     /// What the timer is set to.
     due: Option<Instant>,
-    /// Releases by the timer, and requests in them.
-    bursts: u64,
+    /// Of the services: they count the releases.
+    accounts: Vec<Arc<Account>>,
     /// Nothing is held any more.
     is_over: bool,
 }
@@ -46,23 +47,25 @@ pub struct Now {
     pub held: usize,
     /// Requests that the machine has to answer.
     pub open: usize,
-    /// Times that held requests were released.
-    pub bursts: u64,
 }
 
 impl Stage {
-    /// For services of these shares. A task of the runtime releases what is due.
+    /// For services of these shares and accounts. A task of the runtime releases what is due.
     ///
     /// # Errors
     /// Where the kernel gives no timer.
-    pub fn start(mode: Mode, shares: &[f64]) -> std::io::Result<Arc<Self>> {
+    pub fn start(
+        mode: Mode,
+        shares: &[f64],
+        accounts: Vec<Arc<Account>>,
+    ) -> std::io::Result<Arc<Self>> {
         let (timer, expiry) = Timer::new()?;
         let stage = Arc::new(Self {
             state: Mutex::new(State {
                 machine: Machine::new(mode, shares, Instant::now()),
                 waiting: HashMap::new(),
                 due: None,
-                bursts: 0,
+                accounts,
                 is_over: false,
             }),
             timer,
@@ -144,7 +147,6 @@ impl Stage {
         Now {
             held: state.machine.held(),
             open: state.machine.open(),
-            bursts: state.bursts,
         }
     }
 
@@ -169,7 +171,9 @@ impl Stage {
     fn release(&self, state: &mut State, now: Instant) {
         let due = state.machine.due(now).map_or(now, |due| due.min(now));
         let released = state.machine.release(due, now);
-        state.bursts += u64::from(!released.is_empty());
+        if !released.is_empty() {
+            state.accounts.iter().for_each(|account| account.bursts());
+        }
         for one in released {
             let waiting = state.waiting.remove(&one.request);
             // Its client may be gone.

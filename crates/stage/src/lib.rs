@@ -5,7 +5,9 @@
 
 pub mod bench;
 mod body;
+mod client;
 pub mod config;
+mod connector;
 pub mod counts;
 mod forward;
 mod guard;
@@ -17,6 +19,7 @@ mod queue;
 pub mod serve;
 pub mod show;
 mod timer;
+mod tunnel;
 
 pub use config::Config;
 pub use forward::Say;

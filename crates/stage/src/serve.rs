@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::time::{Duration, Instant};
 
 use hyper::body::{Bytes, Incoming};
@@ -15,27 +15,31 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use hyper_util::server::graceful::GracefulConnection;
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
+use nix::sys::socket::{setsockopt, sockopt::ReusePort};
 use reveille_kernel::{Error, Result, files};
 use reveille_show::exposition::{self, Exposition, Kind};
 use reveille_show::quantity::counted;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Serialize;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
+use crate::client::{self, Origin};
 use crate::config::{Config, Service, Tls, Upstream};
 use crate::counts::{Account, Counts};
-use crate::forward::{Clients, Forwarder, Origin, Say, Target};
+use crate::forward::{Clients, Forwarder, Say, Target};
 use crate::hold::Stage;
 use crate::idle::Used;
 use crate::queue::Mode;
 
 /// Connections of clients at most; more wait in the sockets' queues. Fewer where there are few descriptors.
 const CONNECTIONS: usize = 10_240;
+/// Connections that wait to be taken, of each listener; the system may allow fewer.
+const WAITING: u32 = 1024;
 /// Descriptors that are for neither clients nor servers.
 const OWN_DESCRIPTORS: usize = 64;
 /// A file with certificates or a key has at most so many bytes.
@@ -75,8 +79,6 @@ pub struct Served {
     pub held_now: usize,
     /// Requests that these machines have to answer now.
     pub open_now: usize,
-    /// Times that these machines' held requests were released.
-    pub bursts: u64,
     /// How long one request takes at the service's percentile, as learnt, s; `None` if that is not known yet.
     pub one_request_s: Option<f64>,
     /// How long held requests were held, mean, s; `None` of none.
@@ -139,12 +141,12 @@ async fn serve(
         say,
         state: Mutex::default(),
     });
-    services.set(config).await?;
+    services.set(config)?;
     let mut addresses = services.addresses();
     let scraped = match metrics {
         None => None,
         Some(address) => {
-            let listener = listen(address).await?;
+            let listener = listen(address, false)?;
             addresses.extend(listener.local_addr().ok());
             Some(tokio::spawn(scrapes(listener, Arc::clone(&services))))
         }
@@ -158,7 +160,7 @@ async fn serve(
             Event::Stop => break,
             Event::Reload(config) => {
                 let services_now = counted(config.services.len() as u64, "service");
-                match services.set(*config).await {
+                match services.set(*config) {
                     Ok(()) => (services.say)(format!("reloaded: {services_now}")),
                     Err(error) => (services.say)(format!("{error}; the services are as before")),
                 }
@@ -204,6 +206,12 @@ struct State {
     accounts: HashMap<String, Arc<Account>>,
 }
 
+impl State {
+    fn account(&mut self, name: &str) -> Arc<Account> {
+        Arc::clone(self.accounts.entry(name.to_owned()).or_default())
+    }
+}
+
 /// A machine with the same services is the same one after a reload: what was learnt of it is kept.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
@@ -216,6 +224,8 @@ struct Key {
 
 struct Listening {
     address: SocketAddr,
+    /// The task's.
+    listener: Weak<TcpListener>,
     current: Arc<RwLock<Current>>,
     /// True once no further request is taken; dropping it means that, too. Each connection has a receiver.
     closing: Arc<watch::Sender<bool>>,
@@ -229,6 +239,22 @@ impl Drop for Listening {
     }
 }
 
+/// A listener whose port another one of this process may have, too.
+struct SharedPort(Arc<TcpListener>);
+
+impl SharedPort {
+    fn of(listener: Arc<TcpListener>) -> Option<Self> {
+        setsockopt(&listener, ReusePort, &true).ok()?;
+        Some(Self(listener))
+    }
+}
+
+impl Drop for SharedPort {
+    fn drop(&mut self) {
+        let _ = setsockopt(&self.0, ReusePort, &false);
+    }
+}
+
 #[derive(Clone)]
 struct Current {
     forwarder: Arc<Forwarder>,
@@ -237,14 +263,15 @@ struct Current {
 
 impl Services {
     /// Serves that and nothing else. Nothing has changed if it fails.
-    async fn set(self: &Arc<Self>, config: Config) -> Result<()> {
+    fn set(self: &Arc<Self>, config: Config) -> Result<()> {
         config.check().map_err(Error::Usage)?;
         let mut acceptors = Vec::new();
         let mut new = HashMap::new();
         for service in &config.services {
             acceptors.push(service.tls.as_ref().map(acceptor).transpose()?);
             if !self.listens_at(service.listen) {
-                new.insert(service.listen, listen(service.listen).await?);
+                let shared = self.shares(service.listen.port(), &config);
+                new.insert(service.listen, listen(service.listen, !shared.is_empty())?);
             }
         }
         let forwarders = self.forwarders(&config.services)?;
@@ -285,6 +312,20 @@ impl Services {
         state.listeners.contains_key(&address)
     }
 
+    /// Of the listeners of that port that go with this: their port may be listened at, too, as at one address instead of
+    /// all. No connection finds it closed in between.
+    fn shares(&self, port: u16, config: &Config) -> Vec<SharedPort> {
+        let state = self.state.lock().expect("nothing panics with it");
+        let stays = |address: &SocketAddr| config.services.iter().any(|one| one.listen == *address);
+        let going = state
+            .listeners
+            .iter()
+            .filter(|(address, one)| one.address.port() == port && !stays(address));
+        going
+            .filter_map(|(_, one)| SharedPort::of(one.listener.upgrade()?))
+            .collect()
+    }
+
     fn addresses(&self) -> Vec<SocketAddr> {
         let state = self.state.lock().expect("nothing panics with it");
         state.listeners.values().map(|one| one.address).collect()
@@ -306,9 +347,12 @@ impl Services {
             services: Arc::clone(self),
             closing: Arc::clone(&closing),
         };
+        let listener = Arc::new(listener);
+        let weak = Arc::downgrade(&listener);
         let task = tokio::spawn(accepts(listener, shared, connections.max(1)));
         Ok(Listening {
             address,
+            listener: weak,
             current,
             closing,
             task,
@@ -342,17 +386,17 @@ impl Services {
                 };
                 let number = beside.iter().position(|other| other.name == service.name);
                 let shares: Vec<f64> = beside.iter().map(|one| one.share()).collect();
-                let stage = stage(&mut state, key, mode, &shares)?;
+                let accounts = beside.iter().map(|one| state.account(&one.name)).collect();
+                let stage = stage(&mut state, key, mode, &shares, accounts)?;
                 let number = number.expect("it is one of them");
                 Ok(Target::new(upstream.clone(), stage, number))
             };
             let targets: Result<Vec<Target>> = service.upstreams.iter().map(target).collect();
             let targets = targets?;
-            let account = state.accounts.entry(service.name.clone()).or_default();
             forwarders.push(Arc::new(Forwarder::new(
                 service.clone(),
                 targets,
-                Arc::clone(account),
+                state.account(&service.name),
                 Arc::clone(&self.say),
             )?));
         }
@@ -381,12 +425,18 @@ impl Services {
     }
 }
 
-fn stage(state: &mut State, key: Key, mode: Mode, shares: &[f64]) -> Result<Arc<Stage>> {
+fn stage(
+    state: &mut State,
+    key: Key,
+    mode: Mode,
+    shares: &[f64],
+    accounts: Vec<Arc<Account>>,
+) -> Result<Arc<Stage>> {
     if let Some(stage) = state.machines.get(&key) {
         return Ok(Arc::clone(stage));
     }
-    let stage =
-        Stage::start(mode, shares).map_err(|error| Error::Cannot(format!("no timer: {error}")))?;
+    let stage = Stage::start(mode, shares, accounts)
+        .map_err(|error| Error::Cannot(format!("no timer: {error}")))?;
     state.machines.insert(key, Arc::clone(&stage));
     Ok(stage)
 }
@@ -423,7 +473,6 @@ impl Listening {
             name: current.forwarder.service().name.clone(),
             held_now: now.iter().map(|now| now.held).sum(),
             open_now: now.iter().map(|now| now.open).sum(),
-            bursts: now.iter().map(|now| now.bursts).sum(),
             one_request_s: one.max().map(|time| time.as_secs_f64()),
             held_mean_s: counts.held_s.mean(),
             latency_mean_s: counts.latency_s.mean(),
@@ -432,9 +481,21 @@ impl Listening {
     }
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener> {
-    let listener = TcpListener::bind(address).await;
-    listener.map_err(|error| Error::Cannot(format!("{address}: {error}")))
+fn listen(address: SocketAddr, shares_port: bool) -> Result<TcpListener> {
+    let listener = || {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4(),
+            SocketAddr::V6(_) => TcpSocket::new_v6(),
+        }?;
+        socket.set_reuseaddr(true)?;
+        socket.set_reuseport(shares_port)?;
+        socket.bind(address)?;
+        let listener = socket.listen(WAITING)?;
+        // No other process gets a share of it.
+        setsockopt(&listener, ReusePort, &false)?;
+        Ok(listener)
+    };
+    listener().map_err(|error: io::Error| Error::Cannot(format!("{address}: {error}")))
 }
 
 fn acceptor(tls: &Tls) -> Result<TlsAcceptor> {
@@ -484,7 +545,7 @@ struct Shared {
 }
 
 /// Takes connections, until the task is aborted.
-async fn accepts(listener: TcpListener, shared: Shared, connections: usize) {
+async fn accepts(listener: Arc<TcpListener>, shared: Shared, connections: usize) {
     let permits = Arc::new(Semaphore::new(connections));
     loop {
         let permit = Arc::clone(&permits).acquire_owned().await;
@@ -505,8 +566,8 @@ async fn connection(
     stream: TcpStream,
     client: SocketAddr,
     shared: Shared,
-    closing: watch::Receiver<bool>,
-    _permit: OwnedSemaphorePermit,
+    mut closing: watch::Receiver<bool>,
+    permit: OwnedSemaphorePermit,
 ) {
     // Without, a response may wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
@@ -514,15 +575,17 @@ async fn connection(
         current, services, ..
     } = shared;
     let tls = current.read().expect("nothing panics with it").tls.clone();
-    let from = Origin {
+    let from = Arc::new(Origin {
         client: client.ip(),
         is_tls: tls.is_some(),
-    };
+        closing: closing.clone(),
+        permit,
+    });
     let used = Used::new(Instant::now());
     let handle = service_fn(|request: Request<Incoming>| {
         let forwarder = Arc::clone(&current.read().expect("nothing panics with it").forwarder);
         let services = Arc::clone(&services);
-        let open = used.open();
+        let (open, from) = (used.open(), Arc::clone(&from));
         async move {
             let response = forwarder.answer(&services.clients, from, request).await;
             let response = response.map(|mut answer| {
@@ -532,29 +595,40 @@ async fn connection(
             Ok::<_, Infallible>(response)
         }
     });
+    let stream = Arc::new(stream);
+    let socket = client::Socket(Arc::clone(&stream));
     let server = server();
     match tls {
         None => {
-            let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), handle);
-            until_idle(connection, &used, closing).await;
+            let connection = server.serve_connection_with_upgrades(TokioIo::new(socket), handle);
+            until_over(connection, &stream, &used, closing.clone()).await;
         }
         Some(tls) => {
-            let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await else {
+            let Ok(Ok(socket)) = tokio::time::timeout(HANDSHAKE, tls.accept(socket)).await else {
                 return;
             };
-            let connection = server.serve_connection_with_upgrades(TokioIo::new(stream), handle);
-            until_idle(connection, &used, closing).await;
+            let connection = server.serve_connection_with_upgrades(TokioIo::new(socket), handle);
+            until_over(connection, &stream, &used, closing.clone()).await;
+        }
+    }
+    // Or it is a tunnel.
+    if let Some(stream) = Arc::into_inner(stream) {
+        tokio::select! {
+            () = client::linger(&stream) => {}
+            _ = closing.wait_for(|closing| *closing) => {}
         }
     }
 }
 
-/// Serves a connection until it ends, was idle for long, or its service ends.
-async fn until_idle<C: GracefulConnection>(
+/// Serves a connection until it ends, its client is gone, it was idle for long, or its service ends.
+async fn until_over<C: GracefulConnection>(
     connection: C,
+    stream: &TcpStream,
     used: &Used,
     mut closing: watch::Receiver<bool>,
 ) {
     let mut connection = std::pin::pin!(connection);
+    let mut gone = std::pin::pin!(client::gone(stream, used, HEADER));
     let mut longest = HEADER;
     loop {
         let Some(left) = used.left(longest, Instant::now()) else {
@@ -563,6 +637,7 @@ async fn until_idle<C: GracefulConnection>(
         tokio::select! {
             // A client that breaks off, or breaks the protocol, has its answer from the library.
             _ = connection.as_mut() => return,
+            () = gone.as_mut() => return,
             _ = closing.wait_for(|closing| *closing), if longest == HEADER => {
                 connection.as_mut().graceful_shutdown();
                 longest = ENDING;
@@ -577,6 +652,7 @@ fn server() -> auto::Builder<TokioExecutor> {
     server
         .http1()
         .timer(TokioTimer::new())
+        .half_close(true)
         .header_read_timeout(HEADER)
         .max_buf_size(HEADER_BYTES);
     server
@@ -697,7 +773,7 @@ fn metrics(services: &[Served]) -> String {
         Counter,
         "reveille_stage_bursts_total",
         "Times that held requests were released.",
-        &|one| one.bursts as f64,
+        &|one| one.counts.bursts as f64,
     );
     family(
         Gauge,

@@ -3,16 +3,18 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use reveille_kernel::{Identity, Idle, Root, affinity};
+use reveille_kernel::{Root, affinity};
+use reveille_meter::Steady;
+use reveille_power::dwell;
 use reveille_results::description::Ended;
-use reveille_results::kept::{self, About};
 use reveille_results::statistics::Percentile;
 use reveille_show::progress::Bar;
 use reveille_stage::bench::{self, Bench, Options, result, show};
 use reveille_stage::config::Upstream;
+use reveille_trial::setting::Machine;
 
+use crate::comparison::Kept;
 use crate::exit::Failure;
-use crate::output_format::{Printed, To};
 use crate::value::{self, CpuList};
 use crate::{completion, signals};
 
@@ -26,6 +28,7 @@ use crate::{completion, signals};
 Examples:
   reveille stage bench                                        a server of its own, 2 ms a request
   reveille stage bench --rounds 6 --turn 20s                  with intervals
+  reveille stage bench --meter rapl:package-0 --out staged    with power, and kept
   reveille stage bench --upstream http://127.0.0.1:8081 --server-cpu 2-3 --rate 200 \\
       --deadline 200ms")]
 pub struct Args {
@@ -59,8 +62,11 @@ pub struct Args {
     /// Seed of the order of turns and of the load [default: by the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Measure power, too, by this meter; `reveille power meters` lists them
+    #[arg(long, value_name = "METER")]
+    meter: Option<String>,
     #[command(flatten)]
-    printed: Printed,
+    kept: Kept,
 }
 
 fn rate(text: &str) -> Result<f64, String> {
@@ -72,7 +78,7 @@ fn rate(text: &str) -> Result<f64, String> {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let started = SystemTime::now();
     let root = Root::default();
-    let idle = Idle::read(&root)?;
+    let machine = Machine::read(root.clone())?;
     let allowed = affinity::allowed();
     let server_cpus = match args.server_cpu {
         Some(CpuList(cpus)) => cpus,
@@ -114,9 +120,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         turn: args.turn,
         seed,
     };
+    let out = args.kept.folder(result::FILE)?;
     let stop = signals::stop()?;
+    let named = args.meter.as_deref();
+    let mut meter = named
+        .map(|name| reveille_meter::named(&root, name))
+        .transpose()?;
+    let (watched, steady) = match meter.as_deref_mut() {
+        None => (None, None),
+        Some(meter) => {
+            let watched = reveille_meter::watch(meter, dwell::WATCH, &stop)?;
+            let refresh = watched.refresh_within("--turn", options.turn)?;
+            (Some(watched), Some(Steady::new(meter, refresh)))
+        }
+    };
     let bar = Bar::new();
-    let gathered = bench::run(&options, &stop, &mut |now| {
+    let gathered = bench::run(&options, steady, &stop, &mut |now| {
         let step = format!("round {} of {}", now.round + 1, options.rounds);
         bar.show(&step, now.done, Some(now.left), now.setting.name());
     });
@@ -128,17 +147,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let percent: f64 = options.percentile.percent().parse().expect("a number");
     let bench = Bench {
-        about: About {
-            schema_version: result::SCHEMA_VERSION,
-            tool: kept::tool(),
-            name: "stage-bench".into(),
-            started: kept::instant(started),
-            command_line: kept::command_line(),
-            ended,
-            machine: Identity::read(&root),
-            driver: idle.driver.clone(),
-            governor: idle.governor.clone(),
-        },
+        about: args.kept.about(
+            result::SCHEMA_VERSION,
+            &machine,
+            "stage-bench",
+            started,
+            ended.clone(),
+        ),
         upstream: options
             .upstream
             .as_ref()
@@ -155,6 +170,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         rounds: options.rounds,
         disturbed: gathered.disturbed,
         seed,
+        meter: watched,
         settings: result::summaries(
             &gathered.turns,
             options.deadline.as_secs_f64(),
@@ -162,10 +178,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         ),
         turns: gathered.turns,
     };
-    args.printed
-        .print(&bench, &show::sheet(&bench), To::Output)?;
-    Ok(match gathered.interrupted {
-        true => ExitCode::from(130),
-        false => ExitCode::SUCCESS,
-    })
+    let forget = |bench: &mut Bench| bench.turns.clear();
+    let out = (result::FILE, out.as_ref());
+    args.kept.print(bench, &ended, out, forget, show::sheet)
 }

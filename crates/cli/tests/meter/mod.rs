@@ -33,6 +33,11 @@ pub fn made_up(every: Duration, mut watts: impl FnMut() -> f64 + Send + 'static)
     name
 }
 
+/// Whether other load ended a measurement, by what it printed.
+pub fn is_disturbed(printed: &str) -> bool {
+    printed.contains("other load took")
+}
+
 fn answer(mut stream: &std::net::TcpStream, now: &AtomicU64) {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

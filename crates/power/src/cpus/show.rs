@@ -11,7 +11,6 @@ use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 use reveille_trial::show::compared;
 
 use super::result::{Cpus, Curve, Point};
-use crate::dwell::meter_words;
 
 const FOOT: &str = "Turns are in shuffled order, round by round; the warm-up of each is dropped. Figures are \
                     medians over rounds with the sign test's 95% intervals, which need six rounds. All CPUs sleep \
@@ -39,11 +38,11 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 pub fn sheet(cpus: &Cpus) -> Sheet<'_> {
     let mut sheet = compared::sheet(
         "Power against busy CPUs",
-        &meter_words(&cpus.meter),
+        &reveille_meter::show::words(&cpus.meter),
         &cpus.about,
     );
     sheet.answer = answer(cpus);
-    sheet.fact("Meter", meter_words(&cpus.meter));
+    sheet.fact("Meter", reveille_meter::show::words(&cpus.meter));
     let [dwell, settle] = [cpus.dwell_s, cpus.settle_s].map(|s| duration(s * 1e9));
     let words = format!(
         "{} in shuffled order, seed {}; {dwell} each after {settle} of warm-up",

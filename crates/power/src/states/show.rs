@@ -11,7 +11,6 @@ use reveille_trial::show::compared;
 
 use super::fit::BreakEven;
 use super::result::{State, States};
-use crate::dwell::meter_words;
 
 const FOOT: &str = "Only one state is allowed at a time; CPUs wake at several rates, in shuffled order, round by round. In \
                     each round the power is a line over the entries: its start is the power in the state, its slope the \
@@ -54,11 +53,11 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 pub fn sheet(states: &States) -> Sheet<'_> {
     let mut sheet = compared::sheet(
         "Power of idle states",
-        &meter_words(&states.meter),
+        &reveille_meter::show::words(&states.meter),
         &states.about,
     );
     sheet.answer = answer(states);
-    sheet.fact("Meter", meter_words(&states.meter));
+    sheet.fact("Meter", reveille_meter::show::words(&states.meter));
     let [dwell, settle] = [states.dwell_s, states.settle_s].map(|s| duration(s * 1e9));
     let rounds = format!(
         "{} in shuffled order, seed {}; {dwell} each after {settle} of warm-up; {} CPUs are woken",

@@ -1,9 +1,13 @@
-//! The result of `reveille stage bench`.
+//! The result of `reveille stage bench`, kept as `stage-bench.json`.
 
 use reveille_figures::quantile::{MEDIAN, P99, P99_9};
 use reveille_figures::rounds::{self, Estimate};
-use reveille_results::kept::About;
+use reveille_meter::Watched;
+use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
+
+/// The file's name in the result's folder.
+pub const FILE: &str = "stage-bench.json";
 
 /// The version of its schema.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -64,6 +68,8 @@ pub struct Turn {
     pub slept_percent: Option<f64>,
     /// How long all CPUs slept at once, at least and at most, per cent.
     pub joint_percent: Option<(f64, f64)>,
+    /// The meter's mean power; `None` without a meter.
+    pub power_w: Option<f64>,
 }
 
 /// What a setting gave.
@@ -99,6 +105,10 @@ pub struct Summary {
     pub joint_low_percent: Option<Estimate>,
     /// At most.
     pub joint_high_percent: Option<Estimate>,
+    /// Power, over rounds; `None` without a meter.
+    pub power_w: Option<Estimate>,
+    /// By how much less than with the direct load of the same round; `None` of that itself.
+    pub saves_w: Option<Estimate>,
 }
 
 /// The whole result.
@@ -127,6 +137,8 @@ pub struct Bench {
     pub disturbed: u32,
     /// Seed of the order of turns and of the load.
     pub seed: u64,
+    /// The meter, as it was seen before.
+    pub meter: Option<Watched>,
     /// One for each setting.
     pub settings: Vec<Summary>,
     /// Every turn.
@@ -139,6 +151,8 @@ pub fn summaries(turns: &[Turn], deadline_s: f64, cpus: usize) -> Vec<Summary> {
     let wakes = |setting: Setting| -> Vec<Option<f64>> {
         of(setting).map(|turn| turn.wakes_per_s).collect()
     };
+    let powers =
+        |setting: Setting| -> Vec<Option<f64>> { of(setting).map(|turn| turn.power_w).collect() };
     let idle = wakes(Setting::NoLoad);
     let direct = rounds::differences(&wakes(Setting::Direct), &idle);
     let summary = |setting: Setting| {
@@ -184,9 +198,22 @@ pub fn summaries(turns: &[Turn], deadline_s: f64, cpus: usize) -> Vec<Summary> {
             mean_sleep_s: Estimate::over(sleeps),
             joint_low_percent: over(|turn| turn.joint_percent.map(|(low, _)| low)),
             joint_high_percent: over(|turn| turn.joint_percent.map(|(_, high)| high)),
+            power_w: over(|turn| turn.power_w),
+            saves_w: match setting {
+                Setting::Direct => None,
+                _ => Estimate::over(rounds::paired(&powers(Setting::Direct), &powers(setting))),
+            },
         }
     };
     Setting::ALL.into_iter().map(summary).collect()
+}
+
+/// Reads a kept one.
+///
+/// # Errors
+/// As [`kept::parse`].
+pub fn parse(text: &[u8]) -> Result<Bench, String> {
+    kept::parse(text, FILE, SCHEMA_VERSION)
 }
 
 #[cfg(test)]
@@ -207,6 +234,7 @@ mod tests {
             wakes_per_s: Some(wakes),
             slept_percent: Some(50.0),
             joint_percent: Some((10.0, 20.0)),
+            power_w: Some(10.0 + wakes / 100.0),
         }
     }
 
@@ -232,6 +260,14 @@ mod tests {
         assert_eq!(
             (all[3].over, all[3].missed, all[3].requests, all[3].failed),
             (6, 12, 18, 6)
+        );
+        let saves = |nth: usize| {
+            let saves: &Estimate = all[nth].saves_w.as_ref()?;
+            Some((saves.estimate * 10.0).round())
+        };
+        assert_eq!(
+            [saves(0), saves(1), saves(2), saves(3)],
+            [Some(20.0), None, Some(10.0), Some(15.0)]
         );
         // Two CPUs slept for half of the time, 22.5 times a second together.
         let sleep = all[0].mean_sleep_s.as_ref().unwrap().estimate;

@@ -2,7 +2,7 @@
 
 use reveille_show::columns;
 use reveille_show::quantity::{self, counted};
-use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
+use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Value};
 
 use crate::show::judged;
 
@@ -29,6 +29,9 @@ const SETTINGS: &[Column<Summary>] = &columns!(|one|
     measured(Of("%")) "joint_low_percent", "all asleep ≥", one.joint_low_percent.as_ref(),
         "All CPUs of this machine slept at once for at least this share of the time";
     measured(Of("%")) "joint_high_percent", "≤", one.joint_high_percent.as_ref(), "At most";
+    measured(Of("W")) "power_w", "power", one.power_w.as_ref(), "By the meter; median over rounds with its 95% interval";
+    estimated(Of("W")) "saves_w", "saves [95%]", Value::difference(one.saves_w.as_ref()),
+        "By how much less than with the direct load, median over rounds with its 95% interval";
 );
 
 /// The columns, by the list in the JSON that holds its rows.
@@ -37,7 +40,7 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
 }
 
 /// The whole result.
-pub fn sheet(bench: &Bench) -> Sheet<'static> {
+pub fn sheet(bench: &Bench) -> Sheet<'_> {
     let server = match (&bench.upstream, bench.work_s) {
         (Some(upstream), _) => upstream.clone(),
         (None, work) => format!(
@@ -69,6 +72,11 @@ pub fn sheet(bench: &Bench) -> Sheet<'static> {
         ],
         ..Sheet::default()
     };
+    if let Some(meter) = &bench.meter {
+        sheet
+            .facts
+            .push(("Meter", reveille_meter::show::words(meter)));
+    }
     if bench.disturbed > 0 {
         let turns = counted(u64::from(bench.disturbed), "turn");
         sheet.notes.push(format!(
@@ -95,8 +103,13 @@ fn answer(bench: &Bench) -> String {
         0 => "none".to_owned(),
         over => quantity::count(over),
     };
+    let power = direct.power_w.as_ref().zip(staged.power_w.as_ref());
+    let power = power.map_or(String::new(), |(before, after)| {
+        let (before, after) = (before.text(number), after.text(number));
+        format!(" By the meter {after} W are taken instead of {before} W.")
+    });
     format!(
-        "Staged, the server's CPUs wake {} times a second instead of {}; {over} of {} took longer than the deadline.",
+        "Staged, the server's CPUs wake {} times a second instead of {}; {over} of {} took longer than the deadline.{power}",
         after.text(number),
         before.text(number),
         counted(staged.requests, "request"),
