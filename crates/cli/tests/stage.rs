@@ -323,3 +323,48 @@ fn tunnels_count_as_the_connections_that_they_were() {
     output(child);
     assert!(began.elapsed() < Duration::from_secs(10));
 }
+
+/// A request announces the next one, and the server's machine gets to know.
+#[test]
+fn hints_of_clients_are_passed_on_to_the_servers_machine() {
+    use std::io::Write;
+    use std::net::{TcpStream, UdpSocket};
+
+    use reveille_expect::remote::{Key, decode};
+
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, "sixteen letters.\n").unwrap();
+    fs::set_permissions(&key, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let machine = UdpSocket::bind("127.0.0.1:0").unwrap();
+    machine
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let hints = machine.local_addr().unwrap();
+    let (listen, server) = (port(), port());
+    let config = format!(
+        "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:{listen}\"\nupstream = [\"http://127.0.0.1:{server}\"]\n\
+         deadline = \"1s\"\ndirect = true\nhints = \"{hints}\"\nhint_key = \"{}\"\n",
+        key.display()
+    );
+    let file = folder.path().join("stage.toml");
+    fs::write(&file, config).unwrap();
+    let (child, _errors) = started(&["--config", file.to_str().unwrap()]);
+    let mut client = TcpStream::connect(("127.0.0.1", listen)).unwrap();
+    for header in ["Reveille-Next: soon", "Reveille-Next: 3ms; within=500us"] {
+        write!(client, "GET / HTTP/1.1\r\nHost: a\r\n{header}\r\n\r\n").unwrap();
+        let mut answer = [0; 4096];
+        // The server is down, which changes nothing.
+        let bytes = client.read(&mut answer).unwrap();
+        assert!(answer[..bytes].starts_with(b"HTTP/1.1 502"));
+    }
+    let mut datagram = [0; 128];
+    let bytes = machine.recv(&mut datagram).unwrap();
+    let key = Key::read(&key).unwrap();
+    let (hint, _) = decode(&datagram[..bytes], Some(&key)).unwrap();
+    assert_eq!((hint.service.protocol, hint.service.port), (6, server));
+    assert_eq!(hint.announced.after, Duration::from_millis(3));
+    assert_eq!(hint.announced.within, Duration::from_micros(500));
+    signal(&child, Signal::SIGTERM);
+    output(child);
+}
