@@ -114,7 +114,7 @@ impl Engine {
                 std::io::Error::from_raw_os_error(errno)
             )));
         }
-        let agents = Agents::start(&skel, bells)?;
+        let agents = Agents::start(&skel, bells, settings.packets.hinted)?;
         let variables = Shared::of(&skel.maps.bss, 1)?;
         let mut engine = Self {
             agents: Some(agents),
@@ -261,5 +261,17 @@ fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSke
         "netif_receive_skb" | "napi_poll" | "sched_waking" => settings.packets.any(),
         _ => !threads || !ENDS_SOFTIRQ.contains(&target),
     });
+    // Without them there is less that an old kernel may refuse.
+    let packets = &settings.packets;
+    open.progs.filter_hints.set_autoload(packets.hinted);
+    open.progs.expect_of_client.set_autoload(packets.hinted);
+    if !packets.periodic {
+        open.maps.flows.set_max_entries(1)?;
+    }
+    if !packets.hinted {
+        open.maps.clients.set_max_entries(1)?;
+        open.maps.services.set_max_entries(1)?;
+        open.maps.addresses.set_max_entries(1)?;
+    }
     open.load().map_err(kernel::cannot_load)
 }

@@ -210,8 +210,10 @@ impl Announcer {
             ..Default::default()
         };
         let programs = locked(&self.0.programs);
-        let programs = programs.as_ref().ok_or(Unplanned::Cpu)?;
-        match run(programs.expect_of_client.as_fd(), &mut hint) {
+        let program = programs
+            .as_ref()
+            .and_then(|programs| programs.expect_of_client.as_ref());
+        match run(program.ok_or(Unplanned::Cpu)?.as_fd(), &mut hint) {
             true => why(hint.ticket).map(|_| ()),
             false => Err(Unplanned::Full),
         }
@@ -273,13 +275,16 @@ pub(super) struct Agents {
 }
 
 impl Agents {
-    pub(super) fn start(skel: &AnticipateSkel<'_>, bells: Vec<Bell>) -> Result<Self> {
+    pub(super) fn start(skel: &AnticipateSkel<'_>, bells: Vec<Bell>, hinted: bool) -> Result<Self> {
         let table = Arc::new(Table::map(&skel.maps.agents)?);
         let over = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
             .map_err(|errno| system("making an event descriptor", errno))?;
         let programs = Programs {
             expect: duplicate(skel.progs.expect.as_fd())?,
-            expect_of_client: duplicate(skel.progs.expect_of_client.as_fd())?,
+            expect_of_client: match hinted {
+                true => Some(duplicate(skel.progs.expect_of_client.as_fd())?),
+                false => None,
+            },
             cancel: duplicate(skel.progs.cancel.as_fd())?,
         };
         let online = File::open("/sys/devices/system/cpu/online")
@@ -331,7 +336,8 @@ impl Drop for Agents {
 
 struct Programs {
     expect: OwnedFd,
-    expect_of_client: OwnedFd,
+    /// Where hints are taken.
+    expect_of_client: Option<OwnedFd>,
     cancel: OwnedFd,
 }
 

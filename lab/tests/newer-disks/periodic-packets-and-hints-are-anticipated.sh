@@ -1,0 +1,1 @@
+../older-disks/periodic-packets-and-hints-are-anticipated.sh
