@@ -63,7 +63,7 @@ pub fn is_set(folder: &Path) -> Result<bool> {
 const SETTING: &str = "cgroup.freeze";
 
 /// The folder of the cgroup with this number, which is its inode's.
-fn folder_of(number: u64) -> Option<PathBuf> {
+pub(crate) fn folder_of(number: u64) -> Option<PathBuf> {
     let all = folders(&cgroup2(&Root::default())?).into_iter();
     let mut found = all.filter(|folder| fs::metadata(folder).is_ok_and(|at| at.ino() == number));
     found.next()

@@ -52,6 +52,7 @@ pub mod capabilities;
 pub mod counters;
 mod cpuinfo;
 pub mod cpulist;
+pub mod cpuset;
 pub mod energy;
 mod error;
 pub mod features;

@@ -1,8 +1,9 @@
 //! Delays background work, and undoes it.
 //!
 //! By timer slack ([`Slack`]): sleeps end later, several at once. By freezing (`Freeze`): nothing runs while the
-//! foreground waits for something else.
+//! foreground waits for something else. By CPUs ([`cpus`]): it runs on few of them.
 
+pub mod cpus;
 #[cfg(feature = "bpf")]
 mod foreground;
 #[cfg(feature = "bpf")]

@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::Context;
 use humantime::format_duration;
 use reveille_advise::show::Statement;
-use reveille_kernel::{Journal, Root, journal};
+use reveille_kernel::{Idle, Journal, Root, cpulist, journal};
+use reveille_quiet::hold::cpus::{cheapest, confine};
 use reveille_quiet::hold::policy::Times;
 use reveille_quiet::hold::{Account, Background, Freeze, Held, Slack};
 use reveille_show::quantity::{self, counted};
@@ -34,6 +35,8 @@ use crate::{completion, exit, restore, value};
 /// for work that computes, not for work that sleeps. While the foreground waits on and on, the background soon loses
 /// a tenth of its time.
 ///
+/// With --cpus the background runs on few CPUs, and the others sleep on.
+///
 /// It ends with the command, or by Ctrl-C; everything is as before then, and after kill -9 by the next start of any
 /// command. Threads that were created meanwhile keep the raised timer slack as their default, which they get back from
 /// prctl(PR_SET_TIMERSLACK, 0). Needs root.
@@ -43,6 +46,7 @@ use crate::{completion, exit, restore, value};
 Examples:
   sudo reveille quiet run --cgroup background.slice
   sudo reveille quiet run --cgroup a.slice --cgroup b.slice --within 1s
+  sudo reveille quiet run --cgroup background.slice --cpus cheapest
   sudo reveille quiet run --cgroup background.slice -- ./benchmark
   sudo reveille quiet run --freeze batch.slice --foreground system.slice/nginx.service")]
 pub struct Args {
@@ -61,6 +65,10 @@ pub struct Args {
     /// Hold the background when the foreground has waited so long
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = value::time("10ms"), requires = "freeze")]
     after: Duration,
+    /// Keep the background on these CPUs: a list such as 0-3,6, or `cheapest`: the efficient cores, otherwise one
+    /// package, otherwise one core
+    #[arg(long, value_name = "CPUS", value_parser = cpus)]
+    cpus: Option<Cpus>,
     #[command(flatten)]
     printed: Printed,
     #[command(flatten)]
@@ -70,12 +78,29 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+#[derive(Clone)]
+enum Cpus {
+    Cheapest,
+    These(Vec<u32>),
+}
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    match text {
+        "cheapest" => Ok(Cpus::Cheapest),
+        list => cpulist::parse(list)
+            .map(Cpus::These)
+            .ok_or_else(|| "neither `cheapest` nor a list of CPUs such as 0-3,6".to_owned()),
+    }
+}
+
 /// What `--json` prints.
 #[derive(Serialize)]
 struct Plan<'a> {
     within_s: f64,
     slack: Option<Held>,
     freeze: Option<Frozen<'a>>,
+    /// Those that the background may use; `None`: as before.
+    cpus: Option<Vec<u32>>,
 }
 
 #[derive(Serialize)]
@@ -100,6 +125,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let until = Until::prepare(&args.command, &args.user)?;
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     let ran = (|| {
+        let cpus = match &args.cpus {
+            Some(Cpus::These(cpus)) => Some(cpus.clone()),
+            Some(Cpus::Cheapest) => Some(cheapest(&Idle::read(&root)?)),
+            None => None,
+        };
+        if let Some(cpus) = &cpus {
+            let both = [&delayed[..], &frozen[..]].concat();
+            confine(&both, cpus, &mut journal)?;
+        }
         let slack = match delayed.is_empty() {
             true => None,
             false => {
@@ -136,8 +170,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 foreground,
                 after_s: args.after.as_secs_f64(),
             }),
+            cpus,
         };
-        let ended = until.over(&plan, &statement(&args, held), &args.printed);
+        let statement = statement(&args, held, plan.cpus.as_deref());
+        let ended = until.over(&plan, &statement, &args.printed);
         let mut whole = true;
         if let Some(freeze) = freeze {
             let account = freeze.stop();
@@ -155,7 +191,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     restore::at_the_end(journal, ran)
 }
 
-fn statement(args: &Args, held: Option<Held>) -> Statement {
+fn statement(args: &Args, held: Option<Held>, cpus: Option<&[u32]>) -> Statement {
     let within = format_duration(args.within);
     let mut lines = Vec::new();
     if let Some(held) = held {
@@ -180,6 +216,9 @@ fn statement(args: &Args, held: Option<Held>) -> Statement {
         lines.push(format!(
             "{groups} held for up to {within} at a time while {foreground} waits."
         ));
+    }
+    if let Some(cpus) = cpus {
+        lines.push(format!("The background runs on {}.", cpulist::named(cpus)));
     }
     Statement {
         sheet: Sheet {

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 
 use crate::network::timestamps;
-use crate::{Error, Result, cpulist, freezer, timer_slack};
+use crate::{Error, Result, cpulist, cpuset, freezer, timer_slack};
 
 /// What a setting holds, and how its claims resolve: to the last one, unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,10 +38,12 @@ pub(super) enum Kind {
     Slack,
     /// Whether the cgroup that the path names is frozen ([`freezer`]). A claim writes nothing.
     Frozen,
+    /// The CPUs of the cgroup that the path names ([`cpuset`]).
+    Cpuset,
 }
 
 /// Every setting that is changed, below the root; `#` stands for a number, `*` for a network interface.
-const KNOWN: [(&str, Kind); 17] = [
+const KNOWN: [(&str, Kind); 18] = [
     (
         "sys/devices/system/cpu/cpu#/cpuidle/state#/disable",
         Kind::Switch,
@@ -68,6 +70,7 @@ const KNOWN: [(&str, Kind); 17] = [
     ("sys/class/ptp/ptp#/period", Kind::Output),
     ("proc/timer_slack@#", Kind::Slack),
     ("sys/fs/cgroup/frozen@#", Kind::Frozen),
+    ("sys/fs/cgroup/cpuset@#", Kind::Cpuset),
 ];
 
 /// The kind of the setting at this path below the root; `None` for one that is not known.
@@ -110,6 +113,7 @@ impl Kind {
             Self::Switch | Self::Online => matches!(value, "0" | "1"),
             Self::Bound => value == "n/a" || is_number(value),
             Self::Interrupt => cpulist::parse(value).is_some(),
+            Self::Cpuset => value.is_empty() || cpulist::parse(value).is_some(),
             Self::Levels => {
                 let mut levels = value.split_whitespace();
                 levels.all(is_number) && value.split_whitespace().count() == 4
@@ -128,6 +132,7 @@ impl Kind {
         match self {
             Self::Interrupt | Self::Pin | Self::Output => !path.exists(),
             Self::Timestamps => timestamps::is_gone(path),
+            Self::Cpuset => cpuset::is_gone(number(path)),
             _ => false,
         }
     }
@@ -161,6 +166,9 @@ impl Kind {
             let there = fs::symlink_metadata(path).map_err(Error::at_setting(path));
             return there.map(|_| ON.to_owned());
         }
+        if self == Self::Cpuset {
+            return cpuset::read(number(path));
+        }
         let on = match self {
             Self::Slack => Some(timer_slack::has(folder(path), number(path))?),
             Self::Frozen => Some(freezer::is_frozen(number(path))?),
@@ -189,6 +197,7 @@ impl Kind {
             (Self::Output, _) => return write(path, NO_OUTPUT),
             (Self::Slack, _) => timer_slack::lower(folder(path), number(path))?,
             (Self::Frozen, _) => freezer::thaw(number(path))?,
+            (Self::Cpuset, _) => cpuset::write(number(path), value)?,
             _ => write(path, value)?,
         }
         let present = self.read(path)?;
@@ -269,6 +278,7 @@ mod tests {
             "/sys/class/net/enp1s0f0/hwtstamp@4026531840/2",
             "/proc/timer_slack@99999617",
             "/sys/fs/cgroup/frozen@4711",
+            "/sys/fs/cgroup/cpuset@4711",
         ] {
             assert!(of(known).is_some(), "{known}");
         }

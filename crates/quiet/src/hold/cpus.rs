@@ -1,0 +1,115 @@
+//! Keeps background work on few CPUs, so that the others sleep on.
+
+use reveille_kernel::{CoreKind, Cpu, Error, Idle, Journal, Result, cpulist, cpuset};
+
+use super::Background;
+
+/// The CPUs on which work costs least: the most efficient kind of core. Where all are alike, one package, and on a machine
+/// of one package one core: those of the first CPU, which is awake most anyway.
+pub fn cheapest(idle: &Idle) -> Vec<u32> {
+    let online: Vec<&Cpu> = idle.cpus.iter().filter(|cpu| cpu.online).collect();
+    let Some(first) = online.first() else {
+        return Vec::new();
+    };
+    let is_chosen: Box<dyn Fn(&Cpu) -> bool> = match online
+        .iter()
+        .filter_map(|cpu| cpu.kind.as_ref())
+        .min_by_key(power_of)
+    {
+        Some(kind) => Box::new(|cpu| cpu.kind.as_ref() == Some(kind)),
+        None if online.iter().any(|cpu| cpu.package != first.package) => {
+            Box::new(|cpu| cpu.package == first.package)
+        }
+        None => Box::new(|cpu| cpu.number == first.number || first.siblings.contains(&cpu.number)),
+    };
+    let chosen = online.iter().filter(|cpu| is_chosen(cpu));
+    chosen.map(|cpu| cpu.number).collect()
+}
+
+/// By what a core of the kind takes, compared with others of one machine.
+fn power_of(kind: &&CoreKind) -> u64 {
+    match kind {
+        CoreKind::LowPowerEfficient => 0,
+        CoreKind::Efficient => 1,
+        CoreKind::Performance => 2,
+        CoreKind::Capacity(capacity) => (*capacity).into(),
+        CoreKind::MaxFrequencyKhz(khz) => *khz,
+    }
+}
+
+/// Lets the tasks of these cgroups use these CPUs only; the journal undoes it.
+///
+/// # Errors
+/// [`Error::Cannot`] where a cgroup has no cpuset, where the kernel would not take the present list back, and for CPUs that
+/// it does not take.
+pub fn confine(background: &[Background], cpus: &[u32], journal: &mut Journal) -> Result<()> {
+    for Background { folder, .. } in background {
+        let above = folder.parent().unwrap_or(folder).display();
+        let why = match cpuset::of(folder).as_deref() {
+            None => format!(
+                "has no cpuset.cpus; `echo +cpuset > {above}/cgroup.subtree_control` enables it, where the controller is \
+                 not used by cgroup 1"
+            ),
+            // It could not be restored.
+            Some("") => "has an empty cpuset.cpus, which the kernel does not take back while tasks are in the cgroup; \
+                         write the CPUs that it may use there first"
+                .to_owned(),
+            Some(_) => continue,
+        };
+        let folder = folder.display();
+        return Err(Error::Cannot(format!("--cpus: {folder} {why}")));
+    }
+    for cgroup in background {
+        journal.set(&cpuset::setting(cgroup.number), &cpulist::format(cpus))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(cpus: &[(u32, u32, Option<CoreKind>)]) -> Idle {
+        let cpu = |(number, (package, core, kind)): (usize, &(u32, u32, Option<CoreKind>))| Cpu {
+            number: number as u32,
+            online: true,
+            package: Some(*package),
+            core: Some(*core),
+            resume_latency_us: None,
+            siblings: (0..cpus.len() as u32)
+                .filter(|other| cpus[*other as usize].1 == *core)
+                .collect(),
+            kind: kind.clone(),
+            states: Vec::new(),
+        };
+        Idle {
+            driver: None,
+            governor: None,
+            available_governors: Vec::new(),
+            cpus: cpus.iter().enumerate().map(cpu).collect(),
+            isolated: Vec::new(),
+            nohz_full: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_cheapest_cpus_are_efficient_cores_one_package_or_one_core() {
+        let alike = [(0, 0, None), (0, 1, None), (0, 0, None), (0, 1, None)];
+        assert_eq!(cheapest(&machine(&alike)), [0, 2]);
+        let packages = [(0, 0, None), (1, 1, None), (0, 2, None), (1, 3, None)];
+        assert_eq!(cheapest(&machine(&packages)), [0, 2]);
+        let [performance, efficient] = [CoreKind::Performance, CoreKind::Efficient].map(Some);
+        let hybrid = [
+            (0, 0, performance),
+            (0, 1, efficient.clone()),
+            (0, 2, efficient),
+        ];
+        assert_eq!(cheapest(&machine(&hybrid)), [1, 2]);
+        let [big, little] = [CoreKind::Capacity(1024), CoreKind::Capacity(400)].map(Some);
+        assert_eq!(cheapest(&machine(&[(0, 0, little), (0, 1, big)])), [0]);
+        let mut offline = machine(&alike);
+        offline.cpus[0].online = false;
+        assert_eq!(cheapest(&offline), [1, 3]);
+        assert_eq!(cheapest(&machine(&[])), [0_u32; 0]);
+    }
+}

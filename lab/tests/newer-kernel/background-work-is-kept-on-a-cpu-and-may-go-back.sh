@@ -1,0 +1,1 @@
+../four-states/background-work-is-kept-on-a-cpu-and-may-go-back.sh
