@@ -1,13 +1,13 @@
 //! The engine: loaded into the kernel, it opens a window on a CPU for each request that a task waits
 //! for, and keeps the CPU ready in it, as `src/bpf/anticipate.bpf.c` describes.
 
+mod address;
 mod agents;
 mod descriptors;
 mod own_cost;
 pub(crate) mod skeleton;
 mod statistics;
 
-use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
@@ -190,18 +190,6 @@ impl Drop for Engine {
     }
 }
 
-/// An address as the kernel's side has it: family and bytes.
-fn bytes_of(address: IpAddr) -> (u8, [u8; 16]) {
-    let mut bytes = [0; 16];
-    match address.to_canonical() {
-        IpAddr::V4(four) => {
-            bytes[..4].copy_from_slice(&four.octets());
-            (4, bytes)
-        }
-        IpAddr::V6(six) => (6, six.octets()),
-    }
-}
-
 fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSkel<'static>> {
     let mut open = AnticipateSkelBuilder::default().open(kernel::storage())?;
     let share = |share: f64, of: f64| (share * of).min(of) as u32;
@@ -227,7 +215,7 @@ fn load(btf: &KernelBtf, settings: &Settings, cpus: u32) -> Result<AnticipateSke
     }
     for (slot, net) in rodata.nets.iter_mut().zip(&settings.packets.clients) {
         slot.bits = net.bits.into();
-        let (family, address) = bytes_of(net.address);
+        let (family, address) = address::bytes_of(net.address);
         (slot.family, slot.address) = (family.into(), address);
     }
     rodata.budget_per_cpu = share(settings.budget, 65536.0);

@@ -441,7 +441,7 @@ fn is_kept_awake(engine: &Engine, cpu: u32, patience: Duration) -> bool {
         let ticket = announcer.expect(cpu, now_ns() + 3_000_000, 500_000, 1, 12345);
         let refused = match ticket {
             Err(Unplanned::Full) => began.elapsed() > Duration::from_millis(200),
-            Err(Unplanned::User | Unplanned::Cpu) => true,
+            Err(Unplanned::User | Unplanned::Cpu | Unplanned::Reader) => true,
             Ok(_) | Err(Unplanned::Budget | Unplanned::Past) => false,
         };
         assert!(

@@ -28,6 +28,7 @@ use nix::unistd::Pid;
 use reveille_kernel::bpf::{Bell, Mapping};
 use reveille_kernel::cpulist;
 
+use super::address::bytes_of;
 use super::skeleton::{AnticipateSkel, types};
 use crate::{Error, Result};
 
@@ -196,7 +197,7 @@ impl Announcer {
         window_ns: u64,
         quota: u32,
     ) -> std::result::Result<(), Unplanned> {
-        let (family, address) = super::bytes_of(client.address);
+        let (family, address) = bytes_of(client.address);
         let mut hint = types::hint {
             client: types::client_key {
                 address,
