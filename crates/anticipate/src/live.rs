@@ -63,7 +63,7 @@ pub enum Event {
 pub enum Ended {
     /// [`Event::End`], or the end of its time.
     Requested,
-    /// All of its disks are gone.
+    /// All of its disks and interfaces are gone.
     NoDisks,
 }
 
@@ -93,6 +93,11 @@ pub fn events() -> (Sender<Event>, Receiver<Event>) {
         );
     }
     (sender, events)
+}
+
+/// Whether there is an interface of that number, whatever its name is now.
+fn is_interface(number: u32) -> bool {
+    reveille_kernel::network::name_here(number).is_some()
 }
 
 impl Live {
@@ -148,8 +153,8 @@ impl Live {
         })
     }
 
-    /// Runs for that time, or until an event ends it. Calls `show` at each interval and event, and before
-    /// that `gone` with the name of each disk that went. Without an interval nothing wakes up meanwhile.
+    /// Runs for that time, or until an event ends it. Calls `show` at each interval, and `gone` with the name of each disk
+    /// or interface that went. Without an interval nothing wakes up meanwhile.
     pub fn run<E>(
         &self,
         events: &Receiver<Event>,
@@ -159,28 +164,39 @@ impl Live {
         mut show: impl FnMut() -> std::result::Result<(), E>,
     ) -> std::result::Result<Ended, E> {
         let until = duration.map(|duration| Instant::now() + duration);
-        let left = || until.map(|until| until.saturating_duration_since(Instant::now()));
+        let mut next = interval.map(|interval| Instant::now() + interval);
+        let left = |at: Instant| at.saturating_duration_since(Instant::now());
         let mut missing = Vec::new();
         loop {
-            let wait = left().into_iter().chain(interval).min();
+            let wait = until.into_iter().chain(next).min().map(left);
             match events.recv_timeout(wait.unwrap_or(Duration::MAX)) {
                 Err(RecvTimeoutError::Timeout) | Ok(Event::Devices) => {}
                 Ok(Event::End) | Err(RecvTimeoutError::Disconnected) => break,
             }
-            if left().is_some_and(|left| left.is_zero()) {
+            if until.is_some_and(|until| left(until).is_zero()) {
                 break;
             }
-            // A disk that returns under its number is anticipated again.
-            let disks = self.engine.settings().devices.iter();
-            let now = disks.filter(|disk| !disk.is_there(&Root::default()));
-            let now: Vec<&str> = now.map(|disk| disk.name.as_str()).collect();
-            let before = std::mem::replace(&mut missing, now);
+            // One that returns under its number is anticipated again.
+            let settings = self.engine.settings();
+            let disks = settings.devices.iter();
+            let disks = disks.filter(|disk| !disk.is_there(&Root::default()));
+            let interfaces = settings.packets.interfaces.iter();
+            let interfaces = interfaces.filter(|(_, number)| !is_interface(*number));
+            let now = disks.map(|disk| disk.name.as_str());
+            let now = now.chain(interfaces.map(|(name, _)| name.as_str()));
+            let before = std::mem::replace(&mut missing, now.collect::<Vec<&str>>());
             let new = missing.iter().filter(|name| !before.contains(name));
             new.for_each(|name| gone(name));
-            if !missing.is_empty() && missing.len() == self.engine.settings().devices.len() {
+            let all = settings.devices.len() + settings.packets.interfaces.len();
+            if !missing.is_empty() && missing.len() == all {
                 return Ok(Ended::NoDisks);
             }
-            show()?;
+            if let (Some(at), Some(interval)) = (next, interval)
+                && left(at).is_zero()
+            {
+                next = Some(Instant::now() + interval);
+                show()?;
+            }
         }
         Ok(Ended::Requested)
     }

@@ -112,7 +112,14 @@ impl std::str::FromStr for Net {
         });
         let net = address
             .zip(bits)
-            .map(|(address, bits)| Self { address, bits });
+            .map(|(address, bits)| match address.to_canonical() {
+                // ::ffff:192.0.2.0/120: what IPv4 clients have at IPv6 sockets.
+                IpAddr::V4(four) if address.is_ipv6() && bits >= 96 => Self {
+                    address: four.into(),
+                    bits: bits - 96,
+                },
+                _ => Self { address, bits },
+            });
         net.ok_or_else(|| "not an address or network, such as 192.0.2.0/24 or 2001:db8::1".into())
     }
 }
@@ -281,6 +288,22 @@ mod tests {
     use reveille_kernel::Root;
 
     use super::*;
+
+    #[test]
+    fn a_network_is_an_address_with_bits() {
+        let net = |text: &str| {
+            let net = text.parse::<Net>();
+            net.map(|net| (net.address.to_string(), net.bits))
+        };
+        assert_eq!(net("192.0.2.1"), Ok(("192.0.2.1".into(), 32)));
+        assert_eq!(net("192.0.2.0/24"), Ok(("192.0.2.0".into(), 24)));
+        assert_eq!(net("2001:db8::/32"), Ok(("2001:db8::".into(), 32)));
+        assert_eq!(net("::ffff:192.0.2.0/120"), Ok(("192.0.2.0".into(), 24)));
+        assert_eq!(net("::/0"), Ok(("::".into(), 0)));
+        for wrong in ["", "192.0.2.0/33", "::/129", "192.0.2.0/", "a/8"] {
+            assert!(net(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_first_lead_is_that_of_the_deepest_state_that_fits_the_sleep() {

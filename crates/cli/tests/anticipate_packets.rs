@@ -51,8 +51,9 @@ fn end(child: Child) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Sends a packet at each of these times, and before each what `before` sends; a thread on another CPU reads them.
-fn exchange(gaps: &[Duration], mut before: impl FnMut(u16)) -> Option<u16> {
+/// Sends a packet at each of these times, if `before`, which gets the port, wants it sent. A thread on another CPU reads so
+/// many.
+fn exchange(gaps: &[Duration], reads: usize, mut before: impl FnMut(u16) -> bool) -> Option<u16> {
     let allowed = affinity::allowed();
     let [one, other, ..] = allowed[..] else {
         println!("skipped: packets need two CPUs");
@@ -66,14 +67,20 @@ fn exchange(gaps: &[Duration], mut before: impl FnMut(u16)) -> Option<u16> {
         scope.spawn(|| {
             let _there = Binding::here(other).unwrap();
             let mut packet = [0; 4];
-            while reader.recv(&mut packet).unwrap() > 0 {}
+            for _ in 0..reads {
+                if reader.recv(&mut packet).unwrap() == 0 {
+                    break;
+                }
+            }
         });
         let mut due = Instant::now();
         for gap in gaps {
-            before(to.port());
+            let is_sent = before(to.port());
             due += *gap;
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-            sender.send_to(&[1; 4], to).unwrap();
+            if is_sent {
+                sender.send_to(&[1; 4], to).unwrap();
+            }
         }
         sender.send_to(&[], to).unwrap();
     });
@@ -94,7 +101,7 @@ fn a_periodic_flow_is_anticipated_and_its_period_is_true() {
     ) else {
         return;
     };
-    let port = exchange(&[Duration::from_millis(10); 400], |_| {});
+    let port = exchange(&[Duration::from_millis(10); 400], usize::MAX, |_| true);
     let seen = end(engine);
     let Some(port) = port else { return };
     let packets = &seen["packets"];
@@ -127,7 +134,7 @@ fn packets_at_random_times_are_left_alone() {
     let mut random = fastrand::Rng::with_seed(1);
     let gap = |_| Duration::from_secs_f64(-0.01 * (1.0 - random.f64()).ln());
     let gaps: Vec<Duration> = (0..400).map(gap).collect();
-    let exchanged = exchange(&gaps, |_| {});
+    let exchanged = exchange(&gaps, usize::MAX, |_| true);
     let seen = end(engine);
     if exchanged.is_none() {
         return;
@@ -173,8 +180,8 @@ fn a_hint_keeps_the_reader_ready_and_forged_or_flooding_ones_do_not() {
         after: Duration::from_millis(10),
         within: Duration::from_millis(1),
     };
-    let mut last = 0;
-    let exchanged = exchange(&[Duration::from_millis(20); 100], |port| {
+    let (mut last, mut nth) = (0, 0);
+    let exchanged = exchange(&[Duration::from_millis(20); 100], usize::MAX, |port| {
         // The first half of a gap is the client's.
         std::thread::sleep(Duration::from_millis(10));
         let hint = Hint {
@@ -184,6 +191,9 @@ fn a_hint_keeps_the_reader_ready_and_forged_or_flooding_ones_do_not() {
         sender.send(&hint).unwrap();
         forger.send(&hint).unwrap();
         last = port;
+        nth += 1;
+        // One that is announced and does not come changes nothing for those after it.
+        nth != 30
     });
     // Recorded, and sent again by a stranger; and a flood of one's own.
     let stranger = UdpSocket::bind("127.0.0.2:0").unwrap();
@@ -207,9 +217,9 @@ fn a_hint_keeps_the_reader_ready_and_forged_or_flooding_ones_do_not() {
     assert!(number(&hints["floods"]) > 1_000, "{hints}");
     let refused = |why: &str| hints["refused"].get(why).map_or(0, number);
     assert_eq!(refused("wrong signature"), 100, "{hints}");
-    // The first one, and the one of another service.
+    // The first two, and the one of another service.
     let unknown = refused("no reader of that service's packets is known");
-    assert!((1..=4).contains(&unknown), "{hints}");
+    assert!((1..=6).contains(&unknown), "{hints}");
     let followed = number(&hints["followed"]);
     assert!((80..=100).contains(&followed), "{hints}");
     let helped = number(&hints["helped"]);
@@ -217,6 +227,34 @@ fn a_hint_keeps_the_reader_ready_and_forged_or_flooding_ones_do_not() {
         return println!("skipped: {TEST}: the reader's CPU is kept busy: {hints}");
     }
     assert!(helped > followed / 3, "{seen}");
+}
+
+#[test]
+fn what_nobody_reads_is_left_alone() {
+    const TEST: &str = "what_nobody_reads_is_left_alone";
+    let _alone = alone();
+    let Some(engine) = engine(TEST, &["--nic", "lo", "--budget", "50%"]) else {
+        return;
+    };
+    let gaps = [Duration::from_millis(10); 200];
+    // A socket that nobody waits at, and one that is read for a while.
+    let unread = exchange(&gaps, 0, |_| true);
+    let given_up = exchange(&gaps, 100, |_| true);
+    let seen = end(engine);
+    let (Some(unread), Some(given_up)) = (unread, given_up) else {
+        return;
+    };
+    let flows = seen["packets"]["flows"].as_array().unwrap();
+    let of = |port: u16| {
+        let to = format!("127.0.0.1:{port}");
+        flows.iter().find(move |flow| flow["to"] == to)
+    };
+    assert_eq!(of(unread), None);
+    if let Some(flow) = of(given_up) {
+        // The first ones are learnt from, and the last four of those that are not read are still anticipated.
+        assert!(number(&flow["assisted"]) <= 104, "{flow}");
+        assert!(number(&flow["arrivals"]) >= 190, "{flow}");
+    }
 }
 
 #[test]

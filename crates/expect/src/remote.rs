@@ -179,12 +179,13 @@ impl Key {
             .map_err(why)?;
         let about = file.metadata().map_err(why)?;
         let mut secret = Vec::new();
-        file.take(MOST).read_to_end(&mut secret).map_err(why)?;
+        file.take(MOST + 1).read_to_end(&mut secret).map_err(why)?;
         let secret = secret.trim_ascii_end();
         let wrong = |what: &str| Err(format!("{}: {what}", path.display()));
         match () {
             () if !about.is_file() => wrong("not a file"),
             () if about.mode() & 0o077 != 0 => wrong("other users can read it; chmod 600"),
+            () if secret.len() as u64 > MOST => wrong("is longer than 4096 bytes"),
             () if secret.len() < LEAST => wrong("a key has at least 16 bytes"),
             () => Ok(Self::new(secret)),
         }

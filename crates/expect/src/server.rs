@@ -33,7 +33,7 @@ mod serving;
 mod socket_file;
 mod windows;
 
-pub use gate::{Admitted, Allowed, Gate, Rejected};
+pub use gate::{Admitted, Allowed, Gate, MOST_AHEAD, Rejected};
 pub use listening::Server;
 pub use rate::Rate;
 pub use socket_file::SocketFile;

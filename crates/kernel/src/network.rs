@@ -214,7 +214,7 @@ pub fn index_here(name: &str) -> Option<u32> {
 }
 
 /// The name of the interface of that index in this process's network namespace.
-fn name_here(index: u32) -> Option<String> {
+pub fn name_here(index: u32) -> Option<String> {
     // nix 0.31 takes the end of this call without a name for one with an empty name.
     let mut name = [0; nix::libc::IFNAMSIZ];
     // SAFETY: there is room for the longest name and the zero that ends it.

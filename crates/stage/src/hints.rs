@@ -15,8 +15,9 @@ pub struct Hints {
     sender: Mutex<Sender>,
 }
 
-/// Longer leads are no use: the server's side refuses them.
-const LONGEST: Duration = Duration::from_secs(10);
+/// The server's side refuses longer ones.
+const LONGEST: Duration = Duration::from_secs(1);
+const WIDEST: Duration = Duration::from_millis(5);
 
 impl Hints {
     /// Of a service; `None` if it has none.
@@ -42,7 +43,8 @@ impl Hints {
     pub fn pass_on(&self, headers: &HeaderMap) {
         let header = headers.get(HEADER).and_then(|value| value.to_str().ok());
         let announced = header.and_then(Announced::parse);
-        let Some(announced) = announced.filter(|one| one.after <= LONGEST) else {
+        let is_taken = |one: &Announced| one.after <= LONGEST && one.within <= WIDEST;
+        let Some(announced) = announced.filter(is_taken) else {
             return;
         };
         let hint = Hint {

@@ -1630,7 +1630,7 @@ static __always_inline long long announce(const struct expectation *expected, st
 {
 	unsigned long long now = bpf_ktime_get_ns(), at = expected->at_ns, lead, start, costs;
 	unsigned long long end = at + expected->window_ns;
-	unsigned int announced = READ(zero), of_user = READ(zero);
+	unsigned int announced = READ(zero), of_user = READ(zero), remote = READ(zero);
 	struct charge *charge, none = {.process = expected->owner.tgid};
 	long long ticket;
 
@@ -1644,11 +1644,12 @@ static __always_inline long long announce(const struct expectation *expected, st
 			continue;
 		announced++;
 		of_user += window->uid == expected->uid;
+		remote += window->uid >> 31;
 	}
 	/* Root, who may stop the engine as well, has no quota but what is left. */
 	if (expected->uid && of_user >= WINDOWS_OF_USER)
 		return -EUSERS;
-	if (announced >= WINDOWS_ANNOUNCED)
+	if (announced >= WINDOWS_ANNOUNCED || (expected->uid >> 31 && remote >= WINDOWS_REMOTE))
 		return -ENOSPC;
 	if (at < now)
 		at = now;
@@ -1680,16 +1681,19 @@ SEC("syscall")
 int expect_of_client(struct hint *context)
 {
 	struct hint hint = *context;
-	struct client *client = bpf_map_lookup_elem(&clients, &hint.client), none = {};
+	struct client *client = bpf_map_lookup_elem(&clients, &hint.client), *none;
 	struct expectation expected = {.at_ns = hint.at_ns, .window_ns = hint.window_ns};
 	struct client_key service = hint.client;
 	unsigned int reader, at = 0;
 	struct outcome *outcome;
-	__u32 *known, key = OF_HINTS;
+	struct readers *known;
+	__u32 key = OF_HINTS, first = 0;
 	struct plan *plan;
 
 	if (!client) {
-		bpf_map_update_elem(&clients, &hint.client, &none, BPF_NOEXIST);
+		none = bpf_map_lookup_elem(&new_client, &first);
+		if (none)
+			bpf_map_update_elem(&clients, &hint.client, none, BPF_NOEXIST);
 		client = bpf_map_lookup_elem(&clients, &hint.client);
 	}
 	outcome = bpf_map_lookup_elem(&outcomes, &key);
@@ -1697,12 +1701,13 @@ int expect_of_client(struct hint *context)
 		return -ENOMEM;
 	__builtin_memset(service.address, 0, sizeof(service.address));
 	known = bpf_map_lookup_elem(&services, &service);
-	reader = client->reader ? client->reader : known ? *known : 0;
+	reader = client->readers.cpu ? client->readers.cpu : known ? known->cpu : 0;
 	plan = plan_of(reader - 1);
 	if (!reader || !plan) {
 		context->ticket = -ESRCH;
 		return 0;
 	}
+	forget_hints(client, outcome, bpf_ktime_get_ns());
 	/* The oldest makes room. */
 	for (unsigned int i = 1; i < HINTS; i++) {
 		if (client->hints[i].at < client->hints[at & (HINTS - 1)].at)
@@ -1720,6 +1725,7 @@ int expect_of_client(struct hint *context)
 	ADD(outcome->requests, 1);
 	client->hints[at].at = hint.at_ns;
 	client->hints[at].from = hint.at_ns > hint.window_ns ? hint.at_ns - hint.window_ns : 0;
+	client->hints[at].end = hint.at_ns + hint.window_ns;
 	client->hints[at].cpu = expected.cpu;
 	SET(client->hints[at].ticket, expected.ticket);
 	return 0;

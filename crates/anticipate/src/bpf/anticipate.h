@@ -24,6 +24,8 @@
  * for requests. */
 #define WINDOWS 16
 #define WINDOWS_ANNOUNCED 12
+/* Of these, those of clients on other machines: their numbers are above those of users. */
+#define WINDOWS_REMOTE 8
 #define WINDOWS_OF_USER 4
 /* Windows for which a CPU that takes their interrupts is kept awake at a time. */
 #define CLAIMS 8

@@ -3,9 +3,10 @@
  * Packets. Those of a flow that arrive periodically are anticipated as requests of disks are; of a
  * client that announces its requests (a hint), what it announces.
  *
- * The task that reads a packet is the first one that its processing wakes, and the CPU to be ready
- * is the one on which that task waits. Where the packet's interrupt comes to another CPU that
- * sleeps, that one is to be ready, too.
+ * The process that reads packets is the one whose task two of them in turn wake first: between a
+ * packet that wakes nobody and the end of its processing, an interrupt may wake anybody. The CPU to
+ * be ready is the one on which that task waits. Where the packet's interrupt comes to another CPU
+ * that sleeps, that one is to be ready, too.
  *
  * A part of anticipate.bpf.c, which includes it below the plans.
  */
@@ -23,6 +24,8 @@
 #define ARRIVAL_SECTORS 8
 /* Hints of a client that are open at a time. */
 #define HINTS 4
+/* After so many arrivals that woke nobody, nobody is known to read them. */
+#define UNREAD 4
 
 /* Set before loading. What is anticipated. */
 const volatile bool periodic;
@@ -30,6 +33,15 @@ const volatile bool hinted;
 /* By number; 0 ends the list. None: all of this network namespace. */
 const volatile unsigned int interfaces[INTERFACES];
 const volatile unsigned int network_namespace;
+
+struct readers {
+	/* The process whose task the last packet woke. */
+	unsigned int tgid;
+	/* The CPU on which it waits, and 1; 0: nobody is known to read. */
+	unsigned int cpu;
+	/* Arrivals since that woke nobody. */
+	unsigned int unread;
+};
 
 struct flow {
 	struct model model;
@@ -43,8 +55,7 @@ struct flow {
 	unsigned int cpu;
 	/* Of the next arrival: `enum treatment`. */
 	unsigned int treatment;
-	/* The CPU on which the packets' reader waits, and 1; 0: nobody reads them. */
-	unsigned int reader;
+	struct readers readers;
 	unsigned int learning;
 	struct owner owner;
 	unsigned long long arrivals;
@@ -74,10 +85,10 @@ struct client {
 		unsigned long long at;
 		/* From when on an arrival is what was announced. */
 		unsigned long long from;
+		unsigned long long end;
 		unsigned int cpu;
 	} hints[HINTS];
-	/* As of a flow. */
-	unsigned int reader;
+	struct readers readers;
 };
 
 struct {
@@ -87,13 +98,40 @@ struct {
 	__type(value, struct client);
 } clients SEC(".maps");
 
-/* The CPU on which the last packet of a service was read, and 1; by a client of no address. */
+/* As new_flow. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct client);
+} new_client SEC(".maps");
+
+/* Who reads a service's packets, by a client of no address. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, HINTED);
 	__type(key, struct client_key);
-	__type(value, __u32);
+	__type(value, struct readers);
 } services SEC(".maps");
+
+static __always_inline void is_read(struct readers *readers, unsigned int tgid, unsigned int cpu)
+{
+	readers->unread = 0;
+	if (readers->tgid == tgid)
+		readers->cpu = cpu;
+	else
+		readers->tgid = tgid;
+}
+
+/* Its reader, and 1, if it was not long ago that it read. */
+static __always_inline unsigned int reader_of(struct readers *readers)
+{
+	if (++readers->unread > UNREAD) {
+		readers->cpu = 0;
+		readers->tgid = 0;
+	}
+	return readers->cpu;
+}
 
 static __always_inline bool is_watched(const struct net_device *device)
 {
@@ -148,11 +186,11 @@ static __always_inline bool flow_of(const unsigned char *ip, __u16 type, struct 
 
 /* Opens a window for the next arrival of a flow, if that is of use: what becomes of it. */
 static __always_inline enum treatment await(struct flow *flow, struct outcome *outcome,
-					    unsigned long long now, __u32 here)
+					    unsigned long long now, __u32 here, __u32 cpu)
 {
 	struct prediction prediction = {};
 	unsigned long long lead, early, start, end, costs;
-	unsigned int cpu = flow->reader - 1, second = 0, ratio;
+	unsigned int second = 0, ratio;
 	struct plan *plan = plan_of(cpu);
 	struct owner owner = flow->owner;
 	struct charge *charge;
@@ -218,6 +256,7 @@ static __always_inline void arrive(struct flow *flow, struct plan *plan, unsigne
 	struct charge *charge;
 	enum ending ending;
 	__u32 key = OF_PACKETS;
+	unsigned int reader;
 
 	if (gap < ONE_ARRIVAL_NS || gap < predicted >> 3)
 		return;
@@ -249,11 +288,25 @@ static __always_inline void arrive(struct flow *flow, struct plan *plan, unsigne
 	charge = bpf_map_lookup_elem(&charges, &flow->owner);
 	if (charge)
 		ADD(charge->requests, 1);
-	if (flow->reader)
-		flow->treatment = await(flow, outcome, now, here);
+	reader = reader_of(&flow->readers);
+	if (reader)
+		flow->treatment = await(flow, outcome, now, here, reader - 1);
 	else
 		ADD(outcome->unattended, 1);
 	SET(flow->learning, 0);
+}
+
+/* Gives up the hints whose time is over. */
+static __always_inline void forget_hints(struct client *client, struct outcome *outcome,
+					 unsigned long long now)
+{
+	for (unsigned int i = 0; i < HINTS; i++) {
+		unsigned long long ticket = client->hints[i].ticket;
+
+		if (ticket && client->hints[i].end <= now &&
+		    __sync_val_compare_and_swap(&client->hints[i].ticket, ticket, 0) == ticket)
+			ADD(outcome->late, 1);
+	}
 }
 
 /* What a client announced has come: its first hint for about now. */
@@ -264,14 +317,17 @@ static __always_inline void keep_promise(struct client *client, unsigned long lo
 	struct outcome *outcome;
 	__u32 key = OF_HINTS;
 
+	outcome = bpf_map_lookup_elem(&outcomes, &key);
+	if (!outcome)
+		return;
+	forget_hints(client, outcome, now);
 	for (unsigned int i = 0; i < HINTS; i++) {
 		if (!client->hints[i].ticket || client->hints[i].from > now)
 			continue;
 		if (first == HINTS || client->hints[i].at < client->hints[first & (HINTS - 1)].at)
 			first = i;
 	}
-	outcome = bpf_map_lookup_elem(&outcomes, &key);
-	if (first == HINTS || !outcome)
+	if (first == HINTS)
 		return;
 	first &= HINTS - 1;
 	ticket = client->hints[first].ticket;
@@ -307,22 +363,16 @@ int BPF_PROG(on_packet, struct sk_buff *skb)
 	plan->packet_treatment = ALONE;
 	if (periodic) {
 		flow = bpf_map_lookup_elem(&flows, &key);
-		if (!flow) {
-			__u32 none = 0;
-			struct flow *empty = bpf_map_lookup_elem(&new_flow, &none);
-
-			if (empty)
-				bpf_map_update_elem(&flows, &key, empty, BPF_NOEXIST);
-			flow = bpf_map_lookup_elem(&flows, &key);
-		}
 		if (flow)
 			arrive(flow, plan, now, here);
 	}
 	if (hinted) {
 		client_of(&key, &client_key);
 		client = bpf_map_lookup_elem(&clients, &client_key);
-		if (client)
+		if (client) {
 			keep_promise(client, now);
+			reader_of(&client->readers);
+		}
 	}
 	plan->packet = key;
 	plan->packet_ns = now;
@@ -340,32 +390,51 @@ int BPF_PROG(on_polled)
 	return 0;
 }
 
+/* A flow is entered when somebody reads it: what is sent to nobody takes no place. */
+static __always_inline struct flow *flow_read(const struct flow_key *key, unsigned long long now)
+{
+	struct flow *flow = bpf_map_lookup_elem(&flows, key), *empty;
+	__u32 none = 0;
+
+	if (flow)
+		return flow;
+	empty = bpf_map_lookup_elem(&new_flow, &none);
+	if (!empty || bpf_map_update_elem(&flows, key, empty, BPF_NOEXIST))
+		return NULL;
+	flow = bpf_map_lookup_elem(&flows, key);
+	if (flow) {
+		flow->arrived = now;
+		flow->reference = now;
+	}
+	return flow;
+}
+
 /* The packet's reader, on the CPU on which it waits. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *task)
 {
 	struct plan *plan = plan_of(bpf_get_smp_processor_id()), *others;
+	unsigned int tgid = task->tgid, cpu = task->wake_cpu;
 	struct client_key service = {};
+	struct readers *readers, first = {.tgid = tgid};
 	struct client *client;
 	struct flow *flow;
 	unsigned long long arrived;
-	__u32 reader, *known;
 
 	if (!plan || !plan->packet_ns || task->flags & PF_KTHREAD)
 		return 0;
 	arrived = plan->packet_ns;
 	plan->packet_ns = 0;
-	reader = task->wake_cpu + 1;
-	flow = periodic ? bpf_map_lookup_elem(&flows, &plan->packet) : NULL;
+	flow = periodic ? flow_read(&plan->packet, arrived) : NULL;
 	if (flow) {
-		if (flow->owner.tgid != task->tgid || !flow->reader) {
-			flow->owner.tgid = task->tgid;
+		is_read(&flow->readers, tgid, cpu + 1);
+		if (flow->readers.cpu && flow->owner.tgid != tgid) {
+			flow->owner.tgid = tgid;
 			flow->owner.device = PACKETS;
 			flow->owner.cgroup = task->cgroups->dfl_cgrp->kn->id;
 			charge_of(&flow->owner, task);
 		}
-		flow->reader = reader;
-		others = plan_of(reader - 1);
+		others = plan_of(cpu);
 		if (others && plan->packet_treatment != ALONE)
 			wait_of(others, task->pid, arrived,
 				OF_PACKETS * 2 + (plan->packet_treatment == ASSISTED), WOKEN);
@@ -375,13 +444,13 @@ int BPF_PROG(on_waking, struct task_struct *task)
 	client_of(&plan->packet, &service);
 	client = bpf_map_lookup_elem(&clients, &service);
 	if (client)
-		client->reader = reader;
+		is_read(&client->readers, tgid, cpu + 1);
 	__builtin_memset(service.address, 0, sizeof(service.address));
-	known = bpf_map_lookup_elem(&services, &service);
-	if (!known)
-		bpf_map_update_elem(&services, &service, &reader, BPF_ANY);
-	else if (*known != reader)
-		*known = reader;
+	readers = bpf_map_lookup_elem(&services, &service);
+	if (readers)
+		is_read(readers, tgid, cpu + 1);
+	else
+		bpf_map_update_elem(&services, &service, &first, BPF_NOEXIST);
 	return 0;
 }
 

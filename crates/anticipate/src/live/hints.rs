@@ -18,7 +18,7 @@ use reveille_expect::server::{Allowed, Gate};
 use serde::Serialize;
 
 use crate::engine::Client;
-use crate::{Announcer, Assistance, Engine, Error, Result};
+use crate::{Announcer, Assistance, Engine, Error, Result, Unplanned};
 
 /// What came on the socket.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -84,7 +84,7 @@ impl Hearing {
             over: over.clone(),
             counts: counts.clone(),
             announcer: engine.announcer(),
-            gate: Gate::new(allowed),
+            gate: Gate::new(allowed, wall_ns()),
         };
         let thread = std::thread::Builder::new().name("hints".to_owned());
         let thread = thread.spawn(move || reader.run()).map_err(cannot)?;
@@ -154,11 +154,9 @@ impl Reader {
     }
 
     fn follow(&mut self, datagram: &[u8], from: SocketAddr) -> std::result::Result<(), String> {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-        let wall_ns = wall.map_or(0, |wall| wall.as_nanos() as u64);
         let admitted = self
             .gate
-            .admit(from.ip(), datagram, monotonic_ns(), wall_ns)
+            .admit(from.ip(), datagram, monotonic_ns(), wall_ns())
             .map_err(|why| why.to_string())?;
         let client = Client {
             address: from.ip(),
@@ -168,8 +166,20 @@ impl Reader {
         let (at_ns, window_ns) = (admitted.at_ns, admitted.window_ns);
         self.announcer
             .expect_of(&client, at_ns, window_ns, admitted.client)
-            .map_err(|why| why.to_string())
+            .map_err(|why| {
+                self.gate.give_back(from.ip(), &admitted, monotonic_ns());
+                match why {
+                    Unplanned::User => "too many open hints of the client".to_owned(),
+                    why => why.to_string(),
+                }
+            })
     }
+}
+
+/// Since 1970.
+fn wall_ns() -> u64 {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+    wall.map_or(0, |wall| wall.as_nanos() as u64)
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

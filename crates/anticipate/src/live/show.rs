@@ -107,7 +107,7 @@ pub fn sheet(snapshot: &Snapshot, accounting: bool) -> Sheet<'_> {
     let statistics = &snapshot.statistics;
     let mut sheet = Sheet {
         title: "Anticipatory wake-up".to_owned(),
-        answer: answer(statistics),
+        answer: answer(snapshot),
         ..Sheet::default()
     };
     let sum = |of| sum(statistics, of);
@@ -228,19 +228,25 @@ fn sum(statistics: &Statistics, of: fn(&OperationStatistics) -> u64) -> u64 {
     statistics.operations.iter().map(of).sum()
 }
 
-fn answer(statistics: &Statistics) -> String {
+fn answer(snapshot: &Snapshot) -> String {
+    let statistics = &snapshot.statistics;
     let requests = sum(statistics, |one| one.requests);
     let assisted = sum(statistics, |one| one.assistance.assisted);
     let in_time = sum(statistics, |one| one.assistance.in_time);
     let elapsed = duration(statistics.elapsed_s * 1e9);
     if requests == 0 {
-        return match statistics.packets.as_ref() {
-            Some(packets) => format!(
+        return match (&statistics.packets, &snapshot.hints) {
+            (None, Some(hints)) => format!(
+                "{} of {} were followed in {elapsed}.",
+                count(hints.followed),
+                counted(hints.received, "hint")
+            ),
+            (Some(packets), _) => format!(
                 "{} of {} of packets were assisted in {elapsed}.",
                 count(packets.assistance.assisted),
                 counted(packets.arrivals, "arrival")
             ),
-            None => format!("No request was issued in {elapsed}."),
+            (None, None) => format!("No request was issued in {elapsed}."),
         };
     }
     let ready = match assisted {

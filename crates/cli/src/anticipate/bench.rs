@@ -87,7 +87,7 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "0", requires = "packets", value_parser = gap())]
     jitter: Duration,
     /// Packets come at random times, and each is announced this long before by a hint
-    #[arg(long, value_name = "TIME", requires = "packets", conflicts_with = "jitter", value_parser = gap())]
+    #[arg(long, value_name = "TIME", requires = "packets", conflicts_with = "jitter", value_parser = lead())]
     hint: Option<Duration>,
 
     /// Compare only these, and fail if one is unavailable: as-is,shallowest,no-sleep,poll,anticipate
@@ -126,6 +126,11 @@ fn operation() -> impl TypedValueParser<Value = Operation> {
 /// With longer ones a run takes a day.
 fn gap() -> impl value::Parser<Duration> {
     value::time_within("1ms", Duration::ZERO..=Duration::from_secs(10))
+}
+
+/// A hint that comes with its packet is none.
+fn lead() -> impl value::Parser<Duration> {
+    value::time_within("3ms", Duration::from_micros(100)..=Duration::from_secs(1))
 }
 
 fn turn() -> impl value::Parser<Duration> {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use reveille_expect::remote::{Announced, Hint, Key, Sender, Service};
+use reveille_expect::server::MOST_AHEAD;
 
 use crate::exit::Failure;
 use crate::value;
@@ -37,6 +38,9 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.after > MOST_AHEAD {
+        return Err(Failure::usage("--after: at most 1s"));
+    }
     let cannot = |error| Failure::cannot(format!("{}: {error}", args.to));
     let key = args.hint_key.as_deref().map(key).transpose()?;
     let mut sender = Sender::new(&args.to, key).map_err(cannot)?;

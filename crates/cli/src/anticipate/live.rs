@@ -32,11 +32,11 @@ pub struct Args {
     /// Take only hints that are signed with the key in this file
     #[arg(long, value_name = "FILE", requires = "hints")]
     hint_key: Option<PathBuf>,
-    /// Hints of a client in any second, at most
+    /// Hints of a client in any second, at most; three quarters of that for long
     #[arg(long, value_name = "N", default_value = "200", requires = "hints", value_parser = value::count(1..=100_000_u32))]
     client_hints: u32,
-    /// Share of a CPU's time for which a client's hints may keep it awake
-    #[arg(long, value_name = "SHARE", default_value = "2%", requires = "hints", value_parser = value::share)]
+    /// Share of any second for which a client's hints may keep CPUs awake; 10 ms less for long
+    #[arg(long, value_name = "SHARE", default_value = "5%", requires = "hints", value_parser = value::share)]
     client_budget: f64,
     /// Only these operations
     #[arg(
@@ -158,7 +158,7 @@ mod with_bpf {
         if let Some(at) = args.hints {
             live.hear(at, allowed(args)?)?;
         }
-        begin(args, &settings);
+        begin(args, &settings, live.hears_at());
         let (sender, events) = live::events();
         let handle = signals.handle();
         let waiting = std::thread::spawn(move || {
@@ -298,7 +298,7 @@ mod with_bpf {
         }
     }
 
-    fn begin(args: &Args, settings: &Settings) {
+    fn begin(args: &Args, settings: &Settings, hints_at: Option<SocketAddr>) {
         if args.printed.data().is_some() {
             return;
         }
@@ -311,7 +311,7 @@ mod with_bpf {
         if settings.packets.periodic {
             what.push(format!("periodic packets on {}", args.nic.join(", ")));
         }
-        if let Some(at) = args.hints {
+        if let Some(at) = hints_at {
             what.push(format!("requests by hints at {at}"));
         }
         exit::say_plainly(format_args!(

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::Rate;
 use crate::budget::Budget;
-use crate::limits::{LEAST_CHARGED_NS, Limits, Refusal};
+use crate::limits::{LEAST_CHARGED_NS, Limits, Refusal, Window};
 use crate::remote::{Hint, Invalid, Key, Stamp, decode};
 
 /// How far a signed hint's time may be from this machine's: longer, and it can have been recorded.
@@ -18,9 +19,10 @@ const MOST: usize = 4096;
 pub struct Allowed {
     /// With one, only hints that were made with it are followed.
     pub key: Option<Key>,
-    /// Hints of a client in a second, a quarter of them at once.
+    /// Hints of a client in any second: a quarter of them at once, and the others one after the other.
     pub per_second: u32,
-    /// Time awake that a client may ask for in any second, in millionths of it.
+    /// Time awake that a client may ask for in any second, in millionths of it: a longest window at once, and the rest one
+    /// after the other. Each window counts for [`LEAST_CHARGED_NS`] more, in which the CPU wakes.
     pub awake_ppm: u32,
 }
 
@@ -29,7 +31,7 @@ impl Default for Allowed {
         Self {
             key: None,
             per_second: 200,
-            awake_ppm: 20_000,
+            awake_ppm: 50_000,
         }
     }
 }
@@ -89,6 +91,9 @@ enum Sender {
     Address(IpAddr),
 }
 
+/// How far ahead a window of another machine may begin: it takes a place in a CPU's plan until then.
+pub const MOST_AHEAD: Duration = Duration::from_secs(1);
+
 /// Decides on hints.
 #[derive(Debug)]
 pub struct Gate {
@@ -99,13 +104,17 @@ pub struct Gate {
     /// an address is one.
     senders: HashMap<Sender, u64>,
     numbers: u32,
+    /// Ns since 1970: what was signed before that may have been recorded.
+    began_ns: u64,
 }
 
 impl Gate {
-    /// For clients that may ask for so much.
-    pub fn new(allowed: Allowed) -> Self {
+    /// For clients that may ask for so much, from `wall_ns` since 1970 on.
+    pub fn new(allowed: Allowed, wall_ns: u64) -> Self {
         Self {
+            began_ns: wall_ns,
             limits: Limits {
+                ahead_ns: crate::clock::whole_ns(MOST_AHEAD),
                 awake_ppm: allowed.awake_ppm,
                 ..Limits::default()
             },
@@ -146,16 +155,28 @@ impl Gate {
         let window = self.limits.window(now_ns, begins_ns, length_ns);
         let window = window.map_err(|_: Refusal| Rejected::Window)?;
         let client = self.client(from, now_ns)?;
-        if !client.budget.allows(now_ns, window) {
+        let charged = charged(window);
+        if !client.budget.allows(now_ns, charged) {
             return Err(Rejected::Budget);
         }
-        client.budget.take(window);
+        client.budget.take(charged);
         Ok(Admitted {
             hint,
             at_ns: window.at_ns,
             window_ns: window.length_ns,
             client: client.number,
         })
+    }
+
+    /// Nothing is awake for it after all.
+    pub fn give_back(&mut self, from: IpAddr, admitted: &Admitted, now_ns: u64) {
+        let window = Window {
+            at_ns: admitted.at_ns,
+            length_ns: admitted.window_ns,
+        };
+        if let Some(client) = self.clients.get_mut(&from.to_canonical()) {
+            client.budget.give_back(now_ns, charged(window));
+        }
     }
 
     fn client(&mut self, from: IpAddr, now_ns: u64) -> Result<&mut Client, Rejected> {
@@ -184,11 +205,17 @@ impl Gate {
     /// Whose hint it is, if it is new.
     fn sender(&mut self, from: IpAddr, stamp: Stamp, wall_ns: u64) -> Result<Sender, Rejected> {
         let sender = match self.allowed.key {
-            Some(_) if stamp.sent_ns.abs_diff(wall_ns) > FRESH_NS => return Err(Rejected::Stale),
+            Some(_)
+                if stamp.sent_ns.abs_diff(wall_ns) > FRESH_NS || stamp.sent_ns < self.began_ns =>
+            {
+                return Err(Rejected::Stale);
+            }
             Some(_) => Sender::Signed(stamp.sender),
             None => Sender::Address(from),
         };
         match self.senders.get(&sender) {
+            // Without a key anybody may send any time, also a late one that would shut out all that follow.
+            Some(last) if self.allowed.key.is_none() && stamp.sent_ns != *last => Ok(sender),
             Some(last) if stamp.sent_ns <= *last => Err(Rejected::Replayed),
             None if self.senders.len() >= MOST => {
                 // Of a signed hint that is older, nothing has to be remembered.
@@ -201,6 +228,13 @@ impl Gate {
             }
             _ => Ok(sender),
         }
+    }
+}
+
+fn charged(window: Window) -> Window {
+    Window {
+        length_ns: window.length_ns + LEAST_CHARGED_NS,
+        ..window
     }
 }
 
@@ -240,12 +274,12 @@ mod tests {
             key: Some(key.clone()),
             ..Allowed::default()
         };
-        (key, Gate::new(allowed))
+        (key, Gate::new(allowed, WALL - SECOND))
     }
 
     #[test]
     fn the_window_lies_around_the_announced_time() {
-        let mut gate = Gate::new(Allowed::default());
+        let mut gate = Gate::new(Allowed::default(), WALL - SECOND);
         let bytes = datagram(1, WALL, &hint(3_000, 1_000), None);
         let admitted = gate.admit(address(1), &bytes, SECOND, WALL).unwrap();
         assert_eq!(admitted.at_ns, SECOND + 2 * MS);
@@ -269,10 +303,29 @@ mod tests {
         let earlier = datagram(1, WALL - 1, &hint(3_000, 500), Some(&key));
         let earlier = gate.admit(address(1), &earlier, 2 * SECOND, WALL);
         assert_eq!(earlier, Err(Rejected::Replayed));
-        // A gate that has just begun remembers nothing, and needs not.
-        let (_, mut anew) = signed();
-        let late = anew.admit(address(1), &bytes, SECOND, WALL + FRESH_NS + 1);
+        let (_, mut slow) = signed();
+        let late = slow.admit(address(1), &bytes, SECOND, WALL + FRESH_NS + 1);
         assert_eq!(late, Err(Rejected::Stale));
+        // A gate that has just begun remembers nothing: what was sent before may have been recorded.
+        let allowed = Allowed {
+            key: Some(key),
+            ..Allowed::default()
+        };
+        let mut anew = Gate::new(allowed, WALL + 1);
+        let before = anew.admit(address(2), &bytes, SECOND, WALL + 1);
+        assert_eq!(before, Err(Rejected::Stale));
+    }
+
+    #[test]
+    fn without_a_key_a_wrong_clock_shuts_nobody_out() {
+        let mut gate = Gate::new(Allowed::default(), WALL);
+        let mut admit = |sent_ns| {
+            let bytes = datagram(1, sent_ns, &hint(3_000, 50), None);
+            gate.admit(address(1), &bytes, SECOND, WALL).map(|_| ())
+        };
+        assert_eq!(admit(u64::MAX), Ok(()));
+        assert_eq!(admit(WALL), Ok(()));
+        assert_eq!(admit(WALL), Err(Rejected::Replayed));
     }
 
     #[test]
@@ -294,21 +347,24 @@ mod tests {
 
     #[test]
     fn time_awake_is_limited_by_client() {
-        let mut gate = Gate::new(Allowed::default());
+        let mut gate = Gate::new(Allowed::default(), WALL - SECOND);
         let mut asked = |from: u8, nth: u64| {
             let bytes = datagram(1, WALL + nth, &hint(5_000, 2_500), None);
             gate.admit(address(from), &bytes, SECOND, WALL)
         };
-        // 20 ms in a second, at most half of it at once: two windows of 5 ms.
-        assert!(asked(1, 1).is_ok() && asked(1, 2).is_ok());
-        assert_eq!(asked(1, 3), Err(Rejected::Budget));
-        let other = asked(2, 4).unwrap();
+        // 10 ms at once: a window of 5 ms, and the time in which the CPU wakes.
+        let first = asked(1, 1).unwrap();
+        assert_eq!(asked(1, 2), Err(Rejected::Budget));
+        let other = asked(2, 3).unwrap();
         assert_eq!(other.at_ns, SECOND + 2_500_000);
+        gate.give_back(address(1), &first, SECOND);
+        let bytes = datagram(1, WALL + 4, &hint(5_000, 2_500), None);
+        assert!(gate.admit(address(1), &bytes, SECOND, WALL).is_ok());
     }
 
     #[test]
     fn windows_have_limits() {
-        let mut gate = Gate::new(Allowed::default());
+        let mut gate = Gate::new(Allowed::default(), WALL - SECOND);
         for (nth, (after_us, within_us)) in (0..).zip([
             (20_000_000, 1),
             (1_000, 6_000_000),
@@ -324,7 +380,7 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_clients_is_bounded() {
-        let mut gate = Gate::new(Allowed::default());
+        let mut gate = Gate::new(Allowed::default(), WALL - SECOND);
         let mut admit = |nth: u64, now_ns: u64| {
             let from = IpAddr::from((nth as u32).to_be_bytes());
             let bytes = datagram(nth, WALL + now_ns, &hint(3_000, 500), None);
