@@ -47,8 +47,7 @@ const TURN: &str = "a turn of";
 ///
 /// # Errors
 /// If a setting or the workload fails before the first round, or the first turn gives no figure, or turns are too
-/// short for the meter. A later
-/// failure ends the run, and its turns are the result.
+/// short for the meter. A later failure ends the run, and its turns are the result.
 pub fn run(
     machine: &Machine,
     settings: &[Setting],
@@ -170,7 +169,7 @@ impl Turns for Trial<'_, '_> {
         if std::mem::take(&mut self.is_first) && is_empty && !stop.load(Ordering::Relaxed) {
             return Err(self.no_figure(at, &gathered));
         }
-        Ok((!is_empty || gathered.failed > 0).then(|| Round {
+        Ok((!is_empty || gathered.failed > 0).then_some(Round {
             round: at.round,
             setting: at.setting,
             began_s,
