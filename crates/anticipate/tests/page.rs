@@ -44,6 +44,7 @@ fn turn(round: u32, point: usize, policy: Policy, power_w: Option<f64>) -> Turn 
         kept_awake_percent: (policy == Policy::Anticipate).then_some(6.5),
         assisted_percent: None,
         power_w: power_w.map(|least| least + awake / 10.0),
+        packages_w: None,
         run_ns: None,
     }
 }
@@ -91,6 +92,7 @@ fn bench(power_w: Option<f64>) -> Bench {
             seed: 1,
             cpu: 1,
         },
+        meter: None,
         points: IDLE_NS.map(Point::idle).into(),
         policies,
         skipped: vec![Skipped {

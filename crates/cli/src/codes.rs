@@ -66,6 +66,7 @@ const CODES: &[(&str, Codes)] = &[
         ],
     ),
     ("power meters", ALL),
+    ("power record", ALL),
     ("power cpus", ALL),
     ("power states", ALL),
     ("trial", ALL),

@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
-use reveille_kernel::Identity;
+use reveille_kernel::{Identity, Root};
+use reveille_meter::{Meter, Watched};
+use reveille_power::dwell;
 use reveille_results::description::Ended;
 use reveille_results::kept::{self, About, Header};
 use reveille_results::output::Folder;
@@ -88,6 +91,31 @@ impl Kept {
             Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
             Ended::Disturbed(_) => ExitCode::FAILURE,
         })
+    }
+}
+
+/// `--meter`.
+#[derive(clap::Args)]
+pub struct Metered {
+    /// Measure power, too, by this meter, in each turn if there are turns; it needs 30 new values of the meter, which
+    /// `reveille power meters` lists
+    #[arg(long, value_name = "METER")]
+    meter: Option<String>,
+}
+
+impl Metered {
+    /// The meter, as it was seen for some seconds.
+    pub fn watched(
+        &self,
+        root: &Root,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<Option<(Box<dyn Meter>, Watched)>> {
+        let Some(name) = &self.meter else {
+            return Ok(None);
+        };
+        let mut meter = reveille_meter::named(root, name)?;
+        let watched = reveille_meter::watch(meter.as_mut(), dwell::WATCH, stop)?;
+        Ok(Some((meter, watched)))
     }
 }
 

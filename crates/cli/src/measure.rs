@@ -11,11 +11,13 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use reveille_kernel::interrupts;
 use reveille_kernel::{Identity, Idle, IdleState, Root, journal};
 use reveille_measure::{Distances, Options, Protocol, Recorder};
+use reveille_meter::Steady;
 use reveille_results::description::{Ended, Probe};
 use reveille_results::output::Folder;
 use reveille_results::{Description, ResultFolder, show};
 use reveille_show::parse;
 
+use crate::comparison::Metered;
 use crate::completion;
 use crate::elsewhere::{self, Elsewhere, Kept, OUT, Ran};
 use crate::exit::{self, Failure};
@@ -105,6 +107,8 @@ pub struct Args {
     /// Seed of the launch distances, to repeat a run with the same ones
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]
     seed: u64,
+    #[command(flatten)]
+    metered: Metered,
     #[command(flatten)]
     elsewhere: Elsewhere,
     #[command(flatten)]
@@ -210,10 +214,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = options(&args, &root, &idle)?;
     let interrupted = signals::stop()?;
 
+    let mut meter = args.metered.watched(&root, &interrupted)?;
     let mut recorder = recorder(&args, Identity::read(&root), &options)?;
-    let measured = reveille_measure::measure(&root, &options, &mut recorder, &interrupted);
+    let mut work = || reveille_measure::measure(&root, &options, &mut recorder, &interrupted);
+    let (measured, power) = match &mut meter {
+        None => (work(), None),
+        Some((meter, watched)) => {
+            let steady = Steady::new(meter.as_mut(), watched.refresh());
+            let (measured, power_w) = steady.away_from(options.cpu).during(&interrupted, work);
+            let words = reveille_meter::show::words(watched);
+            (measured, Some(power_note(&words, power_w)))
+        }
+    };
     let outcome = match measured {
-        Ok(outcome) => outcome,
+        Ok(mut outcome) => {
+            outcome.notes.extend(power);
+            outcome
+        }
         Err(error) => {
             let error = anyhow::Error::from(error);
             return Err(match recorder.abandon() {
@@ -248,6 +265,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ended::Interrupted => ExitCode::from(exit::INTERRUPTED),
         Ended::Disturbed(_) => ExitCode::FAILURE,
     })
+}
+
+/// The mean power of the run, in a sentence.
+fn power_note(meter: &str, power_w: reveille_kernel::Result<Option<f64>>) -> String {
+    match power_w {
+        Ok(Some(w)) => {
+            format!("The mean power of the run, preparation included, is {w:.2} W by {meter}.")
+        }
+        Ok(None) => format!("The power is unknown: the run was cut off, or too short for {meter}."),
+        Err(why) => format!("The power is unknown: {why}."),
+    }
 }
 
 /// How it is printed and kept is for this side.

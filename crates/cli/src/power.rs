@@ -2,6 +2,7 @@
 
 mod cpus;
 mod meters;
+mod record;
 mod states;
 
 use std::process::ExitCode;
@@ -17,6 +18,8 @@ Examples:
                                                  what the first busy CPU costs, and each further one
   sudo reveille power states --meter rapl:package-0
                                                  what each idle state saves, and from which stay on
+  reveille power record --meter shelly:10.0.0.7 --out meter.csv
+                                                 samples, for `resume analyze --power`
 
 Meters:
   rapl:NAME, perf:NAME             counters of the processor; `power meters` lists them
@@ -32,6 +35,7 @@ pub struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     Meters(meters::Args),
+    Record(record::Args),
     Cpus(cpus::Args),
     States(states::Args),
 }
@@ -39,6 +43,7 @@ enum Command {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Meters(args) => meters::run(args),
+        Command::Record(args) => record::run(args),
         Command::Cpus(args) => cpus::run(args),
         Command::States(args) => states::run(args),
     }

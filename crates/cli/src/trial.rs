@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use regex::Regex;
+use reveille_meter::Steady;
 use reveille_results::description::Ended;
 use reveille_results::kept;
 use reveille_show::terminal;
@@ -21,7 +22,7 @@ use reveille_trial::workload::{
 use reveille_watch::live::JointCounter;
 
 use crate::command::As;
-use crate::comparison::{self, Kept};
+use crate::comparison::{self, Kept, Metered};
 use crate::completion;
 use crate::elsewhere::{self, Elsewhere, OUT};
 use crate::exit::Failure;
@@ -45,6 +46,7 @@ Examples:
   sudo reveille trial --echo self --bursts 1000/s,100ms,400ms
   sudo reveille trial -- make -j4                        its run time
   sudo reveille trial --figure 'time=([0-9.]+)' --unit ms -- ping -c 20 -i 0.2 192.168.1.1
+  sudo reveille trial --meter shelly:10.0.0.7 --requests 2000 --echo self
   sudo reveille trial --setting 'limit --disable C6' --settings no-sleep -- ./job
   sudo reveille trial --setting 'quiet run --cgroup background.slice' --settings as-is --echo self
   reveille trial --host root@sut --echo self             on another machine, by ssh
@@ -122,6 +124,8 @@ pub struct Args {
     seed: u64,
 
     #[command(flatten)]
+    metered: Metered,
+    #[command(flatten)]
     elsewhere: Elsewhere,
     #[command(flatten)]
     kept: Kept,
@@ -170,12 +174,15 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         settle_s: args.settle.as_secs_f64(),
         seed: args.seed,
     };
+    let mut meter = args.metered.watched(&machine.root, &stop)?;
+    let watched = meter.as_ref().map(|(_, watched)| watched.clone());
     let description = workload.description().clone();
     let trial = |ended, rounds, of_run: &[String]| {
         let about = (args.kept).about(SCHEMA_VERSION, &machine, &description.what, started, ended);
         let notes = [&notes, of_run].concat();
         let (description, plan) = (description.clone(), plan.clone());
-        Trial::of(about, description, plan, &planned.settings, rounds, notes)
+        let (names, watched) = (&planned.settings, watched.clone());
+        Trial::of(about, description, plan, watched, names, rounds, notes)
     };
     let mut kept_at = None;
     let mut keep = |rounds: &[Round], notes: &[String]| {
@@ -196,6 +203,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             workload.as_mut(),
             Around {
                 joint: Some(&joint),
+                meter: meter
+                    .as_mut()
+                    .map(|(meter, watched)| Steady::new(meter.as_mut(), watched.refresh())),
                 stop: &stop,
                 progress,
                 keep: &mut keep,

@@ -1,6 +1,7 @@
 //! `reveille anticipate bench` as a user meets it: short runs, an interruption, and bad input.
 
 mod complains;
+mod meter;
 mod program;
 
 use std::fs;
@@ -60,6 +61,60 @@ fn parsed(test: &str, output: &Output, code: i32) -> Option<Value> {
 fn policies(bench: &Value) -> Vec<&str> {
     let used = bench["policies"].as_array().unwrap().iter();
     used.map(|used| used["policy"].as_str().unwrap()).collect()
+}
+
+fn metered(folder: &Path, meter: &str, turn: &str) -> Command {
+    let mut command = reveille();
+    command.args([
+        "anticipate",
+        "bench",
+        "--meter",
+        meter,
+        "--rounds",
+        "3",
+        "--turn",
+        turn,
+    ]);
+    command.args([
+        "--policies",
+        "as-is,no-sleep",
+        "--gaps",
+        "3ms",
+        "--warm-up",
+        "2",
+    ]);
+    command.args(["--file-size", "1MiB", "--dir"]).arg(folder);
+    command
+}
+
+#[test]
+fn a_meter_gives_the_power_of_each_policy() {
+    let _alone = alone();
+    let test = "a benchmark's power";
+    let Some(name) = meter::by_no_sleep() else {
+        return println!("skipped: {test}: no right to ask for a latency");
+    };
+    let folder = folder();
+    let Some(bench) = json(test, &mut metered(folder.path(), &name, "1500ms")) else {
+        return;
+    };
+    assert_eq!(bench["meter"]["name"], name);
+    if bench["policies"][1]["how"].to_string().contains("threads") {
+        return println!("skipped: {test}: threads keep the CPUs awake here");
+    }
+    for (row, true_w) in [(0, 40.0), (1, 60.0)] {
+        let power_w = bench["rows"][row]["power_w"]["estimate"].as_f64();
+        let off = power_w.unwrap() / true_w - 1.0;
+        assert!(off.abs() < 0.02, "{row}: {power_w:?}");
+    }
+    let output = metered(folder.path(), &name, "300ms").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(
+        errors.contains("a turn of 0.3s: too short for shelly:"),
+        "{errors}"
+    );
+    assert!(errors.contains(": at least 0."), "{errors}");
 }
 
 #[test]

@@ -249,7 +249,15 @@ fn comparisons_match_their_schemas() {
     check("trial", &mut words(line));
     let line = "trial --echo self --rounds 2 --requests 5 --bursts 1000/s,5ms,5ms --json";
     check("trial", &mut words(line));
+    let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
+    let line = "trial --echo self --rounds 1 --requests 80 --interval 10ms --json --meter";
+    check("trial", words(line).arg(&name));
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
+    let line = "anticipate bench --rounds 2 --turn 1s --gaps 3ms --file-size 1MiB --json --dir";
+    check(
+        "anticipate-bench",
+        words(line).arg(folder.path()).args(["--meter", &name]),
+    );
     let line = "anticipate bench --rounds 2 --ios 8 --warm-up 2 --file-size 1MiB --json --dir";
     check("anticipate-bench", words(line).arg(folder.path()));
 }

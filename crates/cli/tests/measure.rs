@@ -3,6 +3,7 @@
 
 mod held;
 mod load;
+mod meter;
 mod program;
 
 use std::fs;
@@ -90,6 +91,27 @@ fn invalid_arguments_get_one_line_and_exit_code_2_and_leave_nothing() {
         );
         assert!(!out.exists(), "{flags:?}");
     }
+}
+
+#[test]
+fn the_mean_power_of_a_run_is_a_note_of_its_result() {
+    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("result");
+    let name = meter::made_up(Duration::from_millis(20), || 40.0);
+    let ended = measure(
+        &out,
+        &["--probe", "user", "--duration", "3s", "--meter", &name],
+    );
+    if ended.code == 3 {
+        return println!("skipped: the power of a measurement: {}", ended.stderr);
+    }
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let result = fs::read_to_string(out.join("result.json")).unwrap();
+    let (_, note) = result.split_once("preparation included, is ").unwrap();
+    let (watts, by) = note.split_once(" W by ").unwrap();
+    let off = watts.parse::<f64>().unwrap() / 40.0 - 1.0;
+    assert!(off.abs() < 0.02 && by.starts_with(&name), "{note}");
 }
 
 #[test]

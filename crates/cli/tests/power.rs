@@ -5,7 +5,7 @@ mod meter;
 use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use meter::made_up;
 use serde_json::Value;
@@ -159,6 +159,124 @@ fn the_power_of_busy_cpus_is_found_within_two_per_cent() {
     assert!(shown.contains("he first busy CPU costs 3"), "{shown}");
     let page = reveille().arg("report").arg(&out).output().unwrap();
     assert!(page.status.success() && out.join("report.html").is_file());
+}
+
+/// The time and the power of each line.
+fn samples(csv: &str) -> Vec<(f64, f64)> {
+    let mut lines = csv.lines();
+    assert_eq!(lines.next(), Some("time,power_w"), "{csv}");
+    let sample = |line: &str| {
+        let (time, watts) = line.split_once(',').unwrap();
+        let time = humantime::parse_rfc3339(time).unwrap();
+        let time = time.duration_since(SystemTime::UNIX_EPOCH).unwrap();
+        (time.as_secs_f64(), watts.parse().unwrap())
+    };
+    lines.map(sample).collect()
+}
+
+#[test]
+fn what_a_meter_records_has_the_power_and_its_time() {
+    let name = made_up(Duration::from_millis(20), || 40.0);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("meter.csv");
+    let began = SystemTime::now();
+    let began_s = began
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap()
+        .as_secs_f64();
+    let record = || {
+        let mut command = power("record --interval 50ms --duration 3s", &name);
+        command.arg("--out").arg(&file).output().unwrap()
+    };
+    let output = record();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(errors.contains("samples, 0.050 s apart, "), "{errors}");
+    let samples = samples(&fs::read_to_string(&file).unwrap());
+    assert!((40..=61).contains(&samples.len()), "{samples:?}");
+    // It is watched for 3 s before.
+    let after_s = samples[0].0 - began_s;
+    assert!((3.0..5.0).contains(&after_s), "{after_s}");
+    let mean_w = samples.iter().map(|(_, watts)| watts).sum::<f64>() / samples.len() as f64;
+    assert!((mean_w / 40.0 - 1.0).abs() < 0.02, "{mean_w}");
+    let kept = fs::read(&file).unwrap();
+    let output = record();
+    assert_eq!(output.status.code(), Some(2), "it is there already");
+    assert_eq!(fs::read(&file).unwrap(), kept);
+    let errors = power("record --interval 5ms", &name)
+        .output()
+        .unwrap()
+        .stderr;
+    let errors = String::from_utf8_lossy(&errors);
+    assert!(errors.contains("has a new value only every"), "{errors}");
+}
+
+/// A log with the wall clock of now, of a machine that sleeps for three seconds, and a meter that knows that.
+#[test]
+fn resume_finds_a_sleep_in_what_was_recorded() {
+    let sleep = [5.0, 8.0];
+    let began = Instant::now();
+    let wall = SystemTime::now();
+    let name = made_up(Duration::from_millis(20), move || {
+        let s = began.elapsed().as_secs_f64();
+        if (sleep[0]..sleep[1]).contains(&s) {
+            2.0
+        } else {
+            40.0
+        }
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let meter = folder.path().join("meter.csv");
+    let file = fs::File::create(&meter).unwrap();
+    let mut record = power("record --interval 50ms --duration 6s", &name);
+    assert!(
+        record
+            .stdout(file)
+            .stderr(Stdio::null())
+            .status()
+            .unwrap()
+            .success()
+    );
+    let log = folder.path().join("syslog");
+    let line = |s: f64, text: &str| {
+        let at = humantime::format_rfc3339_micros(wall + Duration::from_secs_f64(s));
+        let at = at.to_string().replace('Z', "+00:00");
+        format!(
+            "{at} box kernel: [  {:.6}] {text}\n",
+            100.0 + s.min(sleep[0]) + (s - sleep[1]).max(0.0)
+        )
+    };
+    let lines = [
+        line(sleep[0] - 0.3, "PM: suspend entry (deep)"),
+        line(
+            sleep[0] - 0.2,
+            "printk: Suspending console(s) (use no_console_suspend to debug)",
+        ),
+        line(sleep[0] - 0.1, "PM: suspend devices took 0.100 seconds"),
+        line(
+            sleep[0],
+            "ACPI: PM: Preparing to enter system sleep state S3",
+        ),
+        line(sleep[1], "ACPI: PM: Low-level resume complete"),
+        line(sleep[1] + 0.2, "PM: resume devices took 0.200 seconds"),
+        line(sleep[1] + 0.3, "PM: suspend exit"),
+    ];
+    fs::write(&log, lines.concat()).unwrap();
+    let mut analyze = reveille();
+    analyze
+        .args(["resume", "analyze", "--json", "--power"])
+        .arg(&meter)
+        .arg(&log);
+    let power = &json(&analyze.output().unwrap())["machines"][0]["power"];
+    assert_eq!(
+        (&power["clock"], &power["laid_by"]),
+        (&"utc".into(), &"wall_clock".into()),
+        "{power}"
+    );
+    let asleep_w = power["asleep_w"].as_f64().unwrap();
+    assert!((asleep_w / 2.0 - 1.0).abs() < 0.1, "{asleep_w}");
+    let idle_w = power["idle_w"].as_f64().unwrap();
+    assert!((idle_w / 40.0 - 1.0).abs() < 0.02, "{idle_w}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `reveille trial` as a user meets it: between network namespaces, over loopback, with commands,
 //! and with bad input.
 
+mod meter;
 mod program;
 mod recorded;
 
@@ -66,6 +67,80 @@ fn settings_of_the_machine() -> Vec<String> {
         }
     }
     all
+}
+
+fn short(meter: &str, more: &str) -> Command {
+    let mut command = reveille();
+    command.args([
+        "trial",
+        "--meter",
+        meter,
+        "--echo",
+        "self",
+        "--settings",
+        "no-sleep",
+    ]);
+    command.args(more.split(' '));
+    command
+}
+
+#[test]
+fn a_meter_gives_the_power_of_each_setting() {
+    let _alone = alone();
+    let Some(name) = meter::by_no_sleep() else {
+        return println!("skipped: a trial's power: no right to ask for a latency");
+    };
+    let line = "--rounds 4 --requests 150 --interval 10ms";
+    let trial = json(&mut short(&name, line));
+    assert_eq!(trial["meter"]["name"], name);
+    assert_eq!(trial["cost"], "power");
+    for (name, true_w) in [("as is", 40.0), ("no sleep", 60.0)] {
+        let power_w = setting(&trial, name)["observed"]["power_w"].as_f64();
+        let off = power_w.unwrap() / true_w - 1.0;
+        assert!(off.abs() < 0.02, "{name}: {power_w:?}");
+    }
+    let text = String::from_utf8(
+        short(&name, "--rounds 1 --requests 150 --interval 10ms")
+            .output()
+            .unwrap()
+            .stdout,
+    );
+    let text = text.unwrap();
+    assert!(text.contains("Meter ") && text.contains("power"), "{text}");
+}
+
+#[test]
+fn turns_that_are_too_short_for_the_meter_are_refused_with_the_time_that_it_needs() {
+    let _alone = alone();
+    let name = meter::made_up(Duration::from_millis(50), || 40.0);
+    let requests = short(&name, "--requests 20 --interval 10ms");
+    let mut command = reveille();
+    command.args([
+        "trial",
+        "--meter",
+        &name,
+        "--settings",
+        "as-is",
+        "--setting",
+        "hold --latency 0",
+        "--",
+        "sleep",
+        "0.2",
+    ]);
+    for mut command in [requests, command] {
+        let output = command.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(3) {
+            return println!("skipped: {errors}");
+        }
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(
+            errors.contains("a turn of 0.2s: too short for shelly:"),
+            "{errors}"
+        );
+        assert!(errors.contains(": at least 1."), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
 }
 
 #[test]

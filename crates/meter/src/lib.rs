@@ -3,7 +3,7 @@
 //! [`Meter`] is what reads one: an energy counter or a value of power, with what it covers. `local` has those of
 //! this machine, `dcmi`, `http` and `snmp` those beside it; [`find`] and [`named`] give them by name. How often a
 //! meter has a new value is not what its maker says but what [`watch()`] sees. [`Steady`] takes the mean power of a
-//! time. [`list::Meters`] is what `reveille power meters` prints, and [`show::sheet`] what people see of it.
+//! time or of a work, and records samples. [`list::Meters`] is what `reveille power meters` prints, and [`show::sheet`] what people see of it.
 
 mod choose;
 mod dcmi;
@@ -11,11 +11,13 @@ mod http;
 pub mod list;
 mod local;
 mod reading;
+mod record;
 pub mod show;
 mod snmp;
 mod watch;
 
 pub use choose::{Found, find, named};
 pub use reading::{About, Counts, Meter, Reading, Scope};
+pub use record::Recorded;
 pub use reveille_kernel::{Error, Result};
 pub use watch::{REFRESHES, Steady, Watched, pause, watch};

@@ -37,12 +37,19 @@ pub struct Observed {
     /// `ctxt` of /proc/stat.
     pub context_switches_per_s: Option<f64>,
     pub power_w: Option<f64>,
+    /// Of the processor packages, where `power_w` is by a meter that was named.
+    pub packages_w: Option<f64>,
     pub frequency_mhz: Option<f64>,
     pub joint_percent: Option<f64>,
     pub joint_mean_ns: Option<f64>,
 }
 
 impl Observed {
+    /// With the power by a meter that was named; that of the packages, if it was that, stands beside it.
+    pub(crate) fn by_meter(&mut self, power_w: Option<f64>, was_packages: bool) {
+        self.packages_w = std::mem::replace(&mut self.power_w, power_w).filter(|_| was_packages);
+    }
+
     /// The mean of several rounds, each figure over those rounds that have it; `None` of none.
     pub fn mean(rounds: &[&Self]) -> Option<Self> {
         let first = rounds.first()?;
@@ -68,6 +75,7 @@ impl Observed {
             interrupts_per_s: mean(&|round| round.interrupts_per_s),
             context_switches_per_s: mean(&|round| round.context_switches_per_s),
             power_w: mean(&|round| round.power_w),
+            packages_w: mean(&|round| round.packages_w),
             frequency_mhz: mean(&|round| round.frequency_mhz),
             joint_percent: mean(&|round| round.joint_percent),
             joint_mean_ns: mean(&|round| round.joint_mean_ns),
@@ -138,6 +146,11 @@ impl<'a> Watch<'a> {
             packages: Packages::of(root),
             joint,
         }
+    }
+
+    /// Is the power that of the processor packages?
+    pub(crate) fn has_packages(&self) -> bool {
+        self.packages.is_some()
     }
 
     /// Where the power comes from, in a sentence; `None` if unknown.

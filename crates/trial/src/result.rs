@@ -1,5 +1,6 @@
 //! `trial.json`: what was compared, on which machine, all figures, and the conclusion.
 
+use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
@@ -104,6 +105,8 @@ pub struct Trial {
     pub workload: Description,
     /// How many rounds, and in what order.
     pub plan: Plan,
+    /// The meter that was named, as it was seen before.
+    pub meter: Option<Watched>,
     /// The first is "as is".
     pub settings: Vec<Setting>,
     /// What [`Trial::verdict`] weighs the figure against; `None` where neither is known.
@@ -123,6 +126,7 @@ impl Trial {
         about: About,
         workload: Description,
         plan: Plan,
+        meter: Option<Watched>,
         names: &[Named],
         rounds: Vec<Round>,
         mut notes: Vec<String>,
@@ -133,6 +137,7 @@ impl Trial {
             about,
             workload,
             plan,
+            meter,
             settings,
             cost,
             verdict,
@@ -386,7 +391,15 @@ pub(crate) mod tests {
             settle_s: 0.2,
             seed: 1,
         };
-        Trial::of(about, workload(false), plan, &names(), rounds(), vec![])
+        Trial::of(
+            about,
+            workload(false),
+            plan,
+            None,
+            &names(),
+            rounds(),
+            vec![],
+        )
     }
 
     #[test]

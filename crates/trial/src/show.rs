@@ -78,7 +78,9 @@ const FIGURES: &[Column<Setting>] = &columns!(|one|
 const MACHINE: &[Column<Setting>] = &columns!(|one|
     words "name", "setting", one.name.as_str(), "The setting";
     measured(Of("W")) "observed.power_w", "power", observed(one, |one| one.power_w),
-        "Power of the processor packages or the battery";
+        "Power by the meter, else of the processor packages or the battery";
+    measured(Of("W")) detail "observed.packages_w", "packages", observed(one, |one| one.packages_w),
+        "Power of the processor packages, beside that of the meter";
     estimated(Of("W")) detail "power_difference_w", "power against as is [95%]",
         Value::difference(one.power_difference_w.as_ref()),
         "Difference of the power from that of `as is`, with its 95% interval";
@@ -204,6 +206,9 @@ fn facts(trial: &Trial, sheet: &mut Sheet<'_>) {
             plan.seed
         ),
     );
+    if let Some(meter) = &trial.meter {
+        sheet.fact("Meter", reveille_meter::show::words(meter));
+    }
     if let Some(pace) = &workload.pace {
         let apart = match (pace.interval_ms, &pace.bursts) {
             (Some(ms), _) => format!("{} apart on average", duration(ms * 1e6)),

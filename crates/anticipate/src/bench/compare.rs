@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use reveille_kernel::{Root, affinity, interrupts};
+use reveille_meter::{Steady, Watched};
 use reveille_results::description::Ended;
 use reveille_results::kept::About;
 use reveille_trial::rounds::Progress;
@@ -62,7 +63,7 @@ pub fn cpu(root: &Root, given: Option<u32>) -> Result<u32> {
 }
 
 /// Runs the rounds and compares the policies. `notes` are known before; `about` describes a run of that
-/// workload that ended so. `None` if it was interrupted before the rounds.
+/// workload that ended so; a `meter` measures the power of each turn. `None` if it was interrupted before the rounds.
 ///
 /// # Errors
 /// As [`run::run`], and for a target that cannot be used.
@@ -70,16 +71,18 @@ pub fn compare(
     machine: &Machine,
     options: &Options,
     mut notes: Vec<String>,
+    meter: Option<(Watched, Steady<'_>)>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
     about: impl FnOnce(&str, Ended) -> About,
 ) -> Result<Option<Bench>> {
+    let (watched, meter) = meter.unzip();
     let plan = options.plan.clone();
     let bench = match &options.waits {
         Waits::Accelerator => {
             let library = ByLibrary::new(options.budget);
             let work = Accelerator::new(machine, plan, Some(&library))?;
-            rounds(machine, &work, options, stop, progress, about)?
+            rounds(machine, &work, options, meter, stop, progress, about)?
         }
         Waits::Packets(packets) => {
             #[cfg(feature = "bpf")]
@@ -88,7 +91,7 @@ pub fn compare(
             let work = Packets::new(machine, packets.clone(), plan, Some(&live))?;
             #[cfg(not(feature = "bpf"))]
             let work = Packets::new(machine, packets.clone(), plan, None)?;
-            rounds(machine, &work, options, stop, progress, about)?
+            rounds(machine, &work, options, meter, stop, progress, about)?
         }
         Waits::Storage(source, ios) => {
             let target = Target::open(&machine.root, source, ios.operation, ios.size, stop);
@@ -103,16 +106,29 @@ pub fn compare(
             let work = Storage::new(machine, target, ios.clone(), plan, Some(&engine))?;
             #[cfg(not(feature = "bpf"))]
             let work = Storage::new(machine, target, ios.clone(), plan, None)?;
-            rounds(machine, &work, options, stop, progress, about)?
+            rounds(machine, &work, options, meter, stop, progress, about)?
         }
     };
-    Ok(Some(Bench { notes, ..bench }))
+    let unknown = bench.turns.iter().filter(|turn| turn.power_w.is_none());
+    let unknown = unknown.count();
+    if watched.is_some() && unknown > 0 {
+        notes.push(format!(
+            "The power of {unknown} of {} turns is unknown: they were too short for the meter.",
+            bench.turns.len()
+        ));
+    }
+    Ok(Some(Bench {
+        notes,
+        meter: watched,
+        ..bench
+    }))
 }
 
 fn rounds(
     machine: &Machine,
     work: &dyn Work,
     options: &Options,
+    meter: Option<Steady<'_>>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
     about: impl FnOnce(&str, Ended) -> About,
@@ -122,7 +138,8 @@ fn rounds(
         [] => (defaults.as_slice(), false),
         named => (named, true),
     };
-    let ran = run::run(machine, work, &options.plan, policies, stop, progress)?;
+    let plan = &options.plan;
+    let ran = run::run(machine, work, plan, policies, meter, stop, progress)?;
     let workload = work.describe();
     let points = work.points().to_vec();
     let (mut rows, gains) = conclude(points.len(), &ran.policies, &ran.turns);
@@ -135,7 +152,8 @@ fn rounds(
     }
     Ok(Bench {
         about: about(&workload.what, ran.ended),
-        plan: options.plan.clone(),
+        plan: plan.clone(),
+        meter: None,
         workload,
         points,
         policies: ran.policies,

@@ -42,8 +42,10 @@ pub struct Turn {
     /// Share of the waits, warm-up included, for which a CPU was to be awake, by the engine's own
     /// account.
     pub assisted_percent: Option<f64>,
-    /// Power of the processor packages.
+    /// Power by the meter that was named, else of the processor packages.
     pub power_w: Option<f64>,
+    /// Power of the processor packages beside that of the meter.
+    pub packages_w: Option<f64>,
     /// Time to the workload's completion, ns; `None` if it has none.
     pub run_ns: Option<f64>,
 }
@@ -64,6 +66,7 @@ pub struct Row {
     pub kept_awake_percent: Option<Estimate>,
     pub assisted_percent: Option<Estimate>,
     pub power_w: Option<Estimate>,
+    pub packages_w: Option<Estimate>,
     pub run_ns: Option<Estimate>,
     /// Time that anticipatory wake-up takes for each wait, ns: the median of separate turns at the point with
     /// the least idle time, without the time for which CPUs are kept awake.
@@ -188,6 +191,7 @@ fn row(
         kept_awake_percent: figure(|turn| turn.kept_awake_percent),
         assisted_percent: figure(|turn| turn.assisted_percent),
         power_w: figure(|turn| turn.power_w),
+        packages_w: figure(|turn| turn.packages_w),
         run_ns: figure(|turn| turn.run_ns),
         own_cost_ns: None,
         own_cost_at_requests_ns: None,
@@ -272,6 +276,7 @@ pub(crate) mod tests {
             kept_awake_percent: None,
             assisted_percent: None,
             power_w: None,
+            packages_w: None,
             run_ns: None,
         };
         let rounds = (0..rounds).flat_map(|round| figures.iter().map(move |one| turn(round, one)));

@@ -1,5 +1,6 @@
 //! `bench.json`: the latency and cost of each policy, the machine, and every turn.
 
+use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +96,8 @@ pub struct Bench {
     pub workload: Workload,
     /// How many rounds, of what length.
     pub plan: Plan,
+    /// The meter that was named, as it was seen before.
+    pub meter: Option<Watched>,
     /// In the order of tables.
     pub points: Vec<Point>,
     /// The first is "as is".

@@ -9,6 +9,7 @@ use reveille_figures::rounds::{Estimate, Quantiles};
 use reveille_kernel::asleep::{Counts, Reading};
 use reveille_kernel::energy::{Packages, PackagesReading};
 use reveille_kernel::{Idle, Root, affinity};
+use reveille_meter::Steady;
 use reveille_results::description::Ended;
 use reveille_trial::rounds::{self, At, Progress, Turns};
 use reveille_trial::setting::{InForce, Machine};
@@ -45,9 +46,15 @@ pub fn run(
     work: &dyn Work,
     plan: &Plan,
     (policies, insist): (&[Policy], bool),
+    meter: Option<Steady<'_>>,
     stop: &AtomicBool,
     progress: &mut dyn FnMut(&Progress),
 ) -> Result<Run> {
+    let points = 0..work.points().len();
+    let shortest = points.map(|point| work.expected(point)).min();
+    if let Some((meter, turn)) = meter.as_ref().zip(shortest) {
+        meter.suits("a turn of", turn)?;
+    }
     let mut skipped = Vec::new();
     let used = rehearse(machine, work, policies, insist, &mut skipped)?;
     affinity::avoid(plan.cpu);
@@ -62,6 +69,7 @@ pub fn run(
         machine,
         work,
         watch: Watch::new(&machine.root, &machine.idle, plan.cpu),
+        meter,
         used,
         began: Instant::now(),
     };
@@ -109,15 +117,16 @@ fn rehearse(
     Ok(used)
 }
 
-struct Bench<'a> {
+struct Bench<'a, 'm> {
     machine: &'a Machine,
     work: &'a dyn Work,
     watch: Watch,
+    meter: Option<Steady<'m>>,
     used: Vec<(Policy, PolicySetting)>,
     began: Instant,
 }
 
-impl Turns for Bench<'_> {
+impl Turns for Bench<'_, '_> {
     type Turn = Turn;
 
     fn name(&self, at: At) -> String {
@@ -142,17 +151,29 @@ impl Turns for Bench<'_> {
         };
         let account = || assist.as_ref()?.account();
         let began_s = self.began.elapsed().as_secs_f64();
-        let before = self.watch.read();
-        let account_before = account();
-        let sample = self.work.turn(at.point, policy, at.round, stop);
-        let account_after = account();
-        let after = self.watch.read();
+        let work = || {
+            let read = (self.watch.read(), account());
+            let sample = self.work.turn(at.point, policy, at.round, stop);
+            (read, sample, account(), self.watch.read())
+        };
+        let (worked, by_meter) = match &mut self.meter {
+            None => (work(), None),
+            Some(meter) => {
+                let (worked, power_w) = meter.during(stop, work);
+                (worked, Some(power_w?))
+            }
+        };
+        let ((before, account_before), sample, account_after, after) = worked;
         let mut sample = sample?;
         let Some(latency) = Quantiles::of(&mut sample.latencies_ns) else {
             return Ok(None);
         };
         let elapsed_ns = sample.elapsed_ns.max(1) as f64;
         let (others_awake_percent, power_w) = self.watch.between(&before, &after);
+        let (power_w, packages_w) = match by_meter {
+            None => (power_w, None),
+            Some(by_meter) => (by_meter, power_w),
+        };
         let accounts = account_before.zip(account_after);
         let account = accounts.map(|(before, after)| after.since(before));
         let account = account.or(sample.account);
@@ -172,12 +193,13 @@ impl Turns for Bench<'_> {
             assisted_percent: assisted
                 .map(|account| 100.0 * account.assisted as f64 / account.waits as f64),
             power_w,
+            packages_w,
             run_ns: sample.run_ns.map(|ns| ns as f64),
         }))
     }
 }
 
-impl Bench<'_> {
+impl Bench<'_, '_> {
     /// The median of some more turns at the point with the least idle time. Counting slows the engine
     /// down, so turns that are compared do not count; with more time between waits, more of the
     /// engine's work is for what else the machine does. An error here fails nothing that was gathered.
@@ -370,7 +392,15 @@ mod tests {
         let stop = AtomicBool::new(false);
         let mut progress = |now: &Progress| done.push(now.done);
         let policies = (&policies[..], insist);
-        let run = super::run(&machine(), work, &plan, policies, &stop, &mut progress);
+        let run = super::run(
+            &machine(),
+            work,
+            &plan,
+            policies,
+            None,
+            &stop,
+            &mut progress,
+        );
         run.map(|run| (run, done))
     }
 

@@ -48,7 +48,10 @@ const FIGURES: &[Column<At<Row>>] = &columns!(|at|
         "Waits for which the engine scheduled a CPU to be awake, by the engine's own account";
     measured(Percent) detail "kept_awake_percent", "kept awake", estimate(&at.one.kept_awake_percent),
         "Time that the engine kept CPUs awake, by its own account: of one CPU's time";
-    measured(Of("W")) "power_w", "power", estimate(&at.one.power_w), "Power of the processor packages";
+    measured(Of("W")) "power_w", "power", estimate(&at.one.power_w),
+        "Power by the meter, else of the processor packages";
+    measured(Of("W")) detail "packages_w", "packages", estimate(&at.one.packages_w),
+        "Power of the processor packages, beside that of the meter";
 );
 
 const GAINS: &[Column<At<Gain>>] = &columns!(|at|
@@ -215,6 +218,9 @@ fn facts(bench: &Bench, what: String, sheet: &mut Sheet<'_>) {
             duration(plan.turn_s * 1e9),
         ),
     );
+    if let Some(meter) = &bench.meter {
+        sheet.fact("Meter", reveille_meter::show::words(meter));
+    }
     if let Some(own) = own_cost(bench) {
         sheet.detail("Own cost", own);
     }

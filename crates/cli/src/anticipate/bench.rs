@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{ArgPredicate, PossibleValuesParser, TypedValueParser};
 use reveille_anticipate::Operation;
 use reveille_anticipate::bench::compare::{self, Options, Waits};
 use reveille_anticipate::bench::packets;
@@ -13,10 +13,11 @@ use reveille_anticipate::bench::result::{self, Bench, Plan};
 use reveille_anticipate::bench::show;
 use reveille_anticipate::bench::storage::{self, Source};
 use reveille_kernel::Root;
+use reveille_meter::Steady;
 use reveille_show::parse;
 use reveille_trial::setting::Machine;
 
-use crate::comparison::{self, Kept};
+use crate::comparison::{self, Kept, Metered};
 use crate::completion;
 use crate::value;
 use crate::{exit, signals};
@@ -39,6 +40,7 @@ Examples:
   sudo reveille anticipate bench --op write --dir /srv
   sudo reveille anticipate bench --gaps 0 --depth 8       eight in flight, nothing between them
   sudo reveille anticipate bench --accelerator            wait for a stand-in for a GPU
+  sudo reveille anticipate bench --meter rapl:package-0   with power by a meter
   sudo reveille anticipate bench --packets                periodic packets
   sudo reveille anticipate bench --packets --hint 3ms     packets that hints announce
 
@@ -96,8 +98,8 @@ pub struct Args {
     /// Each policy has a turn in each round, for each idle time; intervals need 6
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = value::count(1..=200_u32))]
     rounds: u32,
-    /// I/Os in a turn, at most
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = value::count(1..=1_000_000_u64))]
+    /// I/Os in a turn, at most; with --meter, whose turns must be long, 1000000 if it is not given
+    #[arg(long, value_name = "N", default_value = "1000", default_value_if("meter", ArgPredicate::IsPresent, "1000000"), value_parser = value::count(1..=1_000_000_u64))]
     ios: u64,
     /// A turn ends after this time, even with fewer I/Os
     #[arg(long, value_name = "TIME", default_value = "4s", value_parser = turn())]
@@ -115,6 +117,8 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value::seed, allow_hyphen_values = true)]
     seed: u64,
 
+    #[command(flatten)]
+    metered: Metered,
     #[command(flatten)]
     kept: Kept,
 }
@@ -166,8 +170,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         let version = result::SCHEMA_VERSION;
         args.kept.about(version, &machine, workload, started, ended)
     };
+    let mut meter = args.metered.watched(&machine.root, &stop)?;
+    let meter = meter.as_mut().map(|(meter, watched)| {
+        let refresh = watched.refresh();
+        (watched.clone(), Steady::new(meter.as_mut(), refresh))
+    });
     let bench = comparison::with_bar(args.rounds, |progress| {
-        compare::compare(&machine, &options, notes, &stop, progress, about)
+        compare::compare(&machine, &options, notes, meter, &stop, progress, about)
     })?;
     let Some(bench) = bench else {
         return Ok(ExitCode::from(exit::INTERRUPTED));

@@ -200,6 +200,7 @@ mod tests {
                 seed: 1,
                 cpu: 0,
             },
+            meter: None,
             points: vec![Point::idle(1_000_000)],
             policies,
             skipped: vec![Skipped {
