@@ -63,7 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         line(format!("{at},{watts:.4}\n"))
     })?;
     if let Some(why) = recorded.why {
-        say(&format!(
+        say(format!(
             "{} readings failed, the last one: {why}",
             recorded.missed
         ));
