@@ -73,6 +73,7 @@ const CODES: &[(&str, Codes)] = &[
     ("far", &[DONE, FAILED]),
     ("anticipate", &[DONE, FAILED, USAGE, CANNOT]),
     ("anticipate bench", ALL),
+    ("anticipate hint", &[DONE, USAGE, CANNOT]),
     ("govern", &[DONE, CONTENT, USAGE, CANNOT]),
     ("govern check", &[DONE, CONTENT, USAGE]),
     (

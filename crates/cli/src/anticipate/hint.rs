@@ -18,7 +18,7 @@ use crate::value;
 #[command(after_help = "\
 Examples:
   reveille anticipate hint server:7171 --service tcp:8080 --after 3ms --within 500us
-  reveille anticipate hint server:7171 --service udp:5060 --after 20ms --hint-key /etc/reveille/hint.key")]
+  reveille anticipate hint server:7171 --service udp:5060 --after 20ms --hint-key hint.key")]
 pub struct Args {
     /// Where hints are taken
     #[arg(value_name = "HOST:PORT")]
