@@ -91,7 +91,7 @@ pub struct PacketStatistics {
     pub assisted: Option<Latency>,
     /// `None` unless there are both.
     pub gain: Option<Gain>,
-    /// Those that were assisted most; at most [`FLOWS`].
+    /// Those that were assisted most; at most 32.
     pub flows: Vec<Flow>,
 }
 
