@@ -176,8 +176,33 @@ fn wakeups(group: &str) -> f64 {
     ours.map(|one| one["wakeups_per_s"].as_f64().unwrap()).sum()
 }
 
+/// A run that ends with its test, whatever comes of it.
+struct Run(Option<Child>);
+
+impl Run {
+    fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    fn kill(mut self) {
+        let mut child = self.0.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            // Not by kill -9: it undoes what it has set.
+            let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
+            let _ = child.wait();
+        }
+    }
+}
+
 /// A run in the background, after its first line.
-fn started(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) {
+fn started(arguments: &[&str]) -> (Run, BufReader<std::process::ChildStdout>) {
     let mut child = reveille()
         .args(["quiet", "run"])
         .args(arguments)
@@ -192,10 +217,11 @@ fn started(arguments: &[&str]) -> (Child, BufReader<std::process::ChildStdout>) 
         line.clear();
         assert!(lines.read_line(&mut line).unwrap() > 0, "it has ended");
     }
-    (child, lines)
+    (Run(Some(child)), lines)
 }
 
-fn end(child: Child) -> String {
+fn end(mut run: Run) -> String {
+    let child = run.0.take().unwrap();
     kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
     let output = child.wait_with_output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -348,15 +374,14 @@ fn after_kill_9_slack_and_frozen_cgroups_are_as_before() {
         "--within",
         "200ms",
     ];
-    let (mut run, _lines) = started(&words);
+    let (run, _lines) = started(&words);
     let until = Instant::now() + Duration::from_secs(30);
     while !burner.frozen() {
         assert!(Instant::now() < until, "it is never held");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert!(sleeper.slack().iter().all(|ns| *ns > 199_000_000));
-    run.kill().unwrap();
-    run.wait().unwrap();
+    run.kill();
     assert!(reveille().arg("restore").output().unwrap().status.success());
     assert!(!burner.frozen());
     assert!(sleeper.slack().iter().all(|ns| *ns == 50_000));
@@ -373,7 +398,7 @@ fn cgroups_that_are_made_again_are_followed() {
     front.start("sleep", &["3600"]);
     let names = [burner.name().to_owned(), front.name().to_owned()];
     let words = ["--freeze", &names[0], "--foreground", &names[1]];
-    let (mut run, _lines) = started(&words);
+    let (run, _lines) = started(&words);
     burner.await_frozen();
     burner.make_again();
     burner.python("while True: pass");
@@ -388,8 +413,7 @@ fn cgroups_that_are_made_again_are_followed() {
     front.make_again();
     front.start("sleep", &["3600"]);
     burner.await_frozen();
-    run.kill().unwrap();
-    run.wait().unwrap();
+    run.kill();
     assert!(reveille().arg("restore").output().unwrap().status.success());
     assert!(!burner.frozen());
 }
