@@ -100,8 +100,8 @@ const INHERITED: &str = "new threads inherit a raised timer slack faster than it
 /// The most passes over all threads: others wait for the journal meanwhile.
 const PASSES: usize = 200;
 
-/// One that ended before it was looked at may have had the value, and a child. After so many passes without one that has
-/// it, there is none.
+/// A thread that ended before it was read may have had the value, and a child that inherited it. After this number of passes
+/// in which no thread has the value, none is assumed to have it.
 const CLEAN: usize = 10;
 
 /// Whether a thread of the machine has this value.

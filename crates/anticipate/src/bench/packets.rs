@@ -58,7 +58,7 @@ struct Pattern {
     sender: UdpSocket,
 }
 
-/// The sender is awake for so long before it sends, as another machine's sleep is no part of this, ns.
+/// The sender stays awake for this time before it sends, so that its own wake-up is not in the latency; ns.
 const AWAKE_NS: u64 = 300_000;
 
 /// The last datagram of a turn.

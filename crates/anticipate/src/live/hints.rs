@@ -1,4 +1,4 @@
-//! Hints of clients on other machines: a socket, a thread that reads it, and what became of them.
+//! Hints of clients on other machines: the socket, the thread that reads it, and its counts.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -93,7 +93,7 @@ pub fn sheet(found: &Found) -> Sheet<'_> {
     sheet
 }
 
-/// Below this number of wake-ups no share of them is told.
+/// Below this number of wake-ups the answer has no share of them.
 const FEWEST: u64 = 20;
 
 /// `Of 481 wake-ups/s, delays of up to 100 ms would save 350 (73%) by timer slack, ...`

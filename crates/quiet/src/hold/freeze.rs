@@ -173,8 +173,10 @@ impl Holding {
             if let Ok(number) = number
                 && number != cgroup.number
             {
-                self.later.will_switch_off(&freezer::setting(number))?;
+                // The claim is on what was opened, should the cgroup be made again just now.
                 (*freezer, cgroup.number) = Freezer::of(&cgroup.folder)?;
+                self.later
+                    .will_switch_off(&freezer::setting(cgroup.number))?;
             }
             let folder = &cgroup.folder;
             if workload::cgroup_of(&self.root, std::process::id())
