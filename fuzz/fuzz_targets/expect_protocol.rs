@@ -2,6 +2,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use reveille_expect::protocol::{Answer, Request};
+use reveille_expect::remote::{self, Announced, Invalid, Key};
 
 // Decoded messages encode to the same bytes: no bytes are two messages, no message has two encodings.
 fuzz_target!(|bytes: &[u8]| {
@@ -13,5 +14,16 @@ fuzz_target!(|bytes: &[u8]| {
     }
     if let Ok(answer) = answer {
         assert_eq!(answer.encode().as_ref(), bytes);
+    }
+    // A signature that nothing checks is not kept.
+    if let Ok((hint, stamp)) = remote::decode(bytes, None) {
+        assert_eq!(remote::encode(&hint, &stamp, None), bytes[..32]);
+        let key = Key::new(b"a key that the bytes lack");
+        assert_eq!(remote::decode(bytes, Some(&key)), Err(Invalid::Signature));
+    }
+    if let Some(announced) = std::str::from_utf8(bytes).ok().and_then(Announced::parse) {
+        let header = announced.header();
+        let again = Announced::parse(&header).map(|again| again.header());
+        assert_eq!(again, Some(header));
     }
 });

@@ -160,7 +160,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let say = Arc::new(|line: String| exit::say(line));
-    let served = serve::run(config, args.metrics, events, say, ready);
+    let served = serve::run(config, args.metrics, None, events, say, ready);
     drop(ended);
     let served = served?;
     args.printed

@@ -144,6 +144,35 @@ uint64_t reveille_expect_kind(const char *name);
 /* CLOCK_MONOTONIC. */
 uint64_t reveille_expect_now(void);
 
+/*
+ * Hints to another machine, which takes them by `reveille anticipate --hints ADDRESS:PORT`: a
+ * client of its services announces a request, so that the CPU that serves it is awake.
+ */
+struct reveille_hints;
+
+/*
+ * Stores a handle for hints to that address ("host:port") in *hints. key_file has the key that both
+ * sides share, NULL: none. 0, or
+ *
+ *	-EINVAL         hints or to is NULL
+ *	-EKEYREJECTED   the key is not in a file that only its owner reads, or has less than 16 bytes
+ *	-EHOSTUNREACH   the name is unknown or has no port
+ *	another one     of the socket
+ */
+int reveille_hints_open(struct reveille_hints **hints, const char *to, const char *key_file);
+
+/* NULL is allowed. */
+void reveille_hints_close(struct reveille_hints *hints);
+
+/*
+ * A request to the service of that protocol (IPPROTO_TCP, IPPROTO_UDP) and port comes after_ns from
+ * now, at most within_ns earlier or later, from the address that the hint comes from. Does not
+ * wait; a hint may be lost, as any datagram. 0, or -EINVAL for NULL, another protocol or port 0, or
+ * the socket's error, such as -ECONNREFUSED where nobody took the hint before.
+ */
+int reveille_hints_send(struct reveille_hints *hints, int protocol, uint16_t port,
+			uint64_t after_ns, uint64_t within_ns);
+
 #ifdef __cplusplus
 }
 #endif

@@ -1,6 +1,6 @@
 //! For C: `include/reveille_expect.h` is the documentation of what is here.
 //!
-//! What the caller promises: a handle is NULL, or was returned by `reveille_expect_open` and is not closed;
+//! What the caller promises: a handle is NULL, or was made by `reveille_expect_open` or `reveille_hints_open` and is not closed;
 //! a string is NULL or ends with NUL; a pointer to a result is NULL or may be written to.
 
 use std::ffi::{CStr, OsStr, c_char};
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use nix::libc;
 
+use reveille_expect::remote::{Announced, Hint, Key, Sender, Service};
 use reveille_expect::{Error, Expected, Kind, Refusal, SOCKET, Served, Waker, monotonic_ns};
 
 /// `struct reveille_expect`.
@@ -186,6 +187,76 @@ pub unsafe extern "C" fn reveille_expect_kind(name: *const c_char) -> u64 {
 #[unsafe(no_mangle)]
 pub extern "C" fn reveille_expect_now() -> u64 {
     monotonic_ns()
+}
+
+/// `struct reveille_hints`.
+pub struct Hints(Mutex<Sender>);
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_hints_open(
+    hints: *mut *mut Hints,
+    to: *const c_char,
+    key_file: *const c_char,
+) -> i32 {
+    // SAFETY: as the caller promises.
+    let (to, key_file) = unsafe { (bytes_of(to), bytes_of(key_file)) };
+    let (false, Some(to)) = (hints.is_null(), to) else {
+        return -libc::EINVAL;
+    };
+    let key = key_file.map(|file| Key::read(Path::new(OsStr::from_bytes(file))));
+    let Ok(key) = key.transpose() else {
+        return -libc::EKEYREJECTED;
+    };
+    let Ok(to) = std::str::from_utf8(to) else {
+        return -libc::EHOSTUNREACH;
+    };
+    match Sender::new(to, key) {
+        Ok(sender) => {
+            let made = Box::into_raw(Box::new(Hints(Mutex::new(sender))));
+            // SAFETY: it is not NULL; the rest the caller promises.
+            unsafe { hints.write(made) };
+            0
+        }
+        // A name's errors are none of the system's.
+        Err(error) => -error.raw_os_error().unwrap_or(libc::EHOSTUNREACH),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_hints_close(hints: *mut Hints) {
+    if !hints.is_null() {
+        // SAFETY: it was made by `open`, and it has no other owner.
+        drop(unsafe { Box::from_raw(hints) });
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn reveille_hints_send(
+    hints: *const Hints,
+    protocol: i32,
+    port: u16,
+    after_ns: u64,
+    within_ns: u64,
+) -> i32 {
+    // SAFETY: as the caller promises.
+    let hints = unsafe { hints.as_ref() };
+    let service = match protocol {
+        libc::IPPROTO_TCP => Service::tcp(port),
+        libc::IPPROTO_UDP => Service::udp(port),
+        _ => return -libc::EINVAL,
+    };
+    let Some(hints) = hints.filter(|_| port > 0) else {
+        return -libc::EINVAL;
+    };
+    let announced = Announced {
+        after: Duration::from_nanos(after_ns),
+        within: Duration::from_nanos(within_ns),
+    };
+    let mut sender = hints.0.lock().unwrap_or_else(PoisonError::into_inner);
+    match sender.send(&Hint { service, announced }) {
+        Ok(()) => 0,
+        Err(error) => -error.raw_os_error().unwrap_or(libc::EIO),
+    }
 }
 
 /// `None` for NULL.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Calls every function of the header, with what is allowed and what is not. Takes the socket's path
- * and who is to serve, and says nothing if all is well.
+ * Calls every function of the header, with what is allowed and what is not. Takes the socket's path,
+ * who is to serve, and perhaps where hints are taken and the file of their key; says nothing if all
+ * is well.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -110,15 +111,39 @@ static void pass_null(struct reveille_expect *waker)
 	reveille_expect_close(NULL);
 }
 
+/* The protocols' numbers: <netinet/in.h> is not in C99. */
+#define TCP 6
+#define UDP 17
+
+static void hint(const char *to, const char *key_file)
+{
+	struct reveille_hints *hints = NULL;
+
+	CHECK(reveille_hints_open(NULL, to, NULL) == -EINVAL);
+	CHECK(reveille_hints_open(&hints, NULL, NULL) == -EINVAL);
+	CHECK(reveille_hints_open(&hints, "no port", NULL) == -EHOSTUNREACH);
+	CHECK(reveille_hints_open(&hints, to, "/dev/null") == -EKEYREJECTED);
+	CHECK(!hints);
+	CHECK(reveille_hints_open(&hints, to, key_file) == 0);
+	CHECK(reveille_hints_send(NULL, TCP, 80, 1, 1) == -EINVAL);
+	CHECK(reveille_hints_send(hints, 1, 80, 1, 1) == -EINVAL);
+	CHECK(reveille_hints_send(hints, TCP, 0, 1, 1) == -EINVAL);
+	CHECK(reveille_hints_send(hints, UDP, 5060, 3000000, 500000) == 0);
+	reveille_hints_close(hints);
+	reveille_hints_close(NULL);
+}
+
 int main(int count, char **arguments)
 {
 	struct reveille_expect *waker;
 
-	CHECK(count == 3);
+	CHECK(count == 3 || count == 5);
 	waker = open_served(arguments[1], atoi(arguments[2]));
 	ask(waker);
 	predict(waker);
 	pass_null(waker);
 	reveille_expect_close(waker);
+	if (count == 5)
+		hint(arguments[3], arguments[4]);
 	return 0;
 }

@@ -1,10 +1,13 @@
 //! The header and the libraries for C, by a program that is compiled and run.
 
+use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use reveille_expect::Refusal;
+use reveille_expect::remote::{Key, Service, decode};
 use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
 
 /// `REVEILLE_BY_ENGINE`, `REVEILLE_BY_THREAD`.
@@ -76,10 +79,11 @@ fn compile(folder: &Path, link: &[&str]) -> Option<PathBuf> {
     }
 }
 
-fn run(program: &Path, socket: &Path, served: &str) {
+fn run(program: &Path, socket: &Path, served: &str, hints: &[&str]) {
     let done = Command::new(program)
         .arg(socket)
         .arg(served)
+        .args(hints)
         // Cargo's, where it would find the library by any name.
         .env_remove("LD_LIBRARY_PATH")
         .output()
@@ -102,7 +106,24 @@ fn a_c_program_with_the_static_library_is_served_by_its_own_thread() {
     let library = library("libreveille_expect.a");
     let link: Vec<&str> = [text(&library)].into_iter().chain(SYSTEM).collect();
     if let Some(program) = compile(folder.path(), &link) {
-        run(&program, &folder.path().join("nobody.sock"), BY_THREAD);
+        let machine = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = machine.local_addr().unwrap().to_string();
+        let file = folder.path().join("key");
+        std::fs::write(&file, "sixteen letters.").unwrap();
+        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&file, mode).unwrap();
+        let nobody = folder.path().join("nobody.sock");
+        run(&program, &nobody, BY_THREAD, &[&to, text(&file)]);
+        machine
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        let mut datagram = [0; 128];
+        let bytes = machine.recv(&mut datagram).unwrap();
+        let key = Key::read(&file).unwrap();
+        let (hint, _) = decode(&datagram[..bytes], Some(&key)).unwrap();
+        assert_eq!(hint.service, Service::udp(5060));
+        assert_eq!(hint.announced.after, Duration::from_millis(3));
+        assert_eq!(hint.announced.within, Duration::from_micros(500));
     }
 }
 
@@ -145,7 +166,7 @@ fn a_c_program_with_the_shared_library_is_served_by_the_engine() {
         ..Settings::default()
     };
     let server = Server::start(&settings, plan.clone()).unwrap();
-    run(&program, server.path(), BY_ENGINE);
+    run(&program, server.path(), BY_ENGINE, &[]);
     // Cancellations that had not arrived ended with it.
     drop(server);
     let asked = plan.asked.lock().unwrap();

@@ -145,17 +145,18 @@ impl Announced {
     }
 }
 
-/// A whole number of `us`, `ms` or `s`.
+/// A whole number of `us`, `ms` or `s`, within what a datagram has room for.
 fn time(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);
     let number: u32 = number.parse().ok()?;
-    match unit {
-        "us" => Some(Duration::from_micros(number.into())),
-        "ms" => Some(Duration::from_millis(number.into())),
-        "s" => Some(Duration::from_secs(number.into())),
-        _ => None,
-    }
+    let time = match unit {
+        "us" => Duration::from_micros(number.into()),
+        "ms" => Duration::from_millis(number.into()),
+        "s" => Duration::from_secs(number.into()),
+        _ => return None,
+    };
+    (time.as_micros() <= u32::MAX.into()).then_some(time)
 }
 
 impl Key {

@@ -8,6 +8,8 @@
 //! goes on while the idle task polls, or does anything else before it sleeps. So the lesser of the
 //! two is taken.
 
+use std::collections::BTreeMap;
+
 use crate::{Idle, Root, limits, load};
 
 /// Where the counts of one CPU are.
@@ -90,7 +92,7 @@ impl Reading {
 }
 
 /// The time in which all CPUs slept at once, since a counting began.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Together {
     /// CLOCK_MONOTONIC, ns.
     pub at_ns: u64,
@@ -100,6 +102,8 @@ pub struct Together {
     pub times: u64,
     /// Their sum, ns.
     pub ended_ns: u64,
+    /// How many of them each waker ended, by its name.
+    pub ended_by: BTreeMap<String, u64>,
 }
 
 /// How long all slept at once at least and at most, per cent, by each one's share.

@@ -9,6 +9,7 @@
 //! - [`boot`]: idle settings on the kernel's command line, and what a machine without a driver does.
 //! - [`counters`]: residency, SMI and cycle counters of perf, and how to open them.
 //! - [`interrupts`]: interrupts per CPU, and the CPU that serves the fewest.
+//! - [`listeners`]: the processes that listen at an address.
 //! - [`network`]: network interfaces, their interrupts, and what makes a packet wait there.
 //! - [`pm_qos`]: latency bounds that processes hold, and their holders.
 //! - [`bounds`]: all that keeps CPUs from deep states: requests, limits, the command line.
@@ -65,6 +66,7 @@ mod idle;
 pub mod interrupts;
 pub mod journal;
 pub mod limits;
+pub mod listeners;
 pub mod load;
 pub mod network;
 pub mod pm_qos;

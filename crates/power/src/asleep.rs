@@ -4,34 +4,27 @@
 //! least for what is left when the times awake of all do not overlap.
 
 use std::collections::BTreeMap;
-use std::os::fd::OwnedFd;
 use std::time::Instant;
 
 use reveille_kernel::asleep::{Counts, Reading as Slept, together_percent};
-use reveille_kernel::counters::{self, Scope};
 use reveille_kernel::{Idle, Root, affinity, load};
+use reveille_trial::package_states::{self, PackageStates};
 
 /// The counters of a machine.
 pub struct Watch {
     root: Root,
     cpus: Vec<u32>,
     counts: Vec<Counts>,
-    packages: Vec<Package>,
+    packages: PackageStates,
     /// A state's name, and the file of a CPU's entries.
     entries: Vec<(String, String)>,
-}
-
-/// A package's counters of residency, and of time.
-struct Package {
-    residency: Vec<OwnedFd>,
-    time: OwnedFd,
 }
 
 /// The counters at one instant.
 pub struct Reading {
     at: Instant,
     slept: Vec<Slept>,
-    packages: Vec<Option<(u64, u64)>>,
+    packages: package_states::Reading,
     entries: Vec<Option<u64>>,
     idle_ticks: Option<BTreeMap<u32, u64>>,
 }
@@ -66,21 +59,14 @@ impl Watch {
                 )
             })
         });
-        let mut firsts: BTreeMap<u32, u32> = BTreeMap::new();
         let entries = entries.collect();
-        for cpu in online {
-            firsts.entry(cpu.package.unwrap_or(0)).or_insert(cpu.number);
-        }
         Self {
             root: root.clone(),
             counts: cpus
                 .iter()
                 .map(|&cpu| Counts::of(root, idle, cpu))
                 .collect(),
-            packages: firsts
-                .into_values()
-                .filter_map(|cpu| package(root, cpu))
-                .collect(),
+            packages: PackageStates::open(root),
             cpus,
             entries,
         }
@@ -94,15 +80,10 @@ impl Watch {
     /// Reads all, after a visit to every CPU: a stay is counted when it ends.
     pub fn read(&self) -> Reading {
         affinity::visit(&self.cpus);
-        let value = |counter: &OwnedFd| counters::read(counter).ok();
-        let packages = self.packages.iter().map(|one| {
-            let residency: Option<u64> = one.residency.iter().map(value).sum();
-            Some((residency?, value(&one.time)?))
-        });
         Reading {
             at: Instant::now(),
             slept: self.counts.iter().map(Counts::read).collect(),
-            packages: packages.collect(),
+            packages: self.packages.read(),
             entries: self
                 .entries
                 .iter()
@@ -122,17 +103,7 @@ impl Watch {
                 Some(share.clamp(0.0, 1.0))
             })
             .collect();
-        let packages: Option<Vec<f64>> = before
-            .packages
-            .iter()
-            .zip(&after.packages)
-            .map(|(before, after)| {
-                let (before, after) = ((*before)?, (*after)?);
-                let slept = after.0.checked_sub(before.0)? as f64;
-                Some((100.0 * slept / after.1.checked_sub(before.1)? as f64).min(100.0))
-            })
-            .collect();
-        let packages = packages.filter(|packages| !packages.is_empty());
+        let packages = self.packages.between(&before.packages, &after.packages);
         let mut entries: BTreeMap<String, u64> = BTreeMap::new();
         let counted = before.entries.iter().zip(&after.entries);
         for ((name, _), (before, after)) in self.entries.iter().zip(counted) {
@@ -147,7 +118,13 @@ impl Watch {
             joint_percent: slept
                 .filter(|slept| !slept.is_empty())
                 .map(|slept| together_percent(&slept)),
-            package_percent: packages.map(|all| all.iter().sum::<f64>() / all.len() as f64),
+            package_percent: (!packages.is_empty()).then(|| {
+                packages
+                    .iter()
+                    .map(|one| one.percent)
+                    .sum::<f64>()
+                    .min(100.0)
+            }),
             others: others(before, after, busy, elapsed_s),
         }
     }
@@ -163,17 +140,6 @@ fn others(before: &Reading, after: &Reading, busy: &[u32], elapsed_s: f64) -> Op
             Some((1.0 - idle / elapsed_s).max(0.0))
         })
         .sum()
-}
-
-fn package(root: &Root, cpu: u32) -> Option<Package> {
-    if !root.is_live() {
-        return None;
-    }
-    let all = counters::discover(root);
-    let of_package = all.iter().filter(|one| one.scope == Scope::Package);
-    let residency: Vec<OwnedFd> = of_package.filter_map(|one| one.open(cpu).ok()).collect();
-    let time = all.iter().find(|one| one.column == "tsc")?.open(cpu).ok()?;
-    (!residency.is_empty()).then_some(Package { residency, time })
 }
 
 #[cfg(test)]

@@ -45,8 +45,14 @@ pub struct Options {
     pub work: Duration,
     /// The CPUs of the server: where the own one runs, and whose sleep is watched.
     pub server_cpus: Vec<u32>,
+    /// What takes turns.
+    pub settings: Vec<Setting>,
     /// Requests a second.
     pub rate: f64,
+    /// What the rate is multiplied by from the middle of each turn on.
+    pub surge: Option<f64>,
+    /// Requests a second that others send to the server, past the proxy, in every setting.
+    pub beside: Option<f64>,
     /// Each request's deadline.
     pub deadline: Duration,
     /// The share that must keep to it.
@@ -108,6 +114,7 @@ pub fn run(
             format!("http://{address}").parse().map_err(Error::Usage)?
         }
     };
+    let tasks = server.as_ref().map(|server| vec![server.task()]);
     let others: Vec<u32> = affinity::allowed()
         .into_iter()
         .filter(|cpu| !options.server_cpus.contains(cpu))
@@ -118,10 +125,10 @@ pub fn run(
         disturbed: 0,
         interrupted: false,
     };
-    let all = options.rounds as usize * Setting::ALL.len();
+    let all = options.rounds as usize * options.settings.len();
     let mut kept = 0;
     for round in 0..options.rounds {
-        let mut order = Setting::ALL;
+        let mut order = options.settings.clone();
         random.shuffle(&mut order);
         let before = gathered.turns.len();
         for setting in order {
@@ -137,6 +144,7 @@ pub fn run(
                     options,
                     setting,
                     &upstream,
+                    tasks.clone(),
                     &others,
                     &watch,
                     meter.as_mut(),
@@ -180,20 +188,23 @@ fn turn(
     options: &Options,
     setting: Setting,
     upstream: &Upstream,
+    tasks: Option<Vec<u32>>,
     cpus: &[u32],
     watch: &Watch,
     mut meter: Option<&mut Steady<'_>>,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<Option<Turn>> {
-    let proxy = Proxy::start(options, setting, upstream, cpus)?;
+    let proxy = Proxy::start(options, setting, upstream, tasks, cpus)?;
     let load = Load {
+        beside: options.beside.map(|rate| (upstream.uri.clone(), rate)),
         to: proxy.address,
         rate: if setting == Setting::NoLoad {
             0.0
         } else {
             options.rate
         },
+        surge: options.surge.unwrap_or(1.0),
         warm_up: WARM_UP,
         time: options.turn,
         seed,
@@ -232,6 +243,7 @@ fn turn(
         missed: served.counts.missed,
         late: served.counts.late,
         bursts: served.counts.bursts,
+        early: served.counts.early,
         wakes_per_s: seen.wakes.map(|wakes| wakes as f64 / seen.elapsed_s),
         slept_percent: seen.slept_percent,
         joint_percent: seen.joint_percent,
@@ -251,6 +263,7 @@ impl Proxy {
         options: &Options,
         setting: Setting,
         upstream: &Upstream,
+        tasks: Option<Vec<u32>>,
         cpus: &[u32],
     ) -> Result<Self> {
         let service = Service {
@@ -276,7 +289,7 @@ impl Proxy {
             bind(&cpus)?;
             // A server that does not answer is in the counts.
             let say = Arc::new(|_: String| {});
-            serve::run(config, None, received, say, move |now| {
+            serve::run(config, None, tasks, received, say, move |now| {
                 let _ = ready.send(now.addresses[0]);
             })
         });
@@ -440,7 +453,10 @@ mod tests {
             upstream: None,
             work: Duration::from_millis(1),
             server_cpus: vec![cpus[cpus.len() - 1]],
+            settings: Setting::ALL.to_vec(),
             rate: 100.0,
+            surge: Some(3.0),
+            beside: None,
             deadline: Duration::from_millis(300),
             percentile: Percentile::P99_9,
             grid: Duration::from_millis(100),

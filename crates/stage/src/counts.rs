@@ -31,6 +31,8 @@ pub struct Counts {
     pub passed_exempt: u64,
     /// Times that the held requests of its servers' machines were released.
     pub bursts: u64,
+    /// Of these times, those before they had to go: their server ran for others.
+    pub early: u64,
     /// Requests that the server did not answer.
     pub failed: u64,
     /// Responses that the server broke off.
@@ -175,6 +177,11 @@ impl Account {
     /// The held requests of a machine go.
     pub fn bursts(&self) {
         self.with(|counts| counts.bursts += 1);
+    }
+
+    /// They go before they had to.
+    pub fn early(&self) {
+        self.with(|counts| counts.early += 1);
     }
 
     /// It is answered.

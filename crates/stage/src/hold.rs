@@ -8,13 +8,20 @@ use tokio::sync::oneshot;
 
 use crate::counts::Account;
 use crate::queue::{Machine, Mode, Passed, Verdict};
+#[cfg(feature = "bpf")]
+use crate::server::{Seat, Watch};
+use crate::stagger::{Place, Plan, Window};
 use crate::timer::{Expiry, Timer};
+#[cfg(not(feature = "bpf"))]
+use crate::without_bpf::{Seat, Watch};
 
 /// A machine that answers, with the requests that are held for it.
 #[derive(Debug)]
 pub struct Stage {
     state: Mutex<State>,
     timer: Timer,
+    mode: Mode,
+    place: Place,
 }
 
 #[derive(Debug)]
@@ -27,6 +34,10 @@ struct State {
     accounts: Vec<Arc<Account>>,
     /// Nothing is held any more.
     is_over: bool,
+    /// Where servers on this machine are followed; `None`: there is none.
+    seat: Option<Seat>,
+    /// Was the seat told that requests are held?
+    is_armed: bool,
 }
 
 /// A request that may go. Dropping it says that it was not answered.
@@ -50,7 +61,8 @@ pub struct Now {
 }
 
 impl Stage {
-    /// For services of these shares and accounts. A task of the runtime releases what is due.
+    /// For services of these shares and accounts; its bursts are staggered with those of the plan's other machines. A task
+    /// of the runtime releases what is due.
     ///
     /// # Errors
     /// Where the kernel gives no timer.
@@ -58,17 +70,28 @@ impl Stage {
         mode: Mode,
         shares: &[f64],
         accounts: Vec<Arc<Account>>,
+        plan: &Arc<Plan>,
     ) -> std::io::Result<Arc<Self>> {
         let (timer, expiry) = Timer::new()?;
+        let place = plan.place();
+        let now = Instant::now();
+        let began = match mode {
+            Mode::Grid(step) => now.checked_sub(step.mul_f64(place.phase())).unwrap_or(now),
+            Mode::Direct | Mode::Staged => now,
+        };
         let stage = Arc::new(Self {
             state: Mutex::new(State {
-                machine: Machine::new(mode, shares, Instant::now()),
+                machine: Machine::new(mode, shares, began),
                 waiting: HashMap::new(),
                 due: None,
                 accounts,
                 is_over: false,
+                seat: None,
+                is_armed: false,
             }),
             timer,
+            mode,
+            place,
         });
         tokio::spawn(releases(Arc::downgrade(&stage), expiry));
         Ok(stage)
@@ -92,6 +115,8 @@ impl Stage {
             if state.is_over {
                 return self.passes_by(service);
             }
+            let runs = state.seat.as_ref().is_some_and(Seat::runs);
+            state.machine.runs_for_others(runs);
             match state.machine.comes(service, deadline, arrival) {
                 Verdict::Pass(why, burst) => return self.turn_of(service, Some(burst), Some(why)),
                 Verdict::Hold(request) => {
@@ -157,9 +182,20 @@ impl Stage {
 
     /// Sets the timer to when the first request must go, and releases all if that is now.
     fn set(&self, state: &mut State, now: Instant) {
-        let due = state.machine.due(now);
+        let due = state.machine.due(now).map(|due| match self.mode {
+            Mode::Staged if due > now => {
+                let takes = state.machine.takes();
+                self.place.plan(Window { begins: due, takes }, now)
+            }
+            _ => due,
+        });
         if due.is_some_and(|due| due <= now) {
             return self.release(state, now);
+        }
+        let holds = due.is_some();
+        if let Some(seat) = state.seat.as_ref().filter(|_| holds != state.is_armed) {
+            seat.arm(holds);
+            state.is_armed = holds;
         }
         if due == state.due {
             return;
@@ -170,8 +206,10 @@ impl Stage {
 
     fn release(&self, state: &mut State, now: Instant) {
         let due = state.machine.due(now).map_or(now, |due| due.min(now));
+        let takes = state.machine.takes();
         let released = state.machine.release(due, now);
         if !released.is_empty() {
+            self.place.plan(Window { begins: now, takes }, now);
             state.accounts.iter().for_each(|account| account.bursts());
         }
         for one in released {
@@ -182,6 +220,33 @@ impl Stage {
             }
         }
         self.set(state, now);
+    }
+
+    /// What it holds goes early while one of these tasks runs, instead of those before. False: there is no seat left.
+    ///
+    /// # Errors
+    /// Where the kernel does not take the tasks.
+    pub fn follows(&self, watch: &Arc<Watch>, tasks: &[u32]) -> reveille_kernel::Result<bool> {
+        let mut state = self.state();
+        if state.seat.is_none() {
+            state.seat = watch.seat();
+        }
+        let Some(seat) = &state.seat else {
+            return Ok(false);
+        };
+        seat.follow(tasks)?;
+        self.set(&mut state, Instant::now());
+        Ok(true)
+    }
+
+    /// The bell rang: if that was for this queue, what it holds goes.
+    pub fn server_runs(&self) {
+        let mut state = self.state();
+        if state.is_armed && state.seat.as_ref().is_some_and(Seat::has_rung) {
+            state.is_armed = false;
+            state.accounts.iter().for_each(|account| account.early());
+            self.release(&mut state, Instant::now());
+        }
     }
 
     fn timer_expired(&self) {

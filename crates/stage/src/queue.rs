@@ -100,6 +100,8 @@ pub struct Machine {
     /// Of the next request, and of the next burst.
     number: u64,
     busy: Busy,
+    /// It is awake for requests of others.
+    runs_for_others: bool,
 }
 
 /// The share of time in which a machine answers, faded.
@@ -138,7 +140,13 @@ impl Machine {
                 share: 0.0,
                 since: now,
             },
+            runs_for_others: false,
         }
+    }
+
+    /// Whether its servers are awake for requests that did not come this way.
+    pub fn runs_for_others(&mut self, runs: bool) {
+        self.runs_for_others = runs;
     }
 
     /// A request of that service comes, which must be answered by `deadline`. If it is held, [`Machine::due`] may have
@@ -169,7 +177,7 @@ impl Machine {
         if self.busy.share > BUSY {
             return Some(Passed::Busy);
         }
-        if is_awake {
+        if is_awake || self.runs_for_others {
             return Some(Passed::Awake);
         }
         let size = self.held() + 1;
@@ -220,6 +228,16 @@ impl Machine {
             )
         });
         first.min()
+    }
+
+    /// How long a burst of the held ones takes, as far as that is known.
+    pub fn takes(&self) -> Duration {
+        let size = self.held();
+        let times = self
+            .services
+            .iter()
+            .filter_map(|one| one.guard.time_of(size));
+        times.max().unwrap_or_default()
     }
 
     /// Releases all held ones, those with the first deadlines first. `due` is when they had to go.

@@ -24,17 +24,19 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde::Serialize;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::client::{self, Origin};
 use crate::config::{Config, Service, Tls, Upstream};
 use crate::counts::{Account, Counts};
+use crate::early;
 use crate::forward::{Clients, Forwarder, Say, Target};
 use crate::hold::Stage;
 use crate::idle::Used;
 use crate::queue::Mode;
+use crate::stagger::Plan;
 
 /// Connections of clients at most; more wait in the sockets' queues. Fewer where there are few descriptors.
 const CONNECTIONS: usize = 10_240;
@@ -91,13 +93,15 @@ pub struct Served {
 }
 
 /// Serves until it is stopped, and returns the account of each service. `ready` is called once all sockets listen, with
-/// their addresses, and the way to see the services as they are.
+/// their addresses, and the way to see the services as they are. `tasks` are the processes and threads of the servers, where
+/// they are known; otherwise servers on this machine are looked for.
 ///
 /// # Errors
 /// A socket or the runtime cannot be made, or a certificate cannot be read.
 pub fn run(
     config: Config,
     metrics: Option<SocketAddr>,
+    tasks: Option<Vec<u32>>,
     events: UnboundedReceiver<Event>,
     say: Say,
     ready: impl FnOnce(Ready),
@@ -107,7 +111,15 @@ pub fn run(
         .build()
         .map_err(|error| Error::Cannot(format!("no runtime: {error}")))?;
     let connections = more_descriptors();
-    runtime.block_on(serve(config, metrics, events, say, ready, connections))
+    let clients = Clients::new(connections)
+        .map_err(|error| Error::Cannot(format!("the system's certificates: {error}")))?;
+    let services = Arc::new(Services {
+        clients,
+        connections,
+        say,
+        state: Mutex::default(),
+    });
+    runtime.block_on(serve(services, config, metrics, tasks, events, ready))
 }
 
 /// What is served.
@@ -126,21 +138,13 @@ impl Ready {
 }
 
 async fn serve(
+    services: Arc<Services>,
     config: Config,
     metrics: Option<SocketAddr>,
+    tasks: Option<Vec<u32>>,
     mut events: UnboundedReceiver<Event>,
-    say: Say,
     ready: impl FnOnce(Ready),
-    connections: usize,
 ) -> Result<Vec<Served>> {
-    let clients = Clients::new(connections)
-        .map_err(|error| Error::Cannot(format!("the system's certificates: {error}")))?;
-    let services = Arc::new(Services {
-        clients,
-        connections,
-        say,
-        state: Mutex::default(),
-    });
     services.set(config)?;
     let mut addresses = services.addresses();
     let scraped = match metrics {
@@ -155,17 +159,10 @@ async fn serve(
         addresses,
         services: Arc::clone(&services),
     });
-    while let Some(event) = events.recv().await {
-        match event {
-            Event::Stop => break,
-            Event::Reload(config) => {
-                let services_now = counted(config.services.len() as u64, "service");
-                match services.set(*config) {
-                    Ok(()) => (services.say)(format!("reloaded: {services_now}")),
-                    Err(error) => (services.say)(format!("{error}; the services are as before")),
-                }
-            }
-        }
+    let changed = Notify::new();
+    tokio::select! {
+        () = until_stop(&services, &mut events, &changed) => {}
+        () = early::follow(|| services.queues(), tasks, &changed, &services.say) => {}
     }
     let ending = services.end();
     let all_end = async {
@@ -189,6 +186,23 @@ async fn serve(
     Ok(services.now())
 }
 
+async fn until_stop(
+    services: &Arc<Services>,
+    events: &mut UnboundedReceiver<Event>,
+    changed: &Notify,
+) {
+    while let Some(Event::Reload(config)) = events.recv().await {
+        let services_now = counted(config.services.len() as u64, "service");
+        match services.set(*config) {
+            Ok(()) => {
+                changed.notify_one();
+                (services.say)(format!("reloaded: {services_now}"));
+            }
+            Err(error) => (services.say)(format!("{error}; the services are as before")),
+        }
+    }
+}
+
 /// All services, which a reload changes.
 struct Services {
     clients: Clients,
@@ -202,6 +216,8 @@ struct Services {
 struct State {
     listeners: BTreeMap<SocketAddr, Listening>,
     machines: HashMap<Key, Arc<Stage>>,
+    /// Of all machines.
+    plan: Arc<Plan>,
     /// By the services' names: a reload begins none anew.
     accounts: HashMap<String, Arc<Account>>,
 }
@@ -403,6 +419,32 @@ impl Services {
         Ok(forwarders)
     }
 
+    /// The queues whose requests may go early, with their servers.
+    fn queues(&self) -> Vec<early::Queue> {
+        let state = self.state.lock().expect("nothing panics with it");
+        let mut all: Vec<early::Queue> = Vec::new();
+        for listening in state.listeners.values() {
+            let current = listening.current.read().expect("nothing panics with it");
+            if current.forwarder.service().mode() != Mode::Staged {
+                continue;
+            }
+            for target in current.forwarder.targets() {
+                let upstream = target.upstream.clone();
+                match all
+                    .iter_mut()
+                    .find(|one| Arc::ptr_eq(&one.stage, &target.stage))
+                {
+                    Some(queue) => queue.upstreams.push(upstream),
+                    None => all.push(early::Queue {
+                        stage: Arc::clone(&target.stage),
+                        upstreams: vec![upstream],
+                    }),
+                }
+            }
+        }
+        all
+    }
+
     /// Takes no further connection, releases what is held, and has connections end after their requests: they have when
     /// these are closed.
     fn end(&self) -> Vec<Arc<watch::Sender<bool>>> {
@@ -435,7 +477,7 @@ fn stage(
     if let Some(stage) = state.machines.get(&key) {
         return Ok(Arc::clone(stage));
     }
-    let stage = Stage::start(mode, shares, accounts)
+    let stage = Stage::start(mode, shares, accounts, &state.plan)
         .map_err(|error| Error::Cannot(format!("no timer: {error}")))?;
     state.machines.insert(key, Arc::clone(&stage));
     Ok(stage)

@@ -11,6 +11,8 @@ const SERVICES: &[Column<Served>] = &columns!(|one|
     measured(Count) "requests", "requests", one.counts.requests, "Requests that came";
     measured(Count) "held", "held", one.counts.held, "Of them, those that were held";
     measured(Count) "bursts", "bursts", one.counts.bursts, "Times that held requests were released";
+    measured(Count) detail "early", "early", one.counts.early,
+        "Of these times, those before they had to go: their server ran for others";
     measured(Seconds) "held_mean_s", "held for", one.held_mean_s, "How long these were held, mean";
     measured(Seconds) "latency_mean_s", "latency", one.latency_mean_s,
         "From a request's arrival to its response's headers, mean";

@@ -64,7 +64,7 @@ impl Proxy {
             let say = Arc::new(move |line| lines.lock().unwrap().push(line));
             let metrics = Some(([127, 0, 0, 1], 0).into());
             let ready = move |now| ready.send(now).unwrap();
-            serve::run(config, metrics, received, say, ready)
+            serve::run(config, metrics, None, received, say, ready)
         });
         let now: serve::Ready = is_ready.recv().unwrap();
         Self {

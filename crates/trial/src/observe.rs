@@ -11,6 +11,7 @@ use reveille_kernel::energy::{self, Packages, PackagesReading};
 use reveille_kernel::{Idle, IdleState, Root, affinity, frequency, limits, load};
 use serde::{Deserialize, Serialize};
 
+use crate::package_states::{self, PackageStates};
 use crate::together::{self, Between};
 
 /// A state's share of the CPUs' time.
@@ -22,6 +23,15 @@ pub struct Residency {
     pub percent: f64,
 }
 
+/// What ended sleep of all CPUs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Ender {
+    /// The waker: a thread and how it woke, a timer's function, an interrupt.
+    pub name: String,
+    /// How often.
+    pub per_s: f64,
+}
+
 /// What the machine did during a round, or during all rounds of a setting on average, this process's work
 /// included. The columns of `show` describe the figures.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -30,6 +40,9 @@ pub struct Observed {
     pub elapsed_s: f64,
     /// By depth.
     pub residency: Vec<Residency>,
+    /// Of the packages' own states, a mean over packages; empty where nothing is counted.
+    #[serde(default)]
+    pub package_residency: Vec<Residency>,
     pub awake_percent: Option<f64>,
     pub wakeups_per_s: Option<f64>,
     /// `intr` of /proc/stat.
@@ -42,6 +55,9 @@ pub struct Observed {
     pub frequency_mhz: Option<f64>,
     pub joint_percent: Option<f64>,
     pub joint_mean_ns: Option<f64>,
+    /// Who ended that, the most frequent ones first; empty where it is unknown.
+    #[serde(default)]
+    pub joint_enders: Vec<Ender>,
 }
 
 impl Observed {
@@ -57,19 +73,23 @@ impl Observed {
             let known: Vec<f64> = rounds.iter().filter_map(|round| figure(round)).collect();
             (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
         };
-        let of_state = |round: &Self, state: &str| {
-            let found = round.residency.iter().find(|one| one.state == state)?;
-            Some(found.percent)
+        let residency = |of: fn(&Self) -> &[Residency]| {
+            let mean_of = |one: &Residency| {
+                let of_round = |round: &Self| {
+                    let found = of(round).iter().find(|other| other.state == one.state)?;
+                    Some(found.percent)
+                };
+                Some(Residency {
+                    state: one.state.clone(),
+                    percent: mean(&of_round)?,
+                })
+            };
+            of(first).iter().filter_map(mean_of).collect()
         };
-        let residency = first.residency.iter().filter_map(|one| {
-            Some(Residency {
-                state: one.state.clone(),
-                percent: mean(&|round| of_state(round, &one.state))?,
-            })
-        });
         Some(Self {
             elapsed_s: mean(&|round| Some(round.elapsed_s))?,
-            residency: residency.collect(),
+            residency: residency(|round| &round.residency),
+            package_residency: residency(|round| &round.package_residency),
             awake_percent: mean(&|round| round.awake_percent),
             wakeups_per_s: mean(&|round| round.wakeups_per_s),
             interrupts_per_s: mean(&|round| round.interrupts_per_s),
@@ -79,8 +99,32 @@ impl Observed {
             frequency_mhz: mean(&|round| round.frequency_mhz),
             joint_percent: mean(&|round| round.joint_percent),
             joint_mean_ns: mean(&|round| round.joint_mean_ns),
+            joint_enders: mean_enders(rounds),
         })
     }
+}
+
+/// Of the enders in each round so many are kept: as many as a reader looks at, and more.
+const ENDERS: usize = 20;
+
+/// Over those rounds in which sleep of all CPUs was seen.
+fn mean_enders(rounds: &[&Observed]) -> Vec<Ender> {
+    let seen = rounds.iter().filter(|round| round.joint_percent.is_some());
+    let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
+    for ender in seen.clone().flat_map(|round| &round.joint_enders) {
+        *sums.entry(&ender.name).or_default() += ender.per_s;
+    }
+    let count = seen.count() as f64;
+    let mut enders: Vec<Ender> = sums
+        .into_iter()
+        .map(|(name, sum)| Ender {
+            name: name.to_owned(),
+            per_s: sum / count,
+        })
+        .collect();
+    enders.sort_by(|a, b| b.per_s.total_cmp(&a.per_s));
+    enders.truncate(ENDERS);
+    enders
 }
 
 /// Where the counters are.
@@ -91,6 +135,7 @@ pub struct Watch<'a> {
     /// Names by depth.
     states: Vec<String>,
     packages: Option<Packages>,
+    package_states: PackageStates,
     joint: Option<together::Counter<'a>>,
 }
 
@@ -113,6 +158,7 @@ pub struct Reading {
     energy: Option<PackagesReading>,
     battery_w: Option<f64>,
     frequency_mhz: Option<f64>,
+    package_states: package_states::Reading,
     joint: Option<Together>,
 }
 
@@ -144,6 +190,7 @@ impl<'a> Watch<'a> {
             counters: counters.collect(),
             states: states.clone(),
             packages: Packages::of(root),
+            package_states: PackageStates::open(root),
             joint,
         }
     }
@@ -186,6 +233,7 @@ impl<'a> Watch<'a> {
             energy: self.packages.as_ref().map(Packages::read),
             battery_w: self.battery_w(),
             frequency_mhz: self.frequency_mhz(),
+            package_states: self.package_states.read(),
             joint: self.joint.and_then(|joint| joint()),
         }
     }
@@ -225,12 +273,18 @@ impl<'a> Watch<'a> {
             context_switches_per_s: per_s(before.context_switches, after.context_switches),
             power_w: self.power(before, after, elapsed_s),
             frequency_mhz: after.frequency_mhz,
+            package_residency: self
+                .package_states
+                .between(&before.package_states, &after.package_states),
             ..Observed::default()
         };
-        let joint = before.joint.zip(after.joint);
+        let joint = before.joint.as_ref().zip(after.joint.as_ref());
         if let Some(joint) = joint.and_then(|(before, after)| Between::of(before, after)) {
             observed.joint_percent = Some(joint.percent);
             observed.joint_mean_ns = joint.mean_ns;
+            let enders = joint.enders.into_iter().take(ENDERS);
+            let ender = |(name, per_s)| Ender { name, per_s };
+            observed.joint_enders = enders.map(ender).collect();
         }
         self.states(before, after, &mut observed);
         if observed.awake_percent.is_none() {
@@ -449,12 +503,40 @@ mod tests {
             round(Some(7.0), 60.0),
         ];
         let mean = Observed::mean(&rounds.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!(mean.joint_enders, []);
         assert_eq!((mean.power_w, mean.awake_percent), (Some(6.0), Some(30.0)));
         assert_eq!(
             (mean.residency[0].percent, mean.wakeups_per_s),
             (30.0, None)
         );
         assert_eq!(Observed::mean(&[]), None);
+    }
+
+    #[test]
+    fn who_ends_joint_sleep_is_a_mean_over_the_rounds_that_saw_it() {
+        let round = |enders: &[(&str, f64)], joint_percent| Observed {
+            joint_percent,
+            joint_enders: enders
+                .iter()
+                .map(|(name, per_s)| Ender {
+                    name: (*name).to_owned(),
+                    per_s: *per_s,
+                })
+                .collect(),
+            ..Observed::default()
+        };
+        let rounds = [
+            round(&[("a", 10.0), ("b", 4.0)], Some(50.0)),
+            round(&[("c", 30.0)], Some(60.0)),
+            round(&[], None),
+        ];
+        let mean = Observed::mean(&rounds.iter().collect::<Vec<_>>()).unwrap();
+        let enders: Vec<(&str, f64)> = mean
+            .joint_enders
+            .iter()
+            .map(|ender| (&*ender.name, ender.per_s))
+            .collect();
+        assert_eq!(enders, [("c", 15.0), ("a", 5.0), ("b", 2.0)]);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use reveille_show::columns;
 use reveille_show::quantity::{count, duration};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
-use crate::observe::{Observed, Residency};
+use crate::observe::{Ender, Observed, Residency};
 use crate::result::{Setting, Trial};
 use crate::setting::{Named, Planned};
 use crate::verdict::Cost;
@@ -118,6 +118,18 @@ const RESIDENCY: &[Column<Residency>] = &columns!(|one|
         "The state's share of all CPUs' time, by the kernel's request";
 );
 
+/// Rows of each setting.
+const ENDERS_SHOWN: usize = 5;
+
+/// A setting's name, and one of its wakers.
+type Ended = (String, Ender);
+
+const ENDERS: &[Column<Ended>] = &columns!(|one|
+    words "setting", "setting", one.0.as_str(), "The setting";
+    words "name", "waker", one.1.name.as_str(), "What woke the first CPU: a thread and how, a timer's function, an interrupt";
+    measured(Of("/s")) "per_s", "ends", one.1.per_s, "How often that ended the sleep of all CPUs";
+);
+
 const SETTINGS: &[Column<Named>] = &columns!(|one|
     words "name", "setting", one.name.as_str(), "The setting";
     words "how", "what it changes", one.how.as_str(), "The change of the machine";
@@ -153,6 +165,14 @@ pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
             "settings[].observed.residency[]",
             Column::headings(RESIDENCY),
         ),
+        (
+            "settings[].observed.package_residency[]",
+            Column::headings(RESIDENCY),
+        ),
+        (
+            "settings[].observed.joint_enders[]",
+            Column::headings(ENDERS)[1..].to_vec(),
+        ),
     ]
 }
 
@@ -177,7 +197,31 @@ pub fn sheet(trial: &Trial) -> Sheet<'_> {
     sheet.section(section.table(machine).detail());
     let heading = "Residency of idle states, of all CPUs' time";
     let section = Section::new("residency", heading).titled();
-    sheet.section(section.table(residency(trial)).detail());
+    sheet.section(
+        section
+            .table(residency(trial, |one| &one.residency))
+            .detail(),
+    );
+    let heading = "Residency of the packages' own idle states";
+    let section = Section::new("package-residency", heading).titled();
+    let packages = residency(trial, |one| &one.package_residency);
+    sheet.section(section.table(packages).detail());
+    let ended: Vec<Ended> = trial
+        .settings
+        .iter()
+        .flat_map(|setting| {
+            let enders = setting.observed.iter().flat_map(|one| &one.joint_enders);
+            enders
+                .take(ENDERS_SHOWN)
+                .map(|ender| (setting.name.clone(), ender.clone()))
+        })
+        .collect();
+    let section = Section::new("enders", "What ended the sleep of all CPUs").titled();
+    sheet.section(
+        section
+            .table(Table::of("", ENDERS, &ended).whole())
+            .detail(),
+    );
     let settings: Vec<Named> = trial.settings.iter().map(Named::from).collect();
     let settings = Table::of("Settings", SETTINGS, &settings).first(0);
     sheet.section(Section::new("settings", "Settings").table(settings));
@@ -309,18 +353,18 @@ fn make_room(table: &mut Table, trial: &Trial) {
 }
 
 /// A column for each idle state; no rows if the kernel counts none.
-fn residency(trial: &Trial) -> Table {
+fn residency(trial: &Trial, observed: fn(&Observed) -> &[Residency]) -> Table {
     let of = |setting: &Setting, state: &str| {
-        let residency = &setting.observed.as_ref()?.residency;
+        let residency = observed(setting.observed.as_ref()?);
         let one = residency.iter().find(|one| one.state == state)?;
         Some(one.percent)
     };
-    let observed = trial
+    let all = trial
         .settings
         .iter()
         .filter_map(|one| one.observed.as_ref());
     let mut states: Vec<&str> = Vec::new();
-    for one in observed.flat_map(|one| &one.residency) {
+    for one in all.flat_map(observed) {
         if !states.contains(&one.state.as_str()) {
             states.push(&one.state);
         }

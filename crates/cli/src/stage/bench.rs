@@ -9,7 +9,7 @@ use reveille_power::dwell;
 use reveille_results::description::Ended;
 use reveille_results::statistics::Percentile;
 use reveille_show::progress::Bar;
-use reveille_stage::bench::{self, Bench, Options, result, show};
+use reveille_stage::bench::{self, Bench, Options, Setting, result, show};
 use reveille_stage::config::Upstream;
 use reveille_trial::setting::Machine;
 
@@ -28,6 +28,7 @@ use crate::{completion, signals};
 Examples:
   reveille stage bench                                        a server of its own, 2 ms a request
   reveille stage bench --rounds 6 --turn 20s                  with intervals
+  reveille stage bench --setting staged --surge 3 --turn 60s  a load that triples within a second
   reveille stage bench --meter rapl:package-0 --out staged    with power, and kept
   reveille stage bench --upstream http://127.0.0.1:8081 --server-cpu 2-3 --rate 200 \\
       --deadline 200ms")]
@@ -44,6 +45,15 @@ pub struct Args {
     /// Requests a second
     #[arg(long, value_name = "RATE", default_value_t = 100.0, value_parser = rate)]
     rate: f64,
+    /// Multiply the rate by this from the middle of each turn on: it rises within a second
+    #[arg(long, value_name = "TIMES", value_parser = surge)]
+    surge: Option<f64>,
+    /// Requests a second that others send to the server, past the proxy, in every setting
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    beside: Option<f64>,
+    /// What takes turns, of no-load, direct, grid and staged [default: all]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', value_parser = setting)]
+    setting: Vec<Setting>,
     /// Each request's deadline
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = value::time("500ms"))]
     deadline: Duration,
@@ -73,6 +83,19 @@ fn rate(text: &str) -> Result<f64, String> {
     let rate = text.parse().ok();
     let possible = rate.filter(|rate| (0.1..=100_000.0).contains(rate));
     possible.ok_or_else(|| "not a rate from 0.1 to 100000 a second".to_owned())
+}
+
+fn surge(text: &str) -> Result<f64, String> {
+    let times = text.parse().ok();
+    let possible = times.filter(|times| (1.0..=100.0).contains(times));
+    possible.ok_or_else(|| "not a number from 1 to 100".to_owned())
+}
+
+fn setting(text: &str) -> Result<Setting, String> {
+    let named = Setting::ALL
+        .into_iter()
+        .find(|setting| setting.name().replace(' ', "-") == text);
+    named.ok_or_else(|| "not no-load, direct, grid or staged".to_owned())
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -112,7 +135,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         upstream: args.upstream,
         work: args.work,
         server_cpus,
+        settings: Setting::ALL
+            .into_iter()
+            .filter(|one| args.setting.is_empty() || args.setting.contains(one))
+            .collect(),
         rate: args.rate,
+        surge: args.surge,
+        beside: args.beside,
         deadline: args.deadline,
         percentile: args.percentile,
         grid: args.grid,
@@ -164,6 +193,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             .then_some(options.work.as_secs_f64()),
         server_cpus: options.server_cpus.clone(),
         rate_per_s: options.rate,
+        surge: options.surge,
+        beside_per_s: options.beside,
         deadline_s: options.deadline.as_secs_f64(),
         percentile: percent,
         grid_s: options.grid.as_secs_f64(),

@@ -18,15 +18,21 @@ use crate::timer::{Expiry, Timer};
 
 /// Requests that are answered after so long count as failed.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// A surge takes this time.
+const RISE: Duration = Duration::from_secs(1);
 /// `stop` is looked at so often while nothing is sent.
 const LOOK: Duration = Duration::from_millis(200);
 
 /// An open load.
 pub struct Load {
+    /// Where other requests go, and how many a second: they do not count.
+    pub beside: Option<(Uri, f64)>,
     /// The proxy.
     pub to: SocketAddr,
     /// Requests a second; 0: none.
     pub rate: f64,
+    /// What the rate rises to, as a multiple, within [`RISE`] of the middle of the time that counts; 1: it stays.
+    pub surge: f64,
     /// Not counted.
     pub warm_up: Duration,
     /// Counted.
@@ -71,6 +77,12 @@ impl Load {
         }
     }
 
+    /// What the rate is multiplied by, so long after what counts begins.
+    fn times_at(&self, since: Duration) -> f64 {
+        let risen = since.saturating_sub(self.time / 2).as_secs_f64() / RISE.as_secs_f64();
+        1.0 + (self.surge - 1.0) * risen.min(1.0)
+    }
+
     async fn send(&self, stop: &AtomicBool, read: &mut dyn FnMut()) -> std::io::Result<Latencies> {
         let timer = Timer::new()?;
         let client: Client<HttpConnector, Empty<Bytes>> = {
@@ -85,12 +97,18 @@ impl Load {
         let mut random = fastrand::Rng::with_seed(self.seed);
         let start = Instant::now();
         let (counts, end) = (start + self.warm_up, start + self.warm_up + self.time);
+        let beside = self.beside.clone().map(|(uri, rate)| {
+            tokio::spawn(sends_beside(client.clone(), uri, rate, random.fork(), end))
+        });
         let mut due = start;
         let mut is_read = false;
         let mut sent = Vec::new();
         loop {
             due = match self.rate > 0.0 {
-                true => due + Duration::from_secs_f64(-random.f64().max(1e-12).ln() / self.rate),
+                true => {
+                    let rate = self.rate * self.times_at(due.saturating_duration_since(counts));
+                    due + gap(&mut random, rate)
+                }
                 false => end,
             };
             if !is_read && due >= counts {
@@ -117,6 +135,9 @@ impl Load {
             }));
         }
         read();
+        if let Some(beside) = beside {
+            beside.abort();
+        }
         for one in sent {
             // It has counted itself.
             let _ = one.await;
@@ -124,6 +145,35 @@ impl Load {
         let latencies = std::mem::take(&mut *latencies.lock().expect("nothing panics with it"));
         Ok(latencies)
     }
+}
+
+/// The load of others, at random instants until `end`.
+async fn sends_beside(
+    client: Client<HttpConnector, Empty<Bytes>>,
+    uri: Uri,
+    rate: f64,
+    mut random: fastrand::Rng,
+    end: Instant,
+) -> std::io::Result<()> {
+    let (timer, expiry) = Timer::new()?;
+    let mut due = Instant::now();
+    loop {
+        due += gap(&mut random, rate);
+        if due >= end {
+            return Ok(());
+        }
+        timer.set(Some(due));
+        expiry.wait().await?;
+        let (client, uri) = (client.clone(), uri.clone());
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(PATIENCE, answer(&client, uri)).await;
+        });
+    }
+}
+
+/// To the next of requests at random instants (Poisson).
+fn gap(random: &mut fastrand::Rng, rate: f64) -> Duration {
+    Duration::from_secs_f64(-random.f64().max(1e-12).ln() / rate)
 }
 
 async fn answer(client: &Client<HttpConnector, Empty<Bytes>>, uri: Uri) -> bool {
@@ -150,12 +200,32 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_surge_rises_within_a_second_of_the_middle() {
+        let load = Load {
+            beside: None,
+            to: SocketAddr::from(([127, 0, 0, 1], 1)),
+            rate: 100.0,
+            surge: 3.0,
+            warm_up: Duration::ZERO,
+            time: Duration::from_secs(20),
+            seed: 1,
+        };
+        let at = |ms| load.times_at(Duration::from_millis(ms));
+        assert_eq!(
+            [at(0), at(10_000), at(10_500), at(11_000), at(20_000)],
+            [1.0, 1.0, 2.0, 3.0, 3.0]
+        );
+    }
+
+    #[test]
     fn each_request_that_is_sent_is_answered() {
         let cpus = reveille_kernel::affinity::allowed();
         let server = Server::start(*cpus.last().unwrap(), Duration::from_millis(1)).unwrap();
         let load = Load {
+            beside: None,
             to: server.address(),
             rate: 200.0,
+            surge: 1.0,
             warm_up: Duration::from_millis(200),
             time: Duration::from_millis(500),
             seed: 1,

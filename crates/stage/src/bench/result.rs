@@ -62,6 +62,9 @@ pub struct Turn {
     pub late: u64,
     /// Times that held requests were released, with the warm-up.
     pub bursts: u64,
+    /// Of these times, those early, while the server ran for others.
+    #[serde(default)]
+    pub early: u64,
     /// How often the server's CPUs woke, all together; `None` without cpuidle.
     pub wakes_per_s: Option<f64>,
     /// How long the server's CPUs slept, a mean over them, per cent.
@@ -125,6 +128,12 @@ pub struct Bench {
     pub server_cpus: Vec<u32>,
     /// Requests a second.
     pub rate_per_s: f64,
+    /// What the rate was multiplied by from the middle of each turn on; `None`: it stayed.
+    #[serde(default)]
+    pub surge: Option<f64>,
+    /// Requests a second that others sent to the server, past the proxy, in every setting; `None`: nobody did.
+    #[serde(default)]
+    pub beside_per_s: Option<f64>,
     /// Each request's deadline, s.
     pub deadline_s: f64,
     /// The share that was to keep to it, per cent.
@@ -139,7 +148,7 @@ pub struct Bench {
     pub seed: u64,
     /// The meter, as it was seen before.
     pub meter: Option<Watched>,
-    /// One for each setting.
+    /// One for each setting that had a turn.
     pub settings: Vec<Summary>,
     /// Every turn.
     pub turns: Vec<Turn>,
@@ -205,7 +214,11 @@ pub fn summaries(turns: &[Turn], deadline_s: f64, cpus: usize) -> Vec<Summary> {
             },
         }
     };
-    Setting::ALL.into_iter().map(summary).collect()
+    Setting::ALL
+        .into_iter()
+        .filter(|setting| of(*setting).next().is_some())
+        .map(summary)
+        .collect()
 }
 
 /// Reads a kept one.
@@ -231,6 +244,7 @@ mod tests {
             missed: 2,
             late: 0,
             bursts: 0,
+            early: 0,
             wakes_per_s: Some(wakes),
             slept_percent: Some(50.0),
             joint_percent: Some((10.0, 20.0)),

@@ -9,6 +9,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
+use nix::unistd::gettid;
 use reveille_kernel::{Error, Result};
 
 use tokio::net::TcpListener;
@@ -19,6 +20,7 @@ use super::bind::bind;
 /// Dropping it ends it.
 pub struct Server {
     address: SocketAddr,
+    task: u32,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -40,19 +42,25 @@ impl Server {
         let thread = std::thread::spawn(move || {
             let result = bind(&[cpu]);
             let is_ok = result.is_ok();
-            let _ = bound.send(result);
+            let _ = bound.send(result.map(|()| gettid().as_raw()));
             if is_ok {
                 runtime.block_on(serve(listener, work, stopped));
             }
         });
-        is_bound
+        let task = is_bound
             .recv()
             .map_err(|_| Error::Failed("the server did not start".into()))??;
         Ok(Self {
             address,
+            task: task.cast_unsigned(),
             stop: Some(stop),
             thread: Some(thread),
         })
+    }
+
+    /// Its thread.
+    pub fn task(&self) -> u32 {
+        self.task
     }
 
     /// Where it listens.

@@ -62,8 +62,12 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
             (
                 "Load",
                 format!(
-                    "{} requests/s, answered within {} at p{}; grid {}",
+                    "{} requests/s{}, answered within {} at p{}; grid {}",
                     quantity::three_digits(bench.rate_per_s),
+                    bench.surge.map_or(String::new(), |times| format!(
+                        ", {} times that from the middle of each turn on",
+                        quantity::three_digits(times)
+                    )),
                     quantity::time(bench.deadline_s),
                     bench.percentile,
                     quantity::time(bench.grid_s)
@@ -72,6 +76,15 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
         ],
         ..Sheet::default()
     };
+    if let Some(rate) = bench.beside_per_s {
+        sheet.facts.push((
+            "Beside",
+            format!(
+                "{} requests/s of others, past the proxy, in every setting",
+                quantity::three_digits(rate)
+            ),
+        ));
+    }
     if let Some(meter) = &bench.meter {
         sheet
             .facts
@@ -92,26 +105,42 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
 
 fn answer(bench: &Bench) -> String {
     let of = |setting: Setting| bench.settings.iter().find(|one| one.setting == setting);
-    let Some((direct, staged)) = of(Setting::Direct).zip(of(Setting::Staged)) else {
+    if bench.settings.is_empty() {
         return "No whole round.".into();
+    }
+    let Some((direct, staged)) = of(Setting::Direct).zip(of(Setting::Staged)) else {
+        let over = bench.settings.iter().filter(|one| one.requests > 0);
+        let over = over.map(|one| {
+            let requests = counted(one.requests, "request");
+            format!(
+                "{}: {} of {requests} took longer than the deadline",
+                one.setting.name(),
+                none_or(one.over)
+            )
+        });
+        return format!("{}.", over.collect::<Vec<_>>().join("; "));
     };
     let Some((before, after)) = direct.wakes_per_s.as_ref().zip(staged.wakes_per_s.as_ref()) else {
         return "cpuidle counts no wake-ups here; only latencies are compared.".into();
     };
     let number = |one: f64| quantity::three_digits(one);
-    let over = match staged.over {
-        0 => "none".to_owned(),
-        over => quantity::count(over),
-    };
     let power = direct.power_w.as_ref().zip(staged.power_w.as_ref());
     let power = power.map_or(String::new(), |(before, after)| {
         let (before, after) = (before.text(number), after.text(number));
         format!(" By the meter {after} W are taken instead of {before} W.")
     });
     format!(
-        "Staged, the server's CPUs wake {} times a second instead of {}; {over} of {} took longer than the deadline.{power}",
+        "Staged, the server's CPUs wake {} times a second instead of {}; {} of {} took longer than the deadline.{power}",
         after.text(number),
         before.text(number),
+        none_or(staged.over),
         counted(staged.requests, "request"),
     )
+}
+
+fn none_or(count: u64) -> String {
+    match count {
+        0 => "none".to_owned(),
+        count => quantity::count(count),
+    }
 }

@@ -46,6 +46,16 @@ impl Names {
         (pid > 0).then(|| self.root.line(&format!("proc/{pid}/comm")))?
     }
 
+    /// A waker's name in one line: `kworker/0:1 (reschedule)`, `virtio0-input.0`.
+    #[cfg(feature = "bpf")]
+    pub fn of(&mut self, ended: &Ended) -> String {
+        let waker = self.waker(ended, 1.0);
+        match waker.command {
+            Some(command) => format!("{command} ({})", waker.name),
+            None => waker.name,
+        }
+    }
+
     fn waker(&mut self, ended: &Ended, elapsed_s: f64) -> Waker {
         let command = Some(ended.command.clone()).filter(|command| !command.is_empty());
         let (kind, name) = match ended.cause {

@@ -1,0 +1,185 @@
+//! The processes that listen at an address of this computer, in any of its network namespaces.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use crate::Root;
+
+/// `st` of a listening socket in /proc/net/tcp: TCP_LISTEN, include/net/tcp_states.h.
+const LISTEN: &str = "0A";
+
+/// The processes that have a socket listening at that TCP address, in order, as far as this user may see them. Empty for an
+/// address of another computer, and for one that is translated (NAT) on its way.
+pub fn of(root: &Root, address: SocketAddr) -> Vec<u32> {
+    let mut found = BTreeSet::new();
+    for (own, processes) in namespaces(root) {
+        let of = |file: &str| {
+            let text = root.text(&format!("proc/{}/net/{file}", processes[0]));
+            text.unwrap_or_default()
+        };
+        let is_here = match address.ip() {
+            ip if ip.is_loopback() || ip.is_unspecified() => own,
+            IpAddr::V4(ip) => has_v4(&of("fib_trie"), ip),
+            IpAddr::V6(ip) => has_v6(&of("if_inet6"), ip),
+        };
+        if !is_here {
+            continue;
+        }
+        let sockets: BTreeSet<String> = ["tcp", "tcp6"]
+            .into_iter()
+            .flat_map(|file| sockets(&of(file), address))
+            .collect();
+        if !sockets.is_empty() {
+            let has_one = |process: &&u32| has_one(root, **process, &sockets);
+            found.extend(processes.iter().filter(has_one));
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The processes of each network namespace; true: it is this process's.
+fn namespaces(root: &Root) -> Vec<(bool, Vec<u32>)> {
+    let link = |process: &str| fs::read_link(root.path(&format!("proc/{process}/ns/net"))).ok();
+    let own = link("self");
+    let mut all: BTreeMap<_, Vec<u32>> = BTreeMap::new();
+    for name in root.names("proc").unwrap_or_default() {
+        let Ok(process) = name.parse() else { continue };
+        // Of kernel threads, and of processes that this user may not see, there is none.
+        if let Some(namespace) = link(&name) {
+            all.entry(namespace).or_default().push(process);
+        }
+    }
+    let all = all.into_iter();
+    all.map(|(namespace, processes)| (Some(namespace) == own, processes))
+        .collect()
+}
+
+/// Has a namespace that IPv4 address, by its `fib_trie`: an address, and in one of the lines below it `host LOCAL`?
+fn has_v4(trie: &str, ip: Ipv4Addr) -> bool {
+    let leaf = format!("|-- {ip}");
+    let mut lines = trie.lines().map(str::trim);
+    while lines.any(|line| line == leaf) {
+        let mut below = lines.clone().take_while(|line| line.starts_with('/'));
+        if below.any(|line| line.ends_with("host LOCAL")) {
+            return true;
+        }
+    }
+    false
+}
+
+/// Has a namespace that IPv6 address, by its `if_inet6`?
+fn has_v6(addresses: &str, ip: Ipv6Addr) -> bool {
+    let hex: String = ip
+        .octets()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    addresses.lines().any(|line| line.starts_with(&hex))
+}
+
+/// The inodes of the sockets that listen there or at every address, by /proc/net/tcp or tcp6.
+fn sockets(table: &str, address: SocketAddr) -> Vec<String> {
+    let listening = |line: &str| {
+        let mut fields = line.split_whitespace();
+        let (ip, port) = fields.nth(1)?.split_once(':')?;
+        let (state, inode) = (fields.nth(1)?, fields.nth(5)?);
+        let is_port = u16::from_str_radix(port, 16) == Ok(address.port());
+        let ip = self::ip(ip)?;
+        let is_there = ip.is_unspecified() || ip == address.ip().to_canonical();
+        (state == LISTEN && is_port && is_there).then(|| inode.to_owned())
+    };
+    table.lines().filter_map(listening).collect()
+}
+
+/// As the kernel prints it: words of 32 bits in this machine's order.
+fn ip(hex: &str) -> Option<IpAddr> {
+    let words = hex.len() / 8;
+    let mut bytes = Vec::new();
+    for nth in 0..words {
+        let word = u32::from_str_radix(hex.get(8 * nth..8 * nth + 8)?, 16).ok()?;
+        bytes.extend(word.to_ne_bytes());
+    }
+    match words {
+        1 => Some(IpAddr::from(<[u8; 4]>::try_from(bytes).ok()?)),
+        4 => Some(IpAddr::from(<[u8; 16]>::try_from(bytes).ok()?).to_canonical()),
+        _ => None,
+    }
+}
+
+/// Has a process one of these sockets open?
+fn has_one(root: &Root, process: u32, sockets: &BTreeSet<String>) -> bool {
+    let open = fs::read_dir(root.path(&format!("proc/{process}/fd")));
+    let links = open.into_iter().flatten().flatten();
+    links
+        .filter_map(|one| fs::read_link(one.path()).ok())
+        .any(|link| {
+            let inode = socket(&link);
+            inode.is_some_and(|inode| sockets.contains(inode))
+        })
+}
+
+fn socket(link: &Path) -> Option<&str> {
+    link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn who_listens_is_found() {
+        let root = Root::default();
+        let this = std::process::id();
+        for at in ["127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+            let Ok(listener) = TcpListener::bind(at) else {
+                println!("skipped: who_listens_is_found: no {at}");
+                continue;
+            };
+            let mut address = listener.local_addr().unwrap();
+            assert_eq!(of(&root, address), [this], "{at}");
+            let port = address.port();
+            if address.ip().is_unspecified() {
+                // Every address, in both families where the socket has both.
+                assert_eq!(of(&root, ([127, 0, 0, 1], port).into()), [this], "{at}");
+            }
+            drop(listener);
+            assert!(of(&root, address).is_empty(), "{at}");
+            address.set_port(port);
+        }
+        // Another computer's.
+        let listener = TcpListener::bind("0.0.0.0:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(of(&root, ([192, 0, 2, 1], port).into()).is_empty());
+    }
+
+    #[test]
+    fn a_namespace_has_its_own_addresses() {
+        let trie = "Local:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 10.0.0.0\n        /24 link UNICAST\n     |-- 10.0.0.2\n        \
+                    /32 host LOCAL\n     |-- 10.0.0.255\n        /32 link BROADCAST\n";
+        let has = |ip: [u8; 4]| has_v4(trie, ip.into());
+        assert!(
+            has([10, 0, 0, 2])
+                && !has([10, 0, 0, 0])
+                && !has([10, 0, 0, 255])
+                && !has([10, 0, 0, 1])
+        );
+        let v6 = "fe800000000000000000000000000001 02 40 20 80     eth0\n";
+        assert!(has_v6(v6, "fe80::1".parse().unwrap()) && !has_v6(v6, "fe80::2".parse().unwrap()));
+    }
+
+    #[test]
+    fn a_table_of_sockets_is_read() {
+        let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
+                     0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0\n   \
+                     1: 0100007F:1F90 0100007F:8000 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0 20 4 30 10 -1\n";
+        let of = |address: &str| sockets(table, address.parse().unwrap());
+        if cfg!(target_endian = "little") {
+            assert_eq!(of("127.0.0.1:8080"), ["4711"]);
+        }
+        assert!(of("127.0.0.1:8081").is_empty() && of("10.0.0.1:8080").is_empty());
+    }
+}

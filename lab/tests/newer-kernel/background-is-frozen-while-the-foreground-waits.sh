@@ -1,0 +1,1 @@
+../four-states/background-is-frozen-while-the-foreground-waits.sh
