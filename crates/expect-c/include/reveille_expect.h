@@ -155,9 +155,8 @@ struct reveille_hints;
  * sides share, NULL: none. 0, or
  *
  *	-EINVAL         hints or to is NULL
- *	-EKEYREJECTED   the key is not in a file that only its owner reads, or has less than 16 bytes
- *	-EHOSTUNREACH   the name is unknown or has no port
- *	another one     of the socket
+ *	-EKEYREJECTED   the key is not in a file that only its owner reads, or has less than 16
+ *bytes -EHOSTUNREACH   the name is unknown or has no port another one     of the socket
  */
 int reveille_hints_open(struct reveille_hints **hints, const char *to, const char *key_file);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Calls every function of the header, with what is allowed and what is not. Takes the socket's path,
- * who is to serve, and perhaps where hints are taken and the file of their key; says nothing if all
- * is well.
+ * Calls every function of the header, with what is allowed and what is not. Takes the socket's
+ * path, who is to serve, and perhaps where hints are taken and the file of their key; says nothing
+ * if all is well.
  */
 #include <errno.h>
 #include <stdio.h>
