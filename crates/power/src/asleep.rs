@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use reveille_kernel::asleep::{Counts, Reading as Slept, together_percent};
 use reveille_kernel::{Idle, Root, affinity, load};
-use reveille_trial::package_states::{self, PackageStates};
+use reveille_trial::residency::{self, PackageStates};
 
 /// The counters of a machine.
 pub struct Watch {
@@ -24,7 +24,7 @@ pub struct Watch {
 pub struct Reading {
     at: Instant,
     slept: Vec<Slept>,
-    packages: package_states::Reading,
+    packages: residency::Reading,
     entries: Vec<Option<u64>>,
     idle_ticks: Option<BTreeMap<u32, u64>>,
 }

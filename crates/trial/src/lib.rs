@@ -8,7 +8,7 @@
 //! [`show::sheet`] is what people see of it.
 
 mod observe;
-pub mod package_states;
+pub mod residency;
 pub mod result;
 pub mod rounds;
 pub mod run;

@@ -11,17 +11,8 @@ use reveille_kernel::energy::{self, Packages, PackagesReading};
 use reveille_kernel::{Idle, IdleState, Root, affinity, frequency, limits, load};
 use serde::{Deserialize, Serialize};
 
-use crate::package_states::{self, PackageStates};
+use crate::residency::{self, PackageStates, Residency};
 use crate::together::{self, Between};
-
-/// A state's share of the CPUs' time.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Residency {
-    /// As the driver calls it: `C6`.
-    pub state: String,
-    /// 0 to 100.
-    pub percent: f64,
-}
 
 /// What ended sleep of all CPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -158,7 +149,7 @@ pub struct Reading {
     energy: Option<PackagesReading>,
     battery_w: Option<f64>,
     frequency_mhz: Option<f64>,
-    package_states: package_states::Reading,
+    package_states: residency::Reading,
     joint: Option<Together>,
 }
 

@@ -12,7 +12,8 @@ use reveille_show::columns;
 use reveille_show::quantity::{count, duration};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table, Unit, Value};
 
-use crate::observe::{Ender, Observed, Residency};
+use crate::observe::{Ender, Observed};
+use crate::residency::Residency;
 use crate::result::{Setting, Trial};
 use crate::setting::{Named, Planned};
 use crate::verdict::Cost;

@@ -1,11 +1,19 @@
-//! Residency in the packages' own idle states, where the processor counts it.
+//! Shares of time in idle states; in the packages' own ones, where the processor counts them.
 
 use std::os::fd::OwnedFd;
 
 use reveille_kernel::Root;
 use reveille_kernel::counters::{self, Scope};
+use serde::{Deserialize, Serialize};
 
-use crate::observe::Residency;
+/// A state's share of the time.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Residency {
+    /// As the driver calls it: `C6`.
+    pub state: String,
+    /// 0 to 100.
+    pub percent: f64,
+}
 
 /// The counters of all packages.
 #[derive(Default)]
