@@ -24,8 +24,8 @@ pub enum Foreground {
 /// For how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// The background is held at most so long, and then runs at least so long; while the foreground goes on
-    /// waiting, each time twice as long, up to [`PATIENCE`] times.
+    /// The background is held at most so long, and then runs at least as long as it was held, and a quarter of this;
+    /// while the foreground goes on waiting, each time twice as long, up to [`PATIENCE`] times.
     pub within: Duration,
     /// How long the foreground waits before the background is held: freezing costs more than a short wait saves.
     pub after: Duration,
@@ -65,7 +65,9 @@ pub struct Policy {
     times: Times,
     held: bool,
     since: Duration,
-    /// How long the background runs before it is held again.
+    /// How long the background runs before it is held again, at least.
+    least: Duration,
+    /// The same within one wait of the foreground.
     turn: Duration,
 }
 
@@ -79,6 +81,7 @@ impl Policy {
             times,
             held: false,
             since: now,
+            least: times.within,
             turn: times.within,
         }
     }
@@ -102,10 +105,12 @@ impl Policy {
                 Foreground::Waits { .. } => Because::Limit,
                 _ => Because::ForegroundRuns,
             };
+            // Some of the background may get no CPU in less than a part of the limit.
+            self.least = now.saturating_sub(self.since).clamp(within / 4, within);
             self.turn = match because {
                 Because::Limit if doubtful => longest,
                 Because::Limit => (2 * self.turn).min(longest),
-                Because::ForegroundRuns => within,
+                Because::ForegroundRuns => self.least,
             };
             (self.held, self.since) = (false, now);
             return Step::Release(because);
@@ -114,14 +119,14 @@ impl Policy {
         if let Foreground::Waits { since } = foreground
             && since > self.since
         {
-            self.turn = within;
+            self.turn = self.least;
         }
         let turn = self.since + self.turn;
         if now < turn && foreground != Foreground::Runs {
             return Step::Until(turn.min(now + LOOK));
         }
-        if now < self.since + within {
-            return Step::Until(self.since + within);
+        if now < self.since + self.least {
+            return Step::Until(self.since + self.least);
         }
         match foreground {
             Foreground::Waits { since } if now < since + after => Step::Until(since + after),
@@ -158,8 +163,8 @@ mod tests {
         assert_eq!(policy.step(ms(101), waits), Step::Until(ms(200)));
         let runs = Step::Release(Because::ForegroundRuns);
         assert_eq!(policy.step(ms(150), Foreground::Runs), runs);
-        // It has its turn, whatever the foreground does.
-        assert_eq!(policy.step(ms(160), waits), Step::Until(ms(250)));
+        // It has its turn, whatever the foreground does: as long as it was held.
+        assert_eq!(policy.step(ms(160), waits), Step::Until(ms(200)));
         assert_eq!(policy.step(ms(250), Foreground::Runs), Step::UntilItWaits);
         let again = Foreground::Waits { since: ms(260) };
         assert_eq!(policy.step(ms(261), again), Step::Until(ms(270)));
@@ -223,5 +228,63 @@ mod tests {
         assert_eq!(policy.step(ms(300), waits(0)), Step::Until(ms(400)));
         assert_eq!(policy.step(ms(310), waits(301)), Step::Until(ms(311)));
         assert_eq!(policy.step(ms(311), waits(301)), Step::Hold);
+    }
+
+    /// How the holds and the turns between them go with a foreground that runs for 2 ms each time after these waits.
+    fn spells(
+        times: Times,
+        waits: impl Iterator<Item = Duration>,
+    ) -> (Vec<Duration>, Vec<Duration>) {
+        let mut policy = Policy::new(times, ms(0));
+        let (mut holds, mut turns) = (Vec::new(), Vec::new());
+        let (mut now, mut since) = (ms(0), ms(0));
+        for wait in waits {
+            let waits = Foreground::Waits { since: now };
+            let end = now + wait;
+            for (until, foreground) in [(end, waits), (end + ms(2), Foreground::Runs)] {
+                while now < until {
+                    let changed = match policy.step(now, foreground) {
+                        Step::Hold => &mut turns,
+                        Step::Release(_) => &mut holds,
+                        Step::Until(next) => {
+                            now = next.min(until);
+                            continue;
+                        }
+                        Step::UntilItWaits => {
+                            now = until;
+                            continue;
+                        }
+                    };
+                    changed.push(now - since);
+                    since = now;
+                }
+            }
+        }
+        (holds, turns)
+    }
+
+    #[test]
+    fn a_foreground_that_waits_as_long_as_the_limit_gets_half_of_the_time() {
+        let times = Times {
+            within: ms(300),
+            after: ms(10),
+        };
+        let (holds, _) = spells(times, std::iter::repeat_n(ms(298), 1000));
+        let held: Duration = holds.iter().sum();
+        assert!(
+            (0.4..0.5).contains(&(held.as_secs_f64() / 300.0)),
+            "{held:?}"
+        );
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_background_runs_as_long_as_it_was_held(waits in proptest::collection::vec(1_u64..1000, 1..100)) {
+            let (holds, turns) = spells(TIMES, waits.into_iter().map(ms));
+            for (held, ran) in holds.iter().zip(turns.iter().skip(1)) {
+                proptest::prop_assert!(*held <= TIMES.within, "{held:?}");
+                proptest::prop_assert!(ran >= held && *ran >= TIMES.within / 4, "{held:?} {ran:?}");
+            }
+        }
     }
 }
