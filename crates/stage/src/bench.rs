@@ -43,6 +43,8 @@ pub struct Options {
     pub upstream: Option<Upstream>,
     /// What the own server computes for each request.
     pub work: Duration,
+    /// The own server is asked in HTTP/2, by one connection.
+    pub http2: bool,
     /// The CPUs of the server: where the own one runs, and whose sleep is watched.
     pub server_cpus: Vec<u32>,
     /// What takes turns.
@@ -111,7 +113,9 @@ pub fn run(
         (Some(upstream), _) => upstream.clone(),
         (None, server) => {
             let address = server.as_ref().expect("it was started above").address();
-            format!("http://{address}").parse().map_err(Error::Usage)?
+            let scheme = if options.http2 { "h2c" } else { "http" };
+            let url = format!("{scheme}://{address}");
+            url.parse().map_err(Error::Usage)?
         }
     };
     let tasks = server.as_ref().map(|server| vec![server.task()]);
@@ -452,6 +456,7 @@ mod tests {
         let options = Options {
             upstream: None,
             work: Duration::from_millis(1),
+            http2: false,
             server_cpus: vec![cpus[cpus.len() - 1]],
             settings: Setting::ALL.to_vec(),
             rate: 100.0,

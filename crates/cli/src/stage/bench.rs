@@ -39,6 +39,9 @@ pub struct Args {
     /// What the own server computes for each request
     #[arg(long, value_name = "TIME", default_value = "2ms", value_parser = value::time("2ms"), conflicts_with = "upstream")]
     work: Duration,
+    /// Ask the own server in HTTP/2: by one connection, whose timers wake it less often
+    #[arg(long, conflicts_with = "upstream")]
+    http2: bool,
     /// The server's CPUs, whose sleep is counted; the load and the proxy run on the others [default: the last CPU]
     #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
     server_cpu: Option<CpuList>,
@@ -134,6 +137,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         upstream: args.upstream,
         work: args.work,
+        http2: args.http2,
         server_cpus,
         settings: Setting::ALL
             .into_iter()
@@ -191,6 +195,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             .upstream
             .is_none()
             .then_some(options.work.as_secs_f64()),
+        http2: options.http2,
         server_cpus: options.server_cpus.clone(),
         rate_per_s: options.rate,
         surge: options.surge,

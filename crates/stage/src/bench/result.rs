@@ -124,6 +124,9 @@ pub struct Bench {
     pub upstream: Option<String>,
     /// What the own server computed for each request, s.
     pub work_s: Option<f64>,
+    /// The own server was asked in HTTP/2.
+    #[serde(default)]
+    pub http2: bool,
     /// The server's CPUs.
     pub server_cpus: Vec<u32>,
     /// Requests a second.

@@ -8,7 +8,8 @@ use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use nix::unistd::gettid;
 use reveille_kernel::{Error, Result};
 
@@ -101,9 +102,10 @@ async fn serve(
             }
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"done\n"))))
         });
-        tokio::spawn(
-            hyper::server::conn::http1::Builder::new()
-                .serve_connection(TokioIo::new(stream), answer),
-        );
+        tokio::spawn(async move {
+            let server = auto::Builder::new(TokioExecutor::new());
+            // The client has gone.
+            let _ = server.serve_connection(TokioIo::new(stream), answer).await;
+        });
     }
 }

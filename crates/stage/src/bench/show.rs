@@ -44,8 +44,9 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     let server = match (&bench.upstream, bench.work_s) {
         (Some(upstream), _) => upstream.clone(),
         (None, work) => format!(
-            "a server that computes for {}",
-            quantity::time(work.unwrap_or_default())
+            "a server that computes for {}, asked in {}",
+            quantity::time(work.unwrap_or_default()),
+            if bench.http2 { "HTTP/2" } else { "HTTP/1.1" }
         ),
     };
     let mut sheet = Sheet {

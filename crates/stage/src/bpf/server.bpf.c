@@ -68,10 +68,16 @@ struct {
 
 static __always_inline unsigned long long queues_of(struct task_struct *task)
 {
-	__u32 process = process_here(task);
-	__u32 thread = thread_here(task);
+	/* Directly where that is possible: this is on the way of every context switch. */
+	bool is_machines = pid_namespace == PROC_PID_INIT_INO;
 	unsigned long long *of;
+	__u32 process, thread;
 
+	/* The idle task. */
+	if (!task->pid)
+		return 0;
+	process = is_machines ? task->tgid : process_here(task);
+	thread = is_machines ? task->pid : thread_here(task);
 	of = bpf_map_lookup_elem(&servers, &process);
 	if (!of && thread != process)
 		of = bpf_map_lookup_elem(&servers, &thread);
