@@ -473,3 +473,78 @@ fn held_requests_go_while_their_server_runs_for_others() {
         false => println!("skipped: {test}: BPF is unavailable: {line}"),
     }
 }
+
+/// Idle connections, and heads that come byte by byte, take little memory and no turn of others, and end after a minute.
+#[test]
+fn thousands_of_silent_and_slow_clients_keep_nobody_from_being_served() {
+    use std::io::ErrorKind;
+    use std::time::Instant;
+
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
+    // The proxy has two descriptors for each, and so has this process at most.
+    let silent = usize::try_from(most / 2 - 500).unwrap().min(10_000);
+    let address = format!("127.0.0.1:{}", port());
+    let (child, _errors) = started(&[
+        "--listen",
+        &address,
+        "--upstream",
+        DOWN,
+        "--deadline",
+        "500ms",
+        "--exempt",
+        "/*",
+        "--json",
+    ]);
+    let connect = |_| TcpStream::connect(&address).unwrap();
+    let mut idle: Vec<TcpStream> = (0..silent).map(connect).collect();
+    let mut slow: Vec<TcpStream> = (0..50).map(connect).collect();
+    let began = Instant::now();
+    let memory = fs::read_to_string(format!("/proc/{}/statm", child.id())).unwrap();
+    let pages: u64 = memory.split(' ').nth(1).unwrap().parse().unwrap();
+    // 20 kB each.
+    assert!(
+        pages * 4096 < 40_000_000 + 20_000 * silent as u64,
+        "{pages} pages"
+    );
+    for stream in &slow {
+        stream.set_nonblocking(true).unwrap();
+    }
+    let mut head = b"GET / HTTP/1.1\r\nHost: a\r\n".to_vec();
+    head.resize(1000, b'x');
+    for byte in head {
+        slow.retain_mut(|stream| {
+            let is_open = stream.write_all(&[byte]).is_ok();
+            let end = stream.read(&mut [0; 512]);
+            // Before the end it gets an answer, or none.
+            is_open
+                && end.map_or_else(
+                    |error| error.kind() == ErrorKind::WouldBlock,
+                    |read| read > 0,
+                )
+        });
+        if slow.is_empty() {
+            break;
+        }
+        let mut client = TcpStream::connect(&address).unwrap();
+        let asked = Instant::now();
+        client
+            .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            .unwrap();
+        let bytes = client.read(&mut [0; 512]).unwrap();
+        assert!(bytes > 0 && asked.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    assert!(slow.is_empty(), "{} are open", slow.len());
+    let minute = Duration::from_secs(60);
+    assert!((minute - Duration::from_secs(2)..3 * minute).contains(&began.elapsed()));
+    for stream in &mut idle {
+        stream.set_read_timeout(Some(minute)).unwrap();
+        assert!(!stream.read(&mut [0; 1]).is_ok_and(|read| read > 0));
+    }
+    assert!(began.elapsed() < 3 * minute);
+    signal(&child, Signal::SIGTERM);
+    output(child);
+}
