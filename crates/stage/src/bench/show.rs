@@ -44,9 +44,9 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     let server = match (&bench.upstream, bench.work_s) {
         (Some(upstream), _) => upstream.clone(),
         (None, work) => format!(
-            "a server that computes for {}, asked in {}",
+            "a server that computes for {}{}",
             quantity::time(work.unwrap_or_default()),
-            if bench.http2 { "HTTP/2" } else { "HTTP/1.1" }
+            if bench.http2 { ", asked in HTTP/2" } else { "" }
         ),
     };
     let mut sheet = Sheet {
