@@ -18,6 +18,8 @@ fn trial() -> Value {
             "elapsed_s": 1.0, "residency": [{"state": "C6<b>", "percent": 100.0 - awake}],
             "awake_percent": awake, "wakeups_per_s": 100.0, "interrupts_per_s": 200.0,
             "context_switches_per_s": 300.0, "power_w": null, "frequency_mhz": null,
+            "package_residency": [{"state": "PC6", "percent": 20.0}],
+            "joint_enders": [{"name": "<s>thread (hrtimer_wakeup)", "per_s": 12.0}],
         })
     };
     let figure = |median: f64| {
@@ -107,7 +109,7 @@ fn with_bursts(p99: Value) -> Value {
 #[test]
 fn foreign_text_cannot_become_markup() {
     let html = page(&trial());
-    for markup in ["<i>test", "<b>", "<host>", "<u>", "</text><script>"] {
+    for markup in ["<i>test", "<b>", "<host>", "<u>", "<s>", "</text><script>"] {
         assert!(!html.contains(markup), "{markup}");
     }
 }
