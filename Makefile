@@ -44,7 +44,7 @@ package:
 	@make/package
 
 test:
-	@make/packages test
+	@make/packages test && make/nginx
 	@make/test
 
 lab:
