@@ -548,3 +548,29 @@ fn thousands_of_silent_and_slow_clients_keep_nobody_from_being_served() {
     signal(&child, Signal::SIGTERM);
     output(child);
 }
+
+/// As in a small container.
+#[test]
+fn without_the_systems_certificates_only_servers_by_tls_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let none = |upstream: &str| {
+        let listen = format!("127.0.0.1:{}", port());
+        let mut command = stage(&["--listen", &listen, "--upstream", upstream]);
+        command.args(["--deadline", "1s"]);
+        command.env("SSL_CERT_FILE", "/dev/null");
+        command.env("SSL_CERT_DIR", folder.path());
+        command
+    };
+    let (child, _errors) = started_by(none(DOWN));
+    signal(&child, Signal::SIGTERM);
+    output(child);
+    for upstream in ["https://localhost", "h2://localhost"] {
+        let Output { status, stderr, .. } = none(upstream).output().unwrap();
+        let errors = String::from_utf8(stderr).unwrap();
+        assert_eq!(status.code(), Some(3), "{errors}");
+        assert!(
+            errors.contains("ca-certificates") && errors.lines().count() == 1,
+            "{errors}"
+        );
+    }
+}

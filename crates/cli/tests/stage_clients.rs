@@ -105,7 +105,11 @@ fn nginx_program() -> Option<PathBuf> {
     places
         .into_iter()
         .chain([unpacked])
-        .find(|one| one.exists())
+        // Unpacked, it may lack libraries.
+        .find(|one| {
+            let tried = Command::new(one).arg("-v").output();
+            tried.is_ok_and(|tried| tried.status.success())
+        })
 }
 
 /// Serves and takes files below `folder`.
@@ -424,6 +428,9 @@ for method, code, details in [
         assert method != "Error" or ("why", "a reason") in error.trailing_metadata()
     else:
         raise AssertionError(method)
+# One that has less time than the service gets its answer in this time.
+for timeout in (0.3, 1, 1, 1):
+    unary(b"a", timeout=timeout)
 print("done")
 "#;
 

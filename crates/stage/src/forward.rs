@@ -7,12 +7,13 @@ use std::time::{Duration, Instant};
 use hyper::body::{Body, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderValue, UPGRADE};
 use hyper::http::request::Parts;
-use hyper::http::uri::Authority;
+use hyper::http::uri::{Authority, Scheme};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_rustls::HttpsConnectorBuilder;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -79,24 +80,36 @@ pub struct Clients {
     http1: To,
     /// HTTP/2: without TLS without asking.
     http2: To,
+    /// Why the system's certificates are unavailable: then no server is asked by TLS.
+    no_roots: Option<String>,
     /// Requests on their way: with HTTP/1.1 each has a connection to its server.
     permits: Arc<Semaphore>,
 }
 
 impl Clients {
-    /// With the system's certificates, for so many requests at once.
-    ///
-    /// # Errors
-    /// Where the system's certificates cannot be read.
-    pub fn new(requests: usize) -> std::io::Result<Self> {
+    /// With the system's certificates, if there are any, for so many requests at once.
+    pub fn new(requests: usize) -> Self {
         let mut connector = HttpConnector::new();
         connector.enforce_http(false);
         connector.set_nodelay(true);
         connector.set_connect_timeout(Some(CONNECT));
         let provider = rustls::crypto::ring::default_provider;
-        let tls = || HttpsConnectorBuilder::new().with_provider_and_native_roots(provider());
-        let http1 = tls()?.https_or_http().enable_http1();
-        let http2 = tls()?.https_or_http().enable_http2();
+        let mut no_roots = None;
+        let mut tls = || {
+            let with_roots =
+                HttpsConnectorBuilder::new().with_provider_and_native_roots(provider());
+            with_roots.unwrap_or_else(|error| {
+                no_roots = Some(error.to_string());
+                let config = ClientConfig::builder_with_provider(Arc::new(provider()))
+                    .with_safe_default_protocol_versions()
+                    .expect("the provider has them")
+                    .with_root_certificates(RootCertStore::empty())
+                    .with_no_client_auth();
+                HttpsConnectorBuilder::new().with_tls_config(config)
+            })
+        };
+        let http1 = tls().https_or_http().enable_http1();
+        let http2 = tls().https_or_http().enable_http2();
         let client = |connector, http2: bool| {
             Client::builder(TokioExecutor::new())
                 .http2_only(http2)
@@ -105,11 +118,27 @@ impl Clients {
                 .timer(TokioTimer::new())
                 .build(Connector(connector))
         };
-        Ok(Self {
+        Self {
             http1: client(http1.wrap_connector(connector.clone()), false),
             http2: client(http2.wrap_connector(connector), true),
+            no_roots,
             permits: Arc::new(Semaphore::new(requests)),
-        })
+        }
+    }
+
+    /// Can that server be asked?
+    ///
+    /// # Errors
+    /// [`reveille_kernel::Error::Cannot`] for TLS without the system's certificates.
+    pub fn can_ask(&self, upstream: &Upstream) -> reveille_kernel::Result<()> {
+        let is_tls = upstream.uri.scheme() == Some(&Scheme::HTTPS);
+        match self.no_roots.as_ref().filter(|_| is_tls) {
+            None => Ok(()),
+            Some(why) => Err(reveille_kernel::Error::Cannot(format!(
+                "{}: the system's certificates: {why}; Debian's are in the package ca-certificates",
+                upstream.address()
+            ))),
+        }
     }
 
     fn to(&self, upstream: &Upstream) -> &To {

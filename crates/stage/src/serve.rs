@@ -111,10 +111,8 @@ pub fn run(
         .build()
         .map_err(|error| Error::Cannot(format!("no runtime: {error}")))?;
     let connections = more_descriptors();
-    let clients = Clients::new(connections)
-        .map_err(|error| Error::Cannot(format!("the system's certificates: {error}")))?;
     let services = Arc::new(Services {
-        clients,
+        clients: Clients::new(connections),
         connections,
         say,
         state: Mutex::default(),
@@ -284,6 +282,8 @@ impl Services {
         let mut acceptors = Vec::new();
         let mut new = HashMap::new();
         for service in &config.services {
+            let mut upstreams = service.upstreams.iter();
+            upstreams.try_for_each(|upstream| self.clients.can_ask(upstream))?;
             acceptors.push(service.tls.as_ref().map(acceptor).transpose()?);
             if !self.listens_at(service.listen) {
                 let shared = self.shares(service.listen.port(), &config);
