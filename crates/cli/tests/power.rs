@@ -191,7 +191,10 @@ fn what_a_meter_records_has_the_power_and_its_time() {
     let output = record();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
-    assert!(errors.contains("samples, 0.050 s apart, "), "{errors}");
+    assert!(
+        errors.contains("samples, asked for every 0.050 s, "),
+        "{errors}"
+    );
     let samples = samples(&fs::read_to_string(&file).unwrap());
     assert!((40..=61).contains(&samples.len()), "{samples:?}");
     // It is watched for 3 s before.

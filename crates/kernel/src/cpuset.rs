@@ -5,8 +5,8 @@
 use std::fs;
 use std::path::Path;
 
-use crate::freezer::folder_of;
-use crate::{Error, Result};
+use crate::workload::folder_of;
+use crate::{Error, Result, Root};
 
 const SETTING: &str = "cpuset.cpus";
 
@@ -22,9 +22,22 @@ pub fn of(folder: &Path) -> Option<String> {
     Some(text.trim_end().to_owned())
 }
 
-/// Whether there is no such cgroup any more.
+/// Of the list the CPUs that the kernel lets the tasks use.
+pub fn effective(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join("cpuset.cpus.effective")).ok()?;
+    Some(text.trim_end().to_owned())
+}
+
+/// Is the cgroup a partition, whose CPUs no other cgroup may use?
+pub fn is_partition(folder: &Path) -> bool {
+    let kind = fs::read_to_string(folder.join("cpuset.cpus.partition"));
+    kind.is_ok_and(|kind| kind.trim_end() != "member")
+}
+
+/// Whether there is no such cgroup any more, or none that has a list.
 pub(crate) fn is_gone(number: u64) -> bool {
-    folder_of(number).is_none()
+    let folder = folder_of(&Root::default(), number);
+    folder.is_ok_and(|folder| folder.is_none_or(|folder| !folder.join(SETTING).exists()))
 }
 
 pub(crate) fn read(number: u64) -> Result<String> {
@@ -44,7 +57,7 @@ pub(crate) fn write(number: u64, list: &str) -> Result<()> {
 }
 
 fn file(number: u64) -> Result<std::path::PathBuf> {
-    let folder = folder_of(number)
+    let folder = folder_of(&Root::default(), number)?
         .ok_or_else(|| Error::Failed(format!("the cgroup with the number {number} was removed")))?;
     Ok(folder.join(SETTING))
 }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use nix::errno::Errno;
 
-use crate::workload::{cgroup2, folders};
+use crate::workload::folder_of;
 use crate::{Error, Result, Root};
 
 /// The journal's name of the setting that the cgroup with this number is frozen.
@@ -62,19 +62,13 @@ pub fn is_set(folder: &Path) -> Result<bool> {
 
 const SETTING: &str = "cgroup.freeze";
 
-/// The folder of the cgroup with this number, which is its inode's.
-pub(crate) fn folder_of(number: u64) -> Option<PathBuf> {
-    let all = folders(&cgroup2(&Root::default())?).into_iter();
-    let mut found = all.filter(|folder| fs::metadata(folder).is_ok_and(|at| at.ino() == number));
-    found.next()
-}
-
 pub(crate) fn is_frozen(number: u64) -> Result<bool> {
-    folder_of(number).map_or(Ok(false), |folder| is_set(&folder))
+    let folder = folder_of(&Root::default(), number)?;
+    folder.map_or(Ok(false), |folder| is_set(&folder))
 }
 
 pub(crate) fn thaw(number: u64) -> Result<()> {
-    match folder_of(number) {
+    match folder_of(&Root::default(), number)? {
         Some(folder) => Freezer::of(&folder)?.0.set(false).map(|_| ()),
         None => Ok(()),
     }

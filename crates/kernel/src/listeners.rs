@@ -9,10 +9,14 @@ use crate::Root;
 
 /// `st` of a listening socket in /proc/net/tcp: TCP_LISTEN, include/net/tcp_states.h.
 const LISTEN: &str = "0A";
+/// Of one that is connected: TCP_ESTABLISHED.
+const ESTABLISHED: &str = "01";
 
-/// The processes that have a socket listening at that TCP address, in order, as far as this user may see them. Empty for an
-/// address of another computer, and for one that is translated (NAT) on its way.
+/// The processes that serve that TCP address, in order, as far as this user may see them: those that have connections to it,
+/// or else those that have a socket listening there. Empty for an address of another computer, and for one that is translated
+/// (NAT) on its way.
 pub fn of(root: &Root, address: SocketAddr) -> Vec<u32> {
+    let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     let mut found = BTreeSet::new();
     for (own, processes) in namespaces(root) {
         let of = |file: &str| {
@@ -27,10 +31,16 @@ pub fn of(root: &Root, address: SocketAddr) -> Vec<u32> {
         if !is_here {
             continue;
         }
-        let sockets: BTreeSet<String> = ["tcp", "tcp6"]
-            .into_iter()
-            .flat_map(|file| sockets(&of(file), address))
-            .collect();
+        let tables = [of("tcp"), of("tcp6")];
+        let all = |state: &str| {
+            let of_table = |table: &String| sockets(table, address, state);
+            tables.iter().flat_map(of_table).collect::<BTreeSet<_>>()
+        };
+        // Others may hold the listening socket, too: who started the server, or what else that one started.
+        let mut sockets = all(ESTABLISHED);
+        if sockets.is_empty() {
+            sockets = all(LISTEN);
+        }
         if !sockets.is_empty() {
             let has_one = |process: &&u32| has_one(root, **process, &sockets);
             found.extend(processes.iter().filter(has_one));
@@ -79,18 +89,20 @@ fn has_v6(addresses: &str, ip: Ipv6Addr) -> bool {
     addresses.lines().any(|line| line.starts_with(&hex))
 }
 
-/// The inodes of the sockets that listen there or at every address, by /proc/net/tcp or tcp6.
-fn sockets(table: &str, address: SocketAddr) -> Vec<String> {
-    let listening = |line: &str| {
+/// The inodes of the sockets of that address and state, by /proc/net/tcp or tcp6; those that listen at every address, too.
+fn sockets(table: &str, address: SocketAddr, wanted: &str) -> Vec<String> {
+    let found = |line: &str| {
         let mut fields = line.split_whitespace();
         let (ip, port) = fields.nth(1)?.split_once(':')?;
         let (state, inode) = (fields.nth(1)?, fields.nth(5)?);
         let is_port = u16::from_str_radix(port, 16) == Ok(address.port());
         let ip = self::ip(ip)?;
-        let is_there = ip.is_unspecified() || ip == address.ip().to_canonical();
-        (state == LISTEN && is_port && is_there).then(|| inode.to_owned())
+        let is_every = ip.is_unspecified() && (ip.is_ipv6() || address.is_ipv4());
+        // Without an inode nobody has taken the connection yet.
+        let is_one = state == wanted && is_port && inode != "0";
+        (is_one && (is_every || ip == address.ip())).then(|| inode.to_owned())
     };
-    table.lines().filter_map(listening).collect()
+    table.lines().filter_map(found).collect()
 }
 
 /// As the kernel prints it: words of 32 bits in this machine's order.
@@ -130,6 +142,18 @@ mod tests {
 
     use super::*;
 
+    /// A process that inherits the socket.
+    fn holder(listener: &TcpListener) -> std::process::Child {
+        let copy = std::os::fd::AsFd::as_fd(listener)
+            .try_clone_to_owned()
+            .unwrap();
+        std::process::Command::new("sleep")
+            .arg("1000")
+            .stdin(copy)
+            .spawn()
+            .unwrap()
+    }
+
     #[test]
     fn who_listens_is_found() {
         let root = Root::default();
@@ -146,6 +170,21 @@ mod tests {
                 // Every address, in both families where the socket has both.
                 assert_eq!(of(&root, ([127, 0, 0, 1], port).into()), [this], "{at}");
             }
+            // A child that has only the listening socket serves nobody once somebody is connected.
+            let mut child = holder(&listener);
+            assert_eq!(of(&root, address).len(), 2, "{at}");
+            let mut to = address;
+            if to.ip().is_unspecified() {
+                to.set_ip(std::net::Ipv4Addr::LOCALHOST.into());
+            }
+            let client = std::net::TcpStream::connect(to).unwrap();
+            let (server, _) = listener.accept().unwrap();
+            if to == address {
+                assert_eq!(of(&root, to), [this], "{at}");
+            }
+            drop((client, server));
+            child.kill().unwrap();
+            child.wait().unwrap();
             drop(listener);
             assert!(of(&root, address).is_empty(), "{at}");
             address.set_port(port);
@@ -176,10 +215,15 @@ mod tests {
         let table = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n   \
                      0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0\n   \
                      1: 0100007F:1F90 0100007F:8000 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0 20 4 30 10 -1\n";
-        let of = |address: &str| sockets(table, address.parse().unwrap());
+        let of = |address: &str, state| sockets(table, address.parse().unwrap(), state);
         if cfg!(target_endian = "little") {
-            assert_eq!(of("127.0.0.1:8080"), ["4711"]);
+            assert_eq!(of("127.0.0.1:8080", LISTEN), ["4711"]);
+            assert_eq!(of("127.0.0.1:8080", ESTABLISHED), ["4712"]);
         }
-        assert!(of("127.0.0.1:8081").is_empty() && of("10.0.0.1:8080").is_empty());
+        assert!(of("127.0.0.1:8081", LISTEN).is_empty() && of("10.0.0.1:8080", LISTEN).is_empty());
+        let every = "   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4713 1 0";
+        let of = |address: &str| sockets(every, address.parse().unwrap(), LISTEN);
+        assert_eq!(of("127.0.0.1:8080"), ["4713"]);
+        assert!(of("[::1]:8080").is_empty());
     }
 }

@@ -131,14 +131,44 @@ pub fn cgroup(root: &Root, flag: &str, name: &Path) -> Result<(u64, i32, PathBuf
     Ok((found.ino(), below as i32, real))
 }
 
-/// Where cgroup2 is mounted.
+/// Where cgroup2 is mounted, first.
 pub(crate) fn cgroup2(root: &Root) -> Option<PathBuf> {
-    let mounts = root.text("proc/self/mounts")?;
-    let mut fields = mounts
-        .lines()
-        .map(|line| line.split(' ').collect::<Vec<_>>());
-    let found = fields.find(|fields| fields.get(2) == Some(&"cgroup2"))?;
-    Some(PathBuf::from(found[1]))
+    cgroup2_mounts(root).into_iter().next()
+}
+
+/// All places where cgroup2, or a part of it, is mounted.
+fn cgroup2_mounts(root: &Root) -> Vec<PathBuf> {
+    let mounts = root.text("proc/self/mounts").unwrap_or_default();
+    let mounts = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ');
+        let (place, kind) = (fields.nth(1)?, fields.next()?);
+        (kind == "cgroup2").then(|| PathBuf::from(place))
+    });
+    mounts.collect()
+}
+
+/// The folder of the cgroup with this number, which is its inode's; `None` if it was removed.
+///
+/// # Errors
+/// [`Error::Failed`] if it may be hidden: in a container, or where cgroup2 is not mounted.
+pub(crate) fn folder_of(root: &Root, number: u64) -> Result<Option<PathBuf>> {
+    let mounts = cgroup2_mounts(root);
+    let found = mounts
+        .iter()
+        .flat_map(|mount| folders(mount))
+        .find(|folder| folder.metadata().is_ok_and(|at| at.ino() == number));
+    // All but the machine's root cgroup have a type (cgroup-v2.rst).
+    let sees_all = || {
+        mounts
+            .iter()
+            .any(|mount| mount.join("cgroup.procs").exists() && !mount.join("cgroup.type").exists())
+    };
+    match found {
+        None if !sees_all() => Err(Error::Failed(format!(
+            "whether the cgroup with the number {number} is there is not visible here: cgroup2 is not mounted, or a part of it"
+        ))),
+        found => Ok(found),
+    }
 }
 
 /// The cgroups of cgroup2 by their numbers, which are their folders' inodes: names from its root (`/`) on. Empty where

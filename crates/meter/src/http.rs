@@ -13,6 +13,8 @@ use crate::reading::{About, Continued, Counts, Meter, Scope, quoted};
 
 /// A socket in the same house answers within some 10 ms.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// W or J: no meter has more.
+const MOST: f64 = 1e15;
 
 /// The longest status known has some 4 KiB.
 const ANSWER_MAX: u64 = 64 << 10;
@@ -124,8 +126,7 @@ impl Meter for Socket {
                 quoted(&text)
             ))
         })?;
-        let value = (self.parse)(&json, self.about.counts).filter(|value| *value >= 0.0);
-        let value = value.ok_or_else(|| {
+        let value = (self.parse)(&json, self.about.counts).ok_or_else(|| {
             let what = match self.about.counts {
                 Counts::Energy => "energy counter",
                 Counts::Power => "power",
@@ -134,6 +135,11 @@ impl Meter for Socket {
                 "{name}: it reports no {what}; is this a socket that measures?"
             ))
         })?;
+        if !(0.0..=MOST).contains(&value) {
+            return Err(Error::Failed(format!(
+                "{name}: it reports {value:e}, which is below zero or too much"
+            )));
+        }
         match self.about.counts {
             Counts::Power => Ok(value),
             Counts::Energy => {

@@ -95,7 +95,7 @@ pub struct Gathered {
 /// Runs all rounds, or the whole ones before `stop`.
 ///
 /// # Errors
-/// Those of the meter. The server does not answer; CPUs are missing; other programs take CPU time in every try.
+/// The server does not answer; CPUs are missing; other programs take CPU time in every try.
 pub fn run(
     options: &Options,
     mut meter: Option<Steady<'_>>,
@@ -224,8 +224,14 @@ fn turn(
             }
         })?;
         let power_w = measures.map(|one| one.join().expect("it does not panic"));
-        Ok::<_, Error>((latencies, power_w.transpose()?.flatten()))
+        Ok::<_, Error>((latencies, power_w))
     })?;
+    let (power_w, why_no_power) = match power_w {
+        Some(Ok(watts)) => (watts, None),
+        // The rest of the turn is as good without.
+        Some(Err(why)) => (None, Some(why.to_string())),
+        None => (None, None),
+    };
     let served = proxy.end()?;
     if stop.load(Ordering::Relaxed) {
         return Ok(None);
@@ -252,6 +258,7 @@ fn turn(
         slept_percent: seen.slept_percent,
         joint_percent: seen.joint_percent,
         power_w,
+        why_no_power,
     }))
 }
 

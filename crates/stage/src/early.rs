@@ -75,7 +75,8 @@ pub async fn follow(
                 let before = known.iter().find(|one| Arc::ptr_eq(&one.stage, &stage));
                 let before = before.map_or(&[][..], |before| &before.tasks);
                 if tasks != before
-                    && let Err(error) = take(&stage, &tasks, &mut loaded, &root, say)
+                    && let Err(error) =
+                        take(&stage, &tasks, before.is_empty(), &mut loaded, &root, say)
                 {
                     say(format!("requests are not released early: {error}"));
                     drop((known, now));
@@ -96,7 +97,7 @@ pub async fn follow(
     }
 }
 
-/// The processes that listen where these servers are, but this one.
+/// The processes that serve at these servers' addresses, but this one.
 async fn servers(upstreams: Vec<Upstream>) -> Vec<u32> {
     let mut addresses: Vec<SocketAddr> = Vec::new();
     for upstream in upstreams {
@@ -116,10 +117,11 @@ async fn servers(upstreams: Vec<Upstream>) -> Vec<u32> {
     found.await.unwrap_or_default()
 }
 
-/// Has the program follow these tasks for a queue.
+/// Has the program follow these tasks for a queue, and says so if they are the first ones.
 fn take(
     stage: &Stage,
     tasks: &[u32],
+    is_new: bool,
     loaded: &mut Option<Loaded>,
     root: &Root,
     say: &Say,
@@ -138,7 +140,7 @@ fn take(
         });
     }
     let watch = &loaded.as_ref().expect("it was loaded above").watch;
-    if !stage.follows(watch, tasks)? {
+    if !stage.follows(watch, tasks)? || !is_new {
         return Ok(());
     }
     let names = tasks.iter().map(|task| {

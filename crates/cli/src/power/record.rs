@@ -60,7 +60,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut steady = Steady::new(meter.as_mut(), watched.refresh());
     let recorded = steady.record(interval, args.duration, &stop, &mut |at, watts| {
         let at = humantime::format_rfc3339_millis(at);
-        line(format!("{at},{watts:.4}\n"))
+        // No -0.
+        line(format!("{at},{:.4}\n", watts + 0.0))
     })?;
     if let Some(why) = recorded.why {
         say(format!(
@@ -72,7 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     say(&match recorded.samples {
         0 => "No sample.".to_owned(),
         samples => format!(
-            "{samples} samples, {:.3} s apart, {mean_w:.2} W on average: {}",
+            "{samples} samples, asked for every {:.3} s, {mean_w:.2} W on average: {}",
             interval.as_secs_f64(),
             name.display()
         ),
@@ -80,7 +81,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let is_cut_off = args.duration.is_some() && stop.load(Ordering::Relaxed);
     Ok(match recorded.samples {
         _ if is_cut_off => ExitCode::from(exit::INTERRUPTED),
-        0 => ExitCode::FAILURE,
+        // The average says little then.
+        samples if samples <= recorded.missed => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
     })
 }

@@ -88,6 +88,7 @@ fn cpus(text: &str) -> Result<Cpus, String> {
     match text {
         "cheapest" => Ok(Cpus::Cheapest),
         list => cpulist::parse(list)
+            .filter(|cpus| !cpus.is_empty())
             .map(Cpus::These)
             .ok_or_else(|| "neither `cheapest` nor a list of CPUs such as 0-3,6".to_owned()),
     }
@@ -126,14 +127,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
     let ran = (|| {
         let cpus = match &args.cpus {
-            Some(Cpus::These(cpus)) => Some(cpus.clone()),
-            Some(Cpus::Cheapest) => Some(cheapest(&Idle::read(&root)?)),
             None => None,
+            Some(wanted) => {
+                let idle = Idle::read(&root)?;
+                let cpus = match wanted {
+                    Cpus::These(cpus) => cpus.clone(),
+                    Cpus::Cheapest => cheapest(&idle),
+                };
+                let both = [&delayed[..], &frozen[..]].concat();
+                confine(&idle, &both, &cpus, &mut journal)?;
+                Some(cpus)
+            }
         };
-        if let Some(cpus) = &cpus {
-            let both = [&delayed[..], &frozen[..]].concat();
-            confine(&both, cpus, &mut journal)?;
-        }
         let slack = match delayed.is_empty() {
             true => None,
             false => {

@@ -207,6 +207,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         disturbed: gathered.disturbed,
         seed,
         meter: watched,
+        notes: result::notes(&gathered.turns),
         settings: result::summaries(
             &gathered.turns,
             options.deadline.as_secs_f64(),

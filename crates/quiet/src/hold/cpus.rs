@@ -40,9 +40,22 @@ fn power_of(kind: &&CoreKind) -> u64 {
 /// Lets the tasks of these cgroups use these CPUs only; the journal undoes it.
 ///
 /// # Errors
-/// [`Error::Cannot`] where a cgroup has no cpuset, where the kernel would not take the present list back, and for CPUs that
-/// it does not take.
-pub fn confine(background: &[Background], cpus: &[u32], journal: &mut Journal) -> Result<()> {
+/// [`Error::Usage`] for a CPU that is missing or offline. [`Error::Cannot`] where a cgroup has no cpuset or is a partition,
+/// where the kernel would not take the present list back, and for CPUs that it does not let the tasks use.
+pub fn confine(
+    idle: &Idle,
+    background: &[Background],
+    cpus: &[u32],
+    journal: &mut Journal,
+) -> Result<()> {
+    for &number in cpus {
+        let why = match idle.cpus.iter().find(|cpu| cpu.number == number) {
+            None => format!("there is no CPU {number}"),
+            Some(cpu) if !cpu.online => format!("CPU {number} is offline"),
+            Some(_) => continue,
+        };
+        return Err(Error::Usage(format!("--cpus: {why}")));
+    }
     for Background { folder, .. } in background {
         let above = folder.parent().unwrap_or(folder).display();
         let why = match cpuset::of(folder).as_deref() {
@@ -50,6 +63,11 @@ pub fn confine(background: &[Background], cpus: &[u32], journal: &mut Journal) -
                 "has no cpuset.cpus; `echo +cpuset > {above}/cgroup.subtree_control` enables it, where the controller is \
                  not used by cgroup 1"
             ),
+            Some(_) if cpuset::is_partition(folder) => {
+                "is a partition, which other CPUs would make invalid; --cpus is for cgroups whose cpuset.cpus.partition is \
+                 `member`"
+                    .to_owned()
+            }
             // It could not be restored.
             Some("") => "has an empty cpuset.cpus, which the kernel does not take back while tasks are in the cgroup; \
                          write the CPUs that it may use there first"
@@ -61,6 +79,17 @@ pub fn confine(background: &[Background], cpus: &[u32], journal: &mut Journal) -
     }
     for cgroup in background {
         journal.set(&cpuset::setting(cgroup.number), &cpulist::format(cpus))?;
+        // The kernel takes CPUs that the cgroup above has not, and lets the tasks use others then.
+        let used = cpuset::effective(&cgroup.folder).unwrap_or_default();
+        let is_within = cpulist::parse(&used)
+            .is_some_and(|used| !used.is_empty() && used.iter().all(|cpu| cpus.contains(cpu)));
+        if !is_within {
+            let folder = cgroup.folder.display();
+            let asked = cpulist::format(cpus);
+            return Err(Error::Cannot(format!(
+                "--cpus: with {asked} the kernel lets the tasks of {folder} use {used}: the cgroup above it may not use {asked}"
+            )));
+        }
     }
     Ok(())
 }

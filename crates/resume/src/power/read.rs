@@ -347,9 +347,11 @@ fn row(line: &str, columns: &Columns) -> Line {
 fn sample(stamp: Option<Stamp>, watts: Option<f64>) -> Line {
     /// A hundred years, µs: beyond it sums of times could overflow.
     const MOST: Us = 100 * 366 * DAY;
+    /// W: no machine takes as much.
+    const MOST_W: f64 = 1e9;
     match (stamp, watts) {
         (Some(_), Some(watts)) if watts < 0.0 => Line::Negative,
-        (Some(stamp), Some(watts)) if watts.is_finite() && stamp.us.abs() < MOST => {
+        (Some(stamp), Some(watts)) if watts <= MOST_W && stamp.us.abs() < MOST => {
             Line::Sample(stamp, watts)
         }
         _ => Line::Unreadable,

@@ -4,6 +4,7 @@ use reveille_figures::quantile::{MEDIAN, P99, P99_9};
 use reveille_figures::rounds::{self, Estimate};
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
+use reveille_show::quantity::counted;
 use serde::{Deserialize, Serialize};
 
 /// The file's name in the result's folder.
@@ -71,8 +72,11 @@ pub struct Turn {
     pub slept_percent: Option<f64>,
     /// How long all CPUs slept at once, at least and at most, per cent.
     pub joint_percent: Option<(f64, f64)>,
-    /// The meter's mean power; `None` without a meter.
+    /// The meter's mean power; `None` without a meter, or if it failed.
     pub power_w: Option<f64>,
+    /// Why it failed.
+    #[serde(default)]
+    pub why_no_power: Option<String>,
 }
 
 /// What a setting gave.
@@ -151,10 +155,26 @@ pub struct Bench {
     pub seed: u64,
     /// The meter, as it was seen before.
     pub meter: Option<Watched>,
+    /// What a reader must know (one sentence each).
+    #[serde(default)]
+    pub notes: Vec<String>,
     /// One for each setting that had a turn.
     pub settings: Vec<Summary>,
     /// Every turn.
     pub turns: Vec<Turn>,
+}
+
+/// What a reader of these turns must know.
+pub fn notes(turns: &[Turn]) -> Vec<String> {
+    let failed: Vec<&String> = turns
+        .iter()
+        .filter_map(|turn| turn.why_no_power.as_ref())
+        .collect();
+    let note = |why: &&String| {
+        let turns = counted(failed.len() as u64, "turn");
+        format!("The power of {turns} is unknown, as the meter failed: {why}.")
+    };
+    failed.last().map(note).into_iter().collect()
 }
 
 /// The summaries of these turns.
@@ -252,7 +272,25 @@ mod tests {
             slept_percent: Some(50.0),
             joint_percent: Some((10.0, 20.0)),
             power_w: Some(10.0 + wakes / 100.0),
+            why_no_power: None,
         }
+    }
+
+    #[test]
+    fn a_meter_that_fails_leaves_the_turns() {
+        let mut turns = vec![
+            turn(0, Setting::Direct, 1.0, vec![1]),
+            turn(0, Setting::Staged, 1.0, vec![1]),
+        ];
+        assert_eq!(notes(&turns), [""; 0]);
+        turns[1].power_w = None;
+        turns[1].why_no_power = Some("no answer".into());
+        assert_eq!(
+            notes(&turns),
+            ["The power of 1 turn is unknown, as the meter failed: no answer."]
+        );
+        let staged = &summaries(&turns, 0.5, 1)[1];
+        assert_eq!((staged.requests, staged.power_w.is_none()), (2, true));
     }
 
     #[test]

@@ -91,6 +91,7 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
             .facts
             .push(("Meter", reveille_meter::show::words(meter)));
     }
+    sheet.notes.extend(bench.notes.iter().cloned());
     if bench.disturbed > 0 {
         let turns = counted(u64::from(bench.disturbed), "turn");
         sheet.notes.push(format!(
