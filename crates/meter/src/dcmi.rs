@@ -105,8 +105,8 @@ fn parse(answer: &str) -> Result<f64> {
         )));
     }
     let watts = value("Instantaneous power reading");
-    let watts = watts.and_then(|text| text.strip_suffix("Watts")?.trim().parse().ok());
-    watts.ok_or_else(|| {
+    let watts = watts.and_then(|text| text.strip_suffix("Watts")?.trim().parse::<u32>().ok());
+    watts.map(f64::from).ok_or_else(|| {
         Error::Failed(format!(
             "dcmi: the answer is no reading: {}",
             quoted(answer)
@@ -142,6 +142,9 @@ mod tests {
     #[test]
     fn the_present_power_is_read_if_the_reading_is_on() {
         assert_eq!(parse(ANSWER).unwrap(), 220.0);
+        for wrong in ["nan", "inf", "-5", "1e9"] {
+            assert!(parse(&ANSWER.replace("220", wrong)).is_err(), "{wrong}");
+        }
         let off = parse(&ANSWER.replace("activated", "deactivated"));
         assert!(off.unwrap_err().to_string().contains("\"deactivated\""));
         let words = parse("DCMI request failed\nbecause: nothing").unwrap_err();

@@ -81,6 +81,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let is_cut_off = args.duration.is_some() && stop.load(Ordering::Relaxed);
     Ok(match recorded.samples {
         _ if is_cut_off => ExitCode::from(exit::INTERRUPTED),
+        0 if stop.load(Ordering::Relaxed) => ExitCode::from(exit::INTERRUPTED),
         // The average says little then.
         samples if samples <= recorded.missed => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,

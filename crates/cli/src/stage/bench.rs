@@ -174,8 +174,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     bar.clear();
     let gathered = gathered?;
+    let rounds = gathered.turns.len() / options.settings.len();
     let ended = match gathered.interrupted {
         true => Ended::Interrupted,
+        false if rounds < options.rounds as usize => {
+            Ended::Disturbed("other programs took CPU time in every try of a turn".into())
+        }
         false => Ended::Completed,
     };
     let percent: f64 = options.percentile.percent().parse().expect("a number");
