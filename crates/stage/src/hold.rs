@@ -251,8 +251,12 @@ impl Stage {
 
     fn timer_expired(&self) {
         let mut state = self.state();
-        state.due = None;
-        self.set(&mut state, Instant::now());
+        let now = Instant::now();
+        match state.due.take() {
+            // Planned anew it would find no time before another machine's burst.
+            Some(due) if due <= now => self.release(&mut state, now),
+            _ => self.set(&mut state, now),
+        }
     }
 }
 
@@ -321,5 +325,41 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         self.ends(Instant::now(), false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_goes_before_that_of_another_machine() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let plan = Arc::new(Plan::default());
+            let stage = Stage::start(Mode::Staged, &[0.99], Vec::new(), &plan).unwrap();
+            let hour = Duration::from_secs(3600);
+            for _ in 0..20 {
+                let now = Instant::now();
+                let turn = stage.turn(0, now, now + hour).await;
+                tokio::time::sleep(Duration::from_millis(2)).await;
+                turn.answered(Instant::now());
+            }
+            let began = Instant::now();
+            let other = plan.place();
+            let window = Window {
+                begins: began + Duration::from_secs(1),
+                takes: hour,
+            };
+            other.plan(window, began);
+            // Alone it would go after more than 8 s.
+            let turn = stage.turn(0, began, began + Duration::from_secs(10)).await;
+            assert_eq!(turn.passed, None);
+            let held = began.elapsed();
+            assert!(held < Duration::from_secs(5), "{held:?}");
+        });
     }
 }

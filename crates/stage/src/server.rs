@@ -31,7 +31,7 @@ pub struct Program(
     #[expect(dead_code, reason = "it is attached while it lives")] Box<ServerSkel<'static>>,
 );
 
-/// What the program is told, and what it tells.
+/// The memory and the bell that the program shares with this process.
 #[derive(Debug)]
 pub struct Watch {
     variables: Shared<types::bss>,
