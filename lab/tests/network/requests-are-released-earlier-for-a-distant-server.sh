@@ -52,8 +52,9 @@ load() {
   ends 0
   echo "$requests requests, $held held for $hold ms on average, $missed missed, $late late" >&2
   at_least 'requests' "$requests" 300
-  # At p99.9 one of 300 is the first that may miss.
-  [ "$missed" -le 1 ] || fail "$missed of $requests requests missed their deadline because of the hold: $(cat /tmp/begun)"
+  # A request misses its deadline only if it takes longer than each one before it: after the 20 that only teach, that
+  # happens ln(300 / 20) = 2.7 times on average, and more than 9 times in 1 of 2,000 runs.
+  [ "$missed" -le 9 ] || fail "$missed of $requests requests missed their deadline because of the hold: $(cat /tmp/begun)"
 }
 
 load
