@@ -2,12 +2,11 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::SystemTime;
 
 use reveille_kernel::{Identity, Root};
-use reveille_meter::{Meter, Watched};
-use reveille_power::dwell;
+use reveille_meter::{Counts, Meter, WATCH, Watched};
 use reveille_results::description::Ended;
 use reveille_results::kept::{self, About, Header};
 use reveille_results::output::Folder;
@@ -104,19 +103,37 @@ pub struct Metered {
 }
 
 impl Metered {
-    /// The meter, as it was seen for some seconds.
+    /// As [`watched`].
     pub fn watched(
         &self,
         root: &Root,
         stop: &AtomicBool,
     ) -> anyhow::Result<Option<(Box<dyn Meter>, Watched)>> {
-        let Some(name) = &self.meter else {
-            return Ok(None);
-        };
-        let mut meter = reveille_meter::named(root, name)?;
-        let watched = reveille_meter::watch(meter.as_mut(), dwell::WATCH, stop)?;
-        Ok(Some((meter, watched)))
+        let name = self.meter.as_ref();
+        name.map(|name| watched(root, name, stop)).transpose()
     }
+}
+
+/// The meter of that name, as it was seen for some seconds, or longer if it has few new values.
+pub fn watched(
+    root: &Root,
+    name: &str,
+    stop: &AtomicBool,
+) -> anyhow::Result<(Box<dyn Meter>, Watched)> {
+    let mut meter = reveille_meter::named(root, name)?;
+    let mut watched = reveille_meter::watch(meter.as_mut(), WATCH, stop)?;
+    if watched.refresh_s.is_none() && !stop.load(Ordering::Relaxed) {
+        let load = match watched.about.counts {
+            Counts::Energy => "",
+            Counts::Power => ", with all CPUs busy and idle in turn",
+        };
+        exit::say(format_args!(
+            "{name}: too few new values in {} s; watching it for up to a minute{load}",
+            WATCH.as_secs()
+        ));
+        watched = reveille_meter::watch_longer(meter.as_mut(), stop)?;
+    }
+    Ok((meter, watched))
 }
 
 /// Shows progress while `run` runs.

@@ -25,7 +25,7 @@ Meters:
   rapl:NAME, perf:NAME             counters of the processor; `power meters` lists them
   hwmon:CHIP:NAME, battery:NAME    sensors of chips, batteries
   dcmi                             the board's controller, by ipmitool
-  shelly:HOST, tasmota:HOST        a socket, by HTTP; HOST,energy for its counter
+  shelly:HOST, tasmota:HOST        a socket by HTTP; HOST,energy: its counter; HOST/CHANNEL
   snmp:HOST,OID[,SCALE]            a PDU: the OID's value times SCALE is in W; COMMUNITY@HOST")]
 pub struct Args {
     #[command(subcommand)]

@@ -3,11 +3,14 @@
 mod meter;
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use meter::made_up;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 
 fn reveille() -> Command {
@@ -216,6 +219,39 @@ fn what_a_meter_records_has_the_power_and_its_time() {
 
 /// A log with the wall clock of now, of a machine that sleeps for three seconds, and a meter that knows that.
 #[test]
+fn a_record_leaves_nothing_behind_and_its_reader_may_leave() {
+    let name = made_up(Duration::from_millis(20), || 40.0);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("meter.csv");
+    let mut child = power("record", &name)
+        .arg("--out")
+        .arg(&file)
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It is watched yet.
+    std::thread::sleep(Duration::from_secs(1));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert!(!file.exists(), "without a sample");
+
+    let mut child = power("record", &name)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut first = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut first)
+        .unwrap();
+    assert_eq!(first, "time,power_w\n");
+    let output = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    assert!(!errors.contains("roken pipe"), "{errors}");
+}
+
+#[test]
 fn resume_finds_a_sleep_in_what_was_recorded() {
     let sleep = [5.0, 8.0];
     let began = Instant::now();
@@ -292,11 +328,20 @@ fn a_meter_that_is_too_coarse_is_refused() {
         errors.contains("too short for shelly:127.0.0.1"),
         "{errors}"
     );
-    let name = made_up(Duration::from_secs(60), || 40.0);
-    let output = power("cpus", &name).output().unwrap();
+    // It is slower than it is watched for at first.
+    let _alone = alone();
+    let name = made_up(Duration::from_millis(2500), || 40.0);
+    let output = power("cpus --dwell 2s", &name).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(3), "{errors}");
-    assert!(errors.contains("too coarse"), "{errors}");
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(
+        errors.contains("watching it for up to a minute"),
+        "{errors}"
+    );
+    let refresh_s = errors.split("which has a new value every ").nth(1);
+    let refresh_s = refresh_s.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+    let refresh_s = refresh_s.expect("it is known");
+    assert!((2.4..2.7).contains(&refresh_s), "{errors}");
 }
 
 /// Entries to an idle state so far, all CPUs together.

@@ -159,7 +159,7 @@ impl Error {
     }
 
     /// A refusal for lack of permission becomes one that names root; others stay.
-    pub(crate) fn by_root(self, what: &str) -> Self {
+    pub fn by_root(self, what: &str) -> Self {
         match self {
             Self::Io { source, .. } if source.kind() == ErrorKind::PermissionDenied => {
                 Self::Cannot(format!("{what} by root; run with sudo"))

@@ -274,9 +274,11 @@ impl Journal {
                 settled: true,
             }),
         }
+        // What is not recorded is not switched on either.
+        file.save()?;
         self.has_claims = true;
         self.remember(&file, &owner);
-        file.save()
+        Ok(())
     }
 
     /// The process that has a claim on this setting; `None` without one.

@@ -36,8 +36,8 @@ pub fn find(root: &Root) -> Found {
     Found { meters, missing }
 }
 
-/// The meter of that name: one that [`find`] finds, or `shelly:HOST[,energy]`, `tasmota:HOST[,energy]`,
-/// `snmp:HOST,OID[,SCALE]`.
+/// The meter of that name: one that [`find`] finds, or `shelly:HOST[/CHANNEL][,energy]`,
+/// `tasmota:HOST[/CHANNEL][,energy]`, `snmp:HOST,OID[,SCALE]`.
 ///
 /// # Errors
 /// [`Error::Usage`] if there is none; those of [`Meter::read`] if it does not answer.

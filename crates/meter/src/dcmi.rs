@@ -1,9 +1,10 @@
 //! The board's management controller, by `ipmitool dcmi power reading` (DCMI 1.5, section 6.6.1).
 
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use reveille_kernel::{Error, Result};
 
 use crate::reading::{About, Counts, Meter, Scope, quoted};
@@ -13,6 +14,9 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How often a running ipmitool is looked at.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// A pipe's content; the answer has some 400 bytes.
+const ANSWER_MAX: usize = 64 << 10;
 
 /// The controller's meter.
 pub struct Dcmi {
@@ -41,7 +45,8 @@ impl Dcmi {
     }
 
     fn ask(&self) -> Result<String> {
-        let failed = |error| Error::Cannot(format!("dcmi: {}: {error}", self.program));
+        let failed =
+            |error: std::io::Error| Error::Cannot(format!("dcmi: {}: {error}", self.program));
         let mut child = Command::new(&self.program)
             .args(["dcmi", "power", "reading"])
             .stdin(Stdio::null())
@@ -65,10 +70,19 @@ impl Dcmi {
                 }
             }
         };
-        let mut text = Vec::new();
-        if let Some(mut out) = child.stdout.take() {
-            out.read_to_end(&mut text).map_err(failed)?;
-        }
+        let mut text = vec![0; ANSWER_MAX];
+        let read = match child.stdout.take() {
+            None => 0,
+            Some(mut out) => {
+                // Not until its end: a process that ipmitool left may keep it open.
+                fcntl(&out, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).map_err(|e| failed(e.into()))?;
+                match out.read(&mut text) {
+                    Err(why) if why.kind() == ErrorKind::WouldBlock => 0,
+                    read => read.map_err(failed)?,
+                }
+            }
+        };
+        text.truncate(read);
         match status.success() {
             true => Ok(String::from_utf8_lossy(&text).into_owned()),
             false => Err(Error::Cannot(format!(
@@ -160,6 +174,14 @@ mod tests {
         assert_eq!(said(&answer), "220");
         assert!(said("exit 1").contains("needs root and a controller"));
         assert!(said("exec head -c 10000000 /dev/zero").contains("did not end within 5 s"));
+        // What it leaves behind keeps its standard output open.
+        let leaves = format!("sleep 60 & echo $! >\"$0.left\"; printf '%s' '{ANSWER}'");
+        let (_folder, program) = program(&leaves);
+        let watts = Dcmi::find(&program).and_then(|mut meter| meter.read());
+        let left = std::fs::read_to_string(format!("{program}.left")).unwrap();
+        let left = nix::unistd::Pid::from_raw(left.trim().parse().unwrap());
+        nix::sys::signal::kill(left, nix::sys::signal::Signal::SIGKILL).expect("it still runs");
+        assert_eq!(watts.unwrap(), 220.0);
         let absent = Dcmi::find("/nonexistent/ipmitool")
             .err()
             .unwrap()

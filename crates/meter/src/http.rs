@@ -34,21 +34,30 @@ pub enum Kind {
     Tasmota,
 }
 
+/// The channels that measure, by their names, with W or Wh.
+type Parse = fn(&Value, Counts) -> Vec<(String, f64)>;
+
 /// A socket.
 pub struct Socket {
     agent: Agent,
     url: String,
-    parse: fn(&Value, Counts) -> Option<f64>,
+    parse: Parse,
+    /// Which of its channels.
+    channel: Option<String>,
     continued: Continued,
     about: About,
 }
 
 impl Socket {
-    /// The socket at `host`, if it answers as one of that kind.
+    /// The socket at `host`, if it answers as one of that kind: `HOST[/CHANNEL]`.
     ///
     /// # Errors
-    /// As [`Meter::read`].
+    /// As [`Meter::read`]; [`Error::Usage`] if it has other channels than that one, or several and none is chosen.
     pub fn find(name: &str, kind: Kind, host: &str, counts: Counts) -> Result<Self> {
+        let (host, channel) = match host.split_once('/') {
+            None => (host, None),
+            Some((host, channel)) => (host, Some(channel.to_owned())),
+        };
         let config = Agent::config_builder()
             .timeout_global(Some(TIMEOUT))
             .max_redirects(0)
@@ -59,6 +68,7 @@ impl Socket {
             agent: config.build().new_agent(),
             url: String::new(),
             parse: tasmota,
+            channel,
             continued: Continued::default(),
             about: About {
                 name: name.to_owned(),
@@ -68,7 +78,7 @@ impl Socket {
                 range_j: None,
             },
         };
-        let (path, parse): (_, fn(&Value, Counts) -> Option<f64>) = match kind {
+        let (path, parse): (_, Parse) = match kind {
             Kind::Tasmota => ("cm?cmnd=Status%208", tasmota),
             Kind::Shelly => ("rpc/Shelly.GetStatus", shelly),
         };
@@ -104,6 +114,33 @@ impl Socket {
             .lossy_utf8(true);
         Ok((status, body.read_to_string().map_err(wrong)?))
     }
+
+    /// The value of the channel, or of the only one.
+    fn choose(&self, channels: Vec<(String, f64)>) -> Result<f64> {
+        let name = &self.about.name;
+        let chosen = match (&self.channel, &channels[..]) {
+            (None, [only]) => Some(only),
+            (None, _) => None,
+            (Some(name), all) => all.iter().find(|(channel, _)| channel == name),
+        };
+        if let Some((_, value)) = chosen {
+            return Ok(*value);
+        }
+        let what = match self.about.counts {
+            Counts::Energy => "energy counter",
+            Counts::Power => "power",
+        };
+        let names: Vec<&str> = channels.iter().map(|(name, _)| name.as_str()).collect();
+        Err(match names[..] {
+            [] => Error::Cannot(format!(
+                "{name}: it reports no {what}; is this a socket that measures?"
+            )),
+            [first, ..] => Error::Usage(format!(
+                "{name}: its channels are {}; choose one, such as HOST/{first}",
+                names.join(", ")
+            )),
+        })
+    }
 }
 
 impl Meter for Socket {
@@ -126,15 +163,7 @@ impl Meter for Socket {
                 quoted(&text)
             ))
         })?;
-        let value = (self.parse)(&json, self.about.counts).ok_or_else(|| {
-            let what = match self.about.counts {
-                Counts::Energy => "energy counter",
-                Counts::Power => "power",
-            };
-            Error::Cannot(format!(
-                "{name}: it reports no {what}; is this a socket that measures?"
-            ))
-        })?;
+        let value = self.choose((self.parse)(&json, self.about.counts))?;
         if !(0.0..=MOST).contains(&value) {
             return Err(Error::Failed(format!(
                 "{name}: it reports {value:e}, which is below zero or too much"
@@ -151,10 +180,9 @@ impl Meter for Socket {
     }
 }
 
-/// W or Wh of the second generation: of the first part that measures, `switch:0`, `pm1:0`, `em:0`.
-fn shelly(status: &Value, counts: Counts) -> Option<f64> {
-    let parts = status.as_object()?.values();
-    let mut found = parts.filter_map(|part| match counts {
+/// The second generation's: `switch:0`, `pm1:0`, `em:0`.
+fn shelly(status: &Value, counts: Counts) -> Vec<(String, f64)> {
+    let value = |part: &Value| match counts {
         Counts::Power => {
             let one = part.get("apower").or_else(|| part.get("total_act_power"));
             one?.as_f64()
@@ -163,34 +191,50 @@ fn shelly(status: &Value, counts: Counts) -> Option<f64> {
             let one = part.pointer("/aenergy/total");
             one.or_else(|| part.get("total_act"))?.as_f64()
         }
-    });
-    found.next()
-}
-
-/// W or Wh of the first generation. A relay that does not measure has 0 W, and no count.
-fn first_shelly(status: &Value, counts: Counts) -> Option<f64> {
-    let meters = status.get("meters").or_else(|| status.get("emeters"));
-    let is_valid = |one: &&Value| {
-        one.get("is_valid").and_then(Value::as_bool) != Some(false)
-            && one.get("total").is_some_and(Value::is_number)
     };
-    let meter = meters?.as_array()?.iter().find(is_valid)?;
-    match counts {
-        Counts::Power => meter.get("power")?.as_f64(),
-        // The energy meters' `total` (EM, 3EM) is in Wh, the relays' in watt-minutes.
-        Counts::Energy if status.get("meters").is_none() => meter.get("total")?.as_f64(),
-        Counts::Energy => Some(meter.get("total")?.as_f64()? / 60.0),
-    }
+    let parts = status.as_object().into_iter().flatten();
+    parts
+        .filter_map(|(name, part)| Some((name.clone(), value(part)?)))
+        .collect()
 }
 
-/// W or Wh.
-fn tasmota(status: &Value, counts: Counts) -> Option<f64> {
-    let energy = status.pointer("/StatusSNS/ENERGY")?;
-    let first = |value: &Value| value.as_f64().or_else(|| value.get(0)?.as_f64());
-    match counts {
-        Counts::Power => first(energy.get("Power")?),
-        Counts::Energy => Some(first(energy.get("Total")?)? * 1000.0),
-    }
+/// The first generation's: `0`, `1`. A relay that does not measure has 0 W, and no count.
+fn first_shelly(status: &Value, counts: Counts) -> Vec<(String, f64)> {
+    let (meters, wh) = match (status.get("meters"), status.get("emeters")) {
+        // The relays' `total` is in watt-minutes, the energy meters' (EM, 3EM) in Wh.
+        (Some(meters), _) => (meters, 1.0 / 60.0),
+        (None, meters) => (meters.unwrap_or(&Value::Null), 1.0),
+    };
+    let value = |meter: &Value| {
+        let total = meter.get("total")?.as_f64()?;
+        let is_valid = meter.get("is_valid").and_then(Value::as_bool) != Some(false);
+        let value = match counts {
+            Counts::Power => meter.get("power")?.as_f64()?,
+            Counts::Energy => total * wh,
+        };
+        is_valid.then_some(value)
+    };
+    let meters = meters.as_array().into_iter().flatten().enumerate();
+    meters
+        .filter_map(|(nth, meter)| Some((nth.to_string(), value(meter)?)))
+        .collect()
+}
+
+/// Tasmota's: one, or a list of them, `0`, `1`.
+fn tasmota(status: &Value, counts: Counts) -> Vec<(String, f64)> {
+    let (what, scale) = match counts {
+        Counts::Power => ("Power", 1.0),
+        Counts::Energy => ("Total", 1000.0),
+    };
+    let values = match status.pointer(&format!("/StatusSNS/ENERGY/{what}")) {
+        None => &[],
+        Some(Value::Array(values)) => &values[..],
+        Some(value) => std::slice::from_ref(value),
+    };
+    let values = values.iter().enumerate();
+    values
+        .filter_map(|(nth, value)| Some((nth.to_string(), value.as_f64()? * scale)))
+        .collect()
 }
 
 #[cfg(test)]
@@ -225,6 +269,16 @@ pub mod tests {
     }
 
     fn answers(kind: Kind, counts: Counts, path: &'static str, bodies: &[&str]) -> Vec<String> {
+        of_channel("", kind, counts, path, bodies)
+    }
+
+    fn of_channel(
+        channel: &str,
+        kind: Kind,
+        counts: Counts,
+        path: &'static str,
+        bodies: &[&str],
+    ) -> Vec<String> {
         let mut left: Vec<String> = bodies.iter().map(|&body| body.to_owned()).collect();
         left.reverse();
         let address = server(move |asked| match asked == path {
@@ -232,7 +286,7 @@ pub mod tests {
             true => (200, left[0].clone()),
             false => (404, "no such page".to_owned()),
         });
-        let found = Socket::find("socket", kind, &address.to_string(), counts);
+        let found = Socket::find("socket", kind, &format!("{address}{channel}"), counts);
         match found {
             Err(why) => vec![why.to_string()],
             Ok(mut socket) => (0..2)
@@ -290,6 +344,57 @@ pub mod tests {
         assert_eq!(
             answers(Kind::Tasmota, Counts::Power, path, &[tasmota]),
             ["42.000"; 2]
+        );
+    }
+
+    #[test]
+    fn of_several_channels_one_is_chosen() {
+        let gen2 = r#"{"switch:0":{"apower":36.5},"switch:1":{"apower":4.5}}"#;
+        let gen1 = r#"{"meters":[{"power":20.5,"total":60},{"power":1.5,"total":6}]}"#;
+        let tasmota = r#"{"StatusSNS":{"ENERGY":{"Total":3.5,"Power":[42,7]}}}"#;
+        let path = "/cm?cmnd=Status%208";
+        for (kind, path, body, names, watts) in [
+            (
+                Kind::Shelly,
+                GEN2,
+                gen2,
+                ["switch:0", "switch:1"],
+                ["36.500", "4.500"],
+            ),
+            (
+                Kind::Shelly,
+                "/status",
+                gen1,
+                ["0", "1"],
+                ["20.500", "1.500"],
+            ),
+            (
+                Kind::Tasmota,
+                path,
+                tasmota,
+                ["0", "1"],
+                ["42.000", "7.000"],
+            ),
+        ] {
+            for (name, watts) in names.iter().zip(watts) {
+                let channel = format!("/{name}");
+                assert_eq!(
+                    of_channel(&channel, kind, Counts::Power, path, &[body]),
+                    [watts; 2]
+                );
+            }
+            for channel in ["", "/x"] {
+                let why = of_channel(channel, kind, Counts::Power, path, &[body]);
+                let [one, two] = names;
+                let words = format!(
+                    "socket: its channels are {one}, {two}; choose one, such as HOST/{one}"
+                );
+                assert_eq!(why, [words], "{channel}");
+            }
+        }
+        assert_eq!(
+            answers(Kind::Tasmota, Counts::Energy, path, &[tasmota])[0],
+            "0.000"
         );
     }
 

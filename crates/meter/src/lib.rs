@@ -10,14 +10,18 @@ mod dcmi;
 mod http;
 pub mod list;
 mod local;
+#[cfg(test)]
+mod made;
 mod reading;
 mod record;
 pub mod show;
 mod snmp;
+mod steady;
 mod watch;
 
 pub use choose::{Found, find, named};
 pub use reading::{About, Counts, Meter, Reading, Scope};
 pub use record::Recorded;
 pub use reveille_kernel::{Error, Result};
-pub use watch::{REFRESHES, Steady, Watched, pause, watch};
+pub use steady::{Steady, pause};
+pub use watch::{REFRESHES, WATCH, Watched, watch, watch_longer};

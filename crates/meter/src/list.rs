@@ -1,9 +1,10 @@
 //! Which meters there are, and how good each is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use reveille_kernel::{Result, Root};
+use reveille_kernel::{Error, Result, Root};
+use reveille_show::quantity::duration;
 use serde::Serialize;
 
 use crate::choose::{Found, find, named};
@@ -12,7 +13,7 @@ use crate::watch::{Watched, watch};
 /// The result of `reveille power meters`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Meters {
-    /// How long each was watched, s.
+    /// How long each was watched, s; the last one, if it was cut off.
     pub watched_s: f64,
     /// Those that gave readings.
     pub meters: Vec<Watched>,
@@ -51,12 +52,24 @@ impl Meters {
         let all = found.meters.len() as f64;
         for (place, mut meter) in found.meters.into_iter().enumerate() {
             progress(&meter.about().name, place as f64 / all);
-            match watch(meter.as_mut(), time, stop) {
+            let began = Instant::now();
+            let name = meter.about().name.clone();
+            let watched = watch(meter.as_mut(), time, stop).and_then(|watched| {
+                if watched.stands_still() && !stop.load(Ordering::Relaxed) {
+                    return Err(Error::Failed(format!(
+                        "{name}: the counter did not change in {}; it stands still, or is too coarse for that time",
+                        duration(time.as_nanos() as f64)
+                    )));
+                }
+                Ok(watched)
+            });
+            match watched {
                 Ok(watched) => result.meters.push(watched),
                 Err(why) if names.is_empty() => result.missing.push(why.to_string()),
                 Err(why) => return Err(why),
             }
             if stop.load(Ordering::Relaxed) {
+                result.watched_s = began.elapsed().min(time).as_secs_f64();
                 break;
             }
         }

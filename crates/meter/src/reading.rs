@@ -73,7 +73,7 @@ pub trait Meter: Send {
     /// J, continued where the counter wraps around, or W.
     ///
     /// # Errors
-    /// One line if it does not answer, answers in words, or its counter jumped.
+    /// One line if it does not answer, answers in words, or its counter jumped ([`Error::Disturbed`]).
     fn read(&mut self) -> Result<f64>;
 }
 
@@ -110,8 +110,8 @@ impl Reading {
     }
 }
 
-/// More than any machine takes: a counter that grew faster has jumped.
-const MOST_W: f64 = 100_000.0;
+/// More than a machine takes, even one of eight sockets and as many accelerators: a counter that grew faster has jumped.
+const MOST_W: f64 = 25_000.0;
 
 /// Readings may be less apart than the counter's steps.
 const LEAST_APART: Duration = Duration::from_millis(100);
@@ -128,7 +128,8 @@ impl Continued {
     /// if it went back.
     ///
     /// # Errors
-    /// If the counter went back, or grew faster than any machine's energy.
+    /// [`Error::Disturbed`], once, if the counter went back, or grew faster than any machine's energy: what was counted
+    /// meanwhile is unknown.
     pub fn add_j(
         &mut self,
         name: &str,
@@ -137,7 +138,8 @@ impl Continued {
         grown: impl Fn(u64, u64) -> Option<u64>,
     ) -> Result<f64> {
         let now = Instant::now();
-        if let Some((then, last)) = self.last {
+        // After a jump it goes on from there.
+        if let Some((then, last)) = self.last.replace((now, raw)) {
             let apart = now.duration_since(then).max(LEAST_APART);
             let grown = grown(last, raw)
                 .filter(|grown| *grown as f64 * unit_j <= MOST_W * apart.as_secs_f64());
@@ -149,7 +151,6 @@ impl Continued {
             };
             self.total += grown;
         }
-        self.last = Some((now, raw));
         Ok(self.total as f64 * unit_j)
     }
 }
@@ -185,6 +186,12 @@ mod tests {
             why.to_string()
                 .contains("jumped from 900000.000 J to 850000.000 J"),
             "{why}"
+        );
+        // It goes on from there.
+        assert_eq!(
+            counter.add_j("meter", 850_002, 1.0, grown).unwrap(),
+            2.0,
+            "after a jump"
         );
         // No range: it never wraps.
         let mut counter = Continued::default();

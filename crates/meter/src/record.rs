@@ -6,7 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use reveille_kernel::{Error, Result};
 
 use crate::reading::{Counts, Reading};
-use crate::watch::{SHORTEST, Steady, Watched, pause};
+use crate::steady::{SHORTEST, Steady, pause};
+use crate::watch::Watched;
 
 /// A meter without an answer for so long is gone: one in the network may miss some.
 const GONE: Duration = Duration::from_secs(30);
@@ -19,8 +20,10 @@ const LEAST: Duration = Duration::from_millis(100);
 pub struct Recorded {
     /// Samples.
     pub samples: u64,
-    /// Their sum, W.
-    pub sum_w: f64,
+    /// What they cover: of an energy counter the times between its new values, and else an interval each.
+    pub covered_s: f64,
+    /// The energy in that time.
+    pub energy_j: f64,
     /// Readings that failed.
     pub missed: u64,
     /// Why the last of them did.
@@ -83,21 +86,29 @@ impl Steady<'_> {
                     return Err(why);
                 }
                 Err(why) => {
+                    if matches!(why, Error::Disturbed(_)) {
+                        // What it counted meanwhile is unknown.
+                        before = None;
+                    }
                     recorded.missed += 1;
                     recorded.why = Some(why.to_string());
                     continue;
                 }
             };
             answered = Some(now.after);
-            let watts = match (counts, before.replace(now)) {
-                (Counts::Power, _) => now.value,
+            let (watts, covered_s) = match (counts, before.replace(now)) {
+                (Counts::Power, _) => (now.value, interval.as_secs_f64()),
                 (Counts::Energy, None) => continue,
-                (Counts::Energy, Some(before)) => (now.value - before.value) / now.since_s(&before),
+                (Counts::Energy, Some(before)) => {
+                    let s = now.since_s(&before);
+                    ((now.value - before.value) / s, s)
+                }
             };
             let middle = now.before + now.after.duration_since(now.before) / 2;
             keep(SystemTime::now() - middle.elapsed(), watts)?;
             recorded.samples += 1;
-            recorded.sum_w += watts;
+            recorded.covered_s += covered_s;
+            recorded.energy_j += watts * covered_s;
         }
     }
 }
@@ -105,37 +116,16 @@ impl Steady<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::reading::{About, Meter, Scope};
+    use crate::made::Made;
 
-    /// 40 W, with new values each 10 ms; readings fail from `lost` to `found`, in s.
-    struct Made(About, Instant, [f64; 2]);
-
-    impl Meter for Made {
-        fn about(&self) -> &About {
-            &self.0
-        }
-
-        fn read(&mut self) -> Result<f64> {
-            let s = self.1.elapsed().as_secs_f64();
-            if (self.2[0]..self.2[1]).contains(&s) {
-                return Err(Error::Failed("no answer".into()));
-            }
-            Ok(match self.0.counts {
-                Counts::Energy => (s * 100.0).floor() * 0.4,
-                Counts::Power => 40.0,
-            })
-        }
-    }
-
-    fn recorded(counts: Counts, fails: [f64; 2]) -> (Result<Recorded>, Vec<(SystemTime, f64)>) {
-        let about = About {
-            name: "made-up".to_owned(),
-            scope: Scope::Other,
-            counts,
-            resolution: None,
-            range_j: None,
-        };
-        let mut meter = Made(about, Instant::now(), fails);
+    /// 40 W, with new values each 10 ms.
+    fn recorded(
+        counts: Counts,
+        change: impl FnOnce(&mut Made),
+    ) -> (Result<Recorded>, Vec<(SystemTime, f64)>) {
+        let mut meter = Made::new(counts, 0.01);
+        meter.more = 0.0;
+        change(&mut meter);
         let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
         let [interval, time] = [25, 600].map(Duration::from_millis);
         let mut samples = vec![];
@@ -151,7 +141,7 @@ mod tests {
     fn samples_have_their_instants_and_a_counter_gives_means_between_new_values() {
         for counts in [Counts::Energy, Counts::Power] {
             let began = SystemTime::now();
-            let (recorded, samples) = recorded(counts, [9.0, 9.0]);
+            let (recorded, samples) = recorded(counts, |_| ());
             let recorded = recorded.unwrap();
             assert_eq!(
                 (recorded.samples, recorded.missed),
@@ -160,20 +150,33 @@ mod tests {
             assert!((12..=24).contains(&samples.len()), "{samples:?}");
             assert!(samples.is_sorted_by(|one, next| one.0 < next.0));
             assert!(samples[0].0 >= began && samples[0].0 < began + Duration::from_millis(300));
-            let mean_w = recorded.sum_w / recorded.samples as f64;
+            let mean_w = recorded.energy_j / recorded.covered_s;
             assert!((38.0..42.0).contains(&mean_w), "{mean_w}");
         }
     }
 
     #[test]
+    fn the_average_of_a_counter_is_by_time() {
+        // 40 W for 100 ms, then nothing for 400 ms, in one sample.
+        let (recorded, samples) = recorded(Counts::Energy, |meter| meter.halts_s = 0.1..0.5);
+        let recorded = recorded.unwrap();
+        let mean_w = recorded.energy_j / recorded.covered_s;
+        assert!((9.0..17.0).contains(&mean_w), "{mean_w}: {samples:?}");
+    }
+
+    #[test]
     fn readings_that_fail_are_counted_and_a_meter_that_never_answers_is_an_error() {
-        let (some, samples) = recorded(Counts::Power, [0.2, 0.4]);
+        let (some, samples) = recorded(Counts::Power, |meter| meter.fails.push(0.2..0.4));
         let some = some.unwrap();
         assert!(some.missed > 2 && some.why.unwrap().contains("no answer"));
         let gap = samples
             .windows(2)
             .map(|two| two[1].0.duration_since(two[0].0).unwrap());
         assert!(gap.max().unwrap() > Duration::from_millis(190));
-        assert!(recorded(Counts::Power, [0.0, 9.0]).0.is_err());
+        assert!(
+            recorded(Counts::Power, |meter| meter.fails.push(0.0..9.0))
+                .0
+                .is_err()
+        );
     }
 }

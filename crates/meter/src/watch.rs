@@ -1,26 +1,29 @@
-//! What a meter does: how often it has a new value, and the mean power of a time.
+//! How often a meter has a new value.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use reveille_figures::quantile::median;
-use reveille_kernel::{Error, Result, affinity};
+use reveille_kernel::{Error, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::reading::{About, Counts, Meter, Reading};
 
 /// The least pause between readings: a tenth of RAPL's period.
-const BETWEEN: Duration = Duration::from_micros(100);
+pub(crate) const BETWEEN: Duration = Duration::from_micros(100);
 
-/// The longest sleep without a look at what ends a run.
-const LOOK: Duration = Duration::from_millis(250);
+/// How long a meter is watched before anything is measured.
+pub const WATCH: Duration = Duration::from_secs(3);
 
-/// A meter of power is read as often as it has news, within these bounds.
-const POWER_BETWEEN: [f64; 2] = [0.01, 1.0];
+/// How long a meter is watched that has few new values.
+const LONGER: Duration = Duration::from_secs(60);
 
-/// An energy counter is read at least so often, so that no wrap is missed.
-const ENERGY_BETWEEN: Duration = Duration::from_secs(30);
+/// Between readings of a meter with few new values.
+const SELDOM: Duration = Duration::from_millis(20);
+
+/// New values that give a refresh period, the median of two.
+const CHANGES: usize = 3;
 
 /// What was seen of a meter.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,17 +46,11 @@ pub struct Watched {
 /// New values of a meter in a time that is measured, at least: a reading at an end is wrong by one of them.
 pub const REFRESHES: f64 = 30.0;
 
-/// A meter's first values of power in a time are in part of what was before: so many refresh periods are dropped.
-const LAG_REFRESHES: f64 = 3.0;
-
-/// A work's time may be less than [`REFRESHES`] periods by so much: if its pauses are drawn, it varies.
-pub(crate) const SHORTEST: f64 = 0.9;
-
 /// Between readings of a meter of power whose refresh period is unknown.
 const UNKNOWN_REFRESH: Duration = Duration::from_millis(100);
 
 /// Is the time long enough for a meter?
-fn suits(what: &str, time_s: f64, name: &str, refresh_s: f64) -> Result<()> {
+pub(crate) fn suits(what: &str, time_s: f64, name: &str, refresh_s: f64) -> Result<()> {
     if time_s >= refresh_s * REFRESHES {
         return Ok(());
     }
@@ -64,292 +61,213 @@ fn suits(what: &str, time_s: f64, name: &str, refresh_s: f64) -> Result<()> {
 }
 
 impl Watched {
-    /// How often it has a new value. Where that is unknown, for it stayed at one value, `time` is believed, which `option`
-    /// gave.
+    /// How often it has a new value, for a time of that `option`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it is too coarse for that time.
+    /// [`Error::Usage`] if the meter is too coarse for the time.
     pub fn refresh_within(&self, option: &str, time: Duration) -> Result<Duration> {
-        let time_s = time.as_secs_f64();
-        let refresh_s = self.refresh_s.unwrap_or(time_s / REFRESHES);
-        suits(option, time_s, &self.about.name, refresh_s)?;
-        Ok(Duration::from_secs_f64(refresh_s))
+        let refresh = self.refresh();
+        let refresh_s = refresh.as_secs_f64();
+        suits(option, time.as_secs_f64(), &self.about.name, refresh_s)?;
+        Ok(refresh)
     }
 
-    /// How often it has a new value, for a time that is not known beforehand.
+    /// How often it has a new value; 0.1 s where that is unknown.
     pub fn refresh(&self) -> Duration {
         self.refresh_s
             .map_or(UNKNOWN_REFRESH, Duration::from_secs_f64)
     }
+
+    /// An energy counter that did not change.
+    pub fn stands_still(&self) -> bool {
+        self.about.counts == Counts::Energy && self.least_change.is_none()
+    }
 }
 
-/// Reads the meter for `time`, at most half of it.
+/// Reads the meter for `time`.
 ///
 /// # Errors
-/// As [`Meter::read`]; [`Error::Failed`] if an energy counter stands still.
+/// As [`Meter::read`].
 pub fn watch(meter: &mut dyn Meter, time: Duration, stop: &AtomicBool) -> Result<Watched> {
     let began = Instant::now();
-    let first = Reading::of(meter)?;
-    let (mut changes, mut last) = (vec![], first);
-    let (mut took_s, mut sum_w) = (vec![], first.value);
-    let mut least_change: Option<f64> = None;
+    let mut seen = Seen::begin(meter)?;
     while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        // At most half of the time.
+        let last = seen.last;
         std::thread::sleep(last.after.duration_since(last.before).max(BETWEEN));
-        let now = Reading::of(meter)?;
-        took_s.push(now.after.duration_since(now.before).as_secs_f64());
-        sum_w += now.value;
-        if now.value != last.value {
-            let change = (now.value - last.value).abs();
-            least_change = Some(least_change.map_or(change, |least| least.min(change)));
-            changes.push(now);
-        }
-        last = now;
+        seen.read(meter)?;
     }
-    let about = meter.about().clone();
-    if about.counts == Counts::Energy && changes.is_empty() && began.elapsed() >= time {
-        let name = about.name;
-        return Err(Error::Failed(format!(
-            "{name}: the counter stands still; it is no meter now"
-        )));
-    }
-    let readings = took_s.len() as u64 + 1;
-    let periods: Vec<f64> = changes
-        .windows(2)
-        .map(|two| two[1].since_s(&two[0]))
-        .collect();
-    let power_w = match about.counts {
-        Counts::Power => Some(sum_w / readings as f64),
-        Counts::Energy => changes
-            .first()
-            .zip(changes.last())
-            .and_then(|(first, last)| {
-                let s = last.since_s(first);
-                (s > 0.0).then(|| (last.value - first.value) / s)
-            }),
-    };
-    Ok(Watched {
-        about,
-        readings,
-        reading_s: median(&took_s).unwrap_or_default(),
-        refresh_s: (periods.len() > 1).then(|| median(&periods)).flatten(),
-        least_change,
-        power_w,
-    })
+    Ok(seen.end(meter.about().clone()))
 }
 
-/// Sleeps, at most until `stop`.
-pub fn pause(time: Duration, stop: &AtomicBool) {
+/// Reads a meter until its refresh period is known, for up to a minute. A meter of power may stay at one value because the
+/// power does: all CPUs are busy until it has a new value, idle until the next, and so on. A meter that is slow has each
+/// of them at its next refresh.
+///
+/// # Errors
+/// As [`Meter::read`]; [`Error::Cannot`] if there are too few new values.
+pub fn watch_longer(meter: &mut dyn Meter, stop: &AtomicBool) -> Result<Watched> {
+    watch_until_known(meter, LONGER, stop)
+}
+
+fn watch_until_known(
+    meter: &mut dyn Meter,
+    longest: Duration,
+    stop: &AtomicBool,
+) -> Result<Watched> {
     let began = Instant::now();
-    while let Some(left) = time.checked_sub(began.elapsed())
-        && !stop.load(Ordering::Relaxed)
+    let mut seen = Seen::begin(meter)?;
+    let mut load = Load::default();
+    while seen.changes.len() < CHANGES && began.elapsed() < longest && !stop.load(Ordering::Relaxed)
     {
-        std::thread::sleep(left.min(LOOK));
+        if meter.about().counts == Counts::Power && seen.changes.len() % 2 == 0 {
+            load.begin();
+        } else {
+            load.end();
+        }
+        let last = seen.last;
+        std::thread::sleep(last.after.duration_since(last.before).max(SELDOM));
+        seen.read(meter)?;
     }
+    drop(load);
+    let watched = seen.end(meter.about().clone());
+    if watched.refresh_s.is_none() && !stop.load(Ordering::Relaxed) {
+        let name = &watched.about.name;
+        let s = longest.as_secs_f64();
+        return Err(Error::Cannot(match watched.about.counts {
+            Counts::Energy => format!(
+                "{name}: the counter has fewer than {CHANGES} new values in {s} s; it stands still, or is too coarse"
+            ),
+            Counts::Power => format!(
+                "{name}: fewer than {CHANGES} new values in {s} s, though all CPUs were busy and idle in turn; it is too \
+                 slow, or measures something else"
+            ),
+        }));
+    }
+    Ok(watched)
 }
 
-/// The mean power of a time, while the machine does one thing.
-pub struct Steady<'m> {
-    pub(crate) meter: &'m mut dyn Meter,
-    refresh: Duration,
-    avoided: Option<u32>,
+/// What was seen until now.
+struct Seen {
+    last: Reading,
+    changes: Vec<Reading>,
+    took_s: Vec<f64>,
+    sum: f64,
+    least_change: Option<f64>,
 }
 
-impl<'m> Steady<'m> {
-    /// By a meter with new values so often.
-    pub fn new(meter: &'m mut dyn Meter, refresh: Duration) -> Self {
-        Self {
-            meter,
-            refresh,
-            avoided: None,
+impl Seen {
+    fn begin(meter: &mut dyn Meter) -> Result<Self> {
+        let last = Reading::of(meter)?;
+        Ok(Self {
+            last,
+            changes: Vec::new(),
+            took_s: Vec::new(),
+            sum: last.value,
+            least_change: None,
+        })
+    }
+
+    fn read(&mut self, meter: &mut dyn Meter) -> Result<()> {
+        let now = Reading::of(meter)?;
+        self.took_s
+            .push(now.after.duration_since(now.before).as_secs_f64());
+        self.sum += now.value;
+        let change = (now.value - self.last.value).abs();
+        if change > 0.0 {
+            self.least_change = Some(self.least_change.map_or(change, |least| least.min(change)));
+            self.changes.push(now);
+        }
+        self.last = now;
+        Ok(())
+    }
+
+    fn end(self, about: About) -> Watched {
+        let readings = self.took_s.len() as u64 + 1;
+        let periods: Vec<f64> = self
+            .changes
+            .windows(2)
+            .map(|two| two[1].since_s(&two[0]))
+            .collect();
+        let power_w = match about.counts {
+            Counts::Power => Some(self.sum / readings as f64),
+            Counts::Energy => {
+                self.changes
+                    .first()
+                    .zip(self.changes.last())
+                    .and_then(|(first, last)| {
+                        let s = last.since_s(first);
+                        (s > 0.0).then(|| (last.value - first.value) / s)
+                    })
+            }
+        };
+        Watched {
+            about,
+            readings,
+            reading_s: median(&self.took_s).unwrap_or_default(),
+            refresh_s: (self.changes.len() >= CHANGES)
+                .then(|| median(&periods))
+                .flatten(),
+            least_change: self.least_change,
+            power_w,
         }
     }
+}
 
-    /// Without readings on that CPU while a work runs.
-    pub fn away_from(self, cpu: u32) -> Self {
-        let avoided = Some(cpu);
-        Self { avoided, ..self }
-    }
+/// The name of its threads.
+const LOAD: &str = "busy";
 
-    /// W during about `time`, at whose ends an energy counter is awaited: its value is that of the instant at which
-    /// it changes. `None` if `stop` ended it.
-    ///
-    /// # Errors
-    /// As [`Meter::read`]; [`Error::Disturbed`] if an energy counter does not change any more.
-    pub fn mean_w(&mut self, time: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
-        let began = Instant::now();
-        let left = || time.saturating_sub(began.elapsed());
-        if self.meter.about().counts == Counts::Energy {
-            let Some(first) = self.changed(stop)? else {
-                return Ok(None);
+/// All CPUs that this process may use, busy or idle.
+#[derive(Default)]
+struct Load {
+    threads: Vec<std::thread::JoinHandle<()>>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Load {
+    fn begin(&mut self) {
+        if !self.threads.is_empty() {
+            return;
+        }
+        self.ended.store(false, Ordering::Relaxed);
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        self.threads.extend((0..cpus).map(|_| {
+            let ended = self.ended.clone();
+            let busy = move || {
+                while !ended.load(Ordering::Relaxed) {
+                    std::hint::black_box(0);
+                }
             };
-            while !left().is_zero() && !stop.load(Ordering::Relaxed) {
-                pause(left().min(ENERGY_BETWEEN), stop);
-                self.meter.read()?;
-            }
-            let last = self.changed(stop)?;
-            return Ok(last.map(|last| (last.value - first.value) / last.since_s(&first)));
-        }
-        let between = self.between();
-        let (mut sum, mut readings) = (0.0, 0.0);
-        while !left().is_zero() {
-            pause(left().min(between), stop);
-            if stop.load(Ordering::Relaxed) {
-                return Ok(None);
-            }
-            sum += self.meter.read()?;
-            readings += 1.0;
-        }
-        Ok((readings > 0.0).then(|| sum / readings))
+            let thread = std::thread::Builder::new().name(LOAD.to_owned());
+            thread.spawn(busy).expect("a thread starts")
+        }));
     }
 
-    /// Is a work that takes so long long enough? `what` begins the message: `a turn of`.
-    ///
-    /// # Errors
-    /// [`Error::Usage`] with the time that the meter needs.
-    pub fn suits(&self, what: &str, time: Duration) -> Result<()> {
-        let name = &self.meter.about().name;
-        suits(what, time.as_secs_f64(), name, self.refresh.as_secs_f64())
-    }
-
-    /// What `work` gives, and W while it runs, however long that is. An energy counter is awaited before and after,
-    /// and else read every 30 s; a meter of power is read by another thread, whose first readings are dropped. W is
-    /// unknown if the work was too short for the meter, or `stop` ended it. What the meter's errors are, as in
-    /// [`Self::mean_w`], the work is done all the same.
-    pub fn during<T>(
-        &mut self,
-        stop: &AtomicBool,
-        work: impl FnOnce() -> T,
-    ) -> (T, Result<Option<f64>>) {
-        let first = match self.meter.about().counts {
-            Counts::Energy => self.changed(stop),
-            Counts::Power => Ok(None),
-        };
-        let (end, ended) = channel();
-        let began = Instant::now();
-        let (value, read) = std::thread::scope(|scope| {
-            let reader = scope.spawn(|| self.read_until(ended));
-            let value = work();
-            drop(end);
-            (value, reader.join().expect("it does not panic"))
-        });
-        let took = began.elapsed();
-        let mean_w = first.and_then(|first| match (first, read?) {
-            (None, mean_w) => Ok(mean_w),
-            (Some(first), _) => {
-                let last = self.changed(stop)?;
-                Ok(last.map(|last| (last.value - first.value) / last.since_s(&first)))
-            }
-        });
-        let is_whole =
-            took >= self.refresh.mul_f64(SHORTEST * REFRESHES) && !stop.load(Ordering::Relaxed);
-        (value, mean_w.map(|mean_w| mean_w.filter(|_| is_whole)))
-    }
-
-    /// Reads the meter until the other end of `ended` is gone; the mean of a meter of power.
-    fn read_until(&mut self, ended: Receiver<()>) -> Result<Option<f64>> {
-        if let Some(cpu) = self.avoided {
-            affinity::avoid(cpu);
+    fn end(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread.join().expect("it does not panic");
         }
-        let is_energy = self.meter.about().counts == Counts::Energy;
-        let (between, lag) = match is_energy {
-            true => (ENERGY_BETWEEN, Duration::ZERO),
-            false => (self.between(), self.refresh.mul_f64(LAG_REFRESHES)),
-        };
-        let began = Instant::now();
-        let (mut sum, mut readings) = (0.0, 0.0);
-        while ended.recv_timeout(between) == Err(RecvTimeoutError::Timeout) {
-            let value = self.meter.read()?;
-            if began.elapsed() > lag {
-                sum += value;
-                readings += 1.0;
-            }
-        }
-        Ok((readings > 0.0 && !is_energy).then(|| sum / readings))
     }
+}
 
-    /// The time between readings of a meter of power.
-    fn between(&self) -> Duration {
-        let [least, most] = POWER_BETWEEN;
-        Duration::from_secs_f64(self.refresh.as_secs_f64().clamp(least, most))
-    }
-
-    /// The next new value of an energy counter.
-    pub(crate) fn changed(&mut self, stop: &AtomicBool) -> Result<Option<Reading>> {
-        let began = Instant::now();
-        let patience = (self.refresh * 10).max(Duration::from_secs(1));
-        let between = (self.refresh / 20).clamp(BETWEEN, LOOK);
-        let first = self.meter.read()?;
-        while !stop.load(Ordering::Relaxed) {
-            let now = Reading::of(self.meter)?;
-            if now.value != first {
-                return Ok(Some(now));
-            }
-            if began.elapsed() > patience {
-                return Err(Error::Disturbed(format!(
-                    "{}: the counter has not changed for {:.1} s; the meter stopped",
-                    self.meter.about().name,
-                    began.elapsed().as_secs_f64()
-                )));
-            }
-            std::thread::sleep(between);
-        }
-        Ok(None)
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
-    use crate::reading::Scope;
-
-    /// A constant power, counted in steps of a period; at `stops` it stands.
-    struct Made {
-        about: About,
-        began: Instant,
-        period_s: f64,
-        watts: f64,
-        stops_s: f64,
-    }
-
-    impl Made {
-        fn new(counts: Counts, period_s: f64, stops_s: f64) -> Self {
-            let about = About {
-                name: "made-up".to_owned(),
-                scope: Scope::Other,
-                counts,
-                resolution: None,
-                range_j: None,
-            };
-            let (began, watts) = (Instant::now(), 40.0);
-            Self {
-                about,
-                began,
-                period_s,
-                watts,
-                stops_s,
-            }
-        }
-    }
-
-    impl Meter for Made {
-        fn about(&self) -> &About {
-            &self.about
-        }
-
-        fn read(&mut self) -> Result<f64> {
-            let s = self.began.elapsed().as_secs_f64().min(self.stops_s);
-            let step = (s / self.period_s).floor();
-            Ok(match self.about.counts {
-                Counts::Energy => step * self.period_s * self.watts,
-                Counts::Power => self.watts + step % 2.0,
-            })
-        }
-    }
+    use crate::made::Made;
 
     #[test]
     fn the_refresh_period_is_measured() {
         for counts in [Counts::Energy, Counts::Power] {
-            let mut meter = Made::new(counts, 0.02, 1e9);
+            let mut meter = Made::new(counts, 0.02);
             let time = Duration::from_millis(500);
             let watched = watch(&mut meter, time, &AtomicBool::new(false)).unwrap();
             let refresh_s = watched.refresh_s.unwrap();
@@ -364,103 +282,78 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_stands_still_is_told() {
-        let mut meter = Made::new(Counts::Energy, 0.01, 0.0);
+    fn a_counter_that_stands_still_is_known() {
+        let mut meter = Made::new(Counts::Energy, 0.01);
+        meter.stops_s = 0.0;
+        let time = Duration::from_millis(30);
         let stop = AtomicBool::new(false);
-        let why = watch(&mut meter, Duration::from_millis(30), &stop).unwrap_err();
-        assert!(why.to_string().contains("stands still"));
-        let mut meter = Made::new(Counts::Energy, 0.01, 0.05);
-        let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
-        let why = steady
-            .mean_w(Duration::from_millis(100), &stop)
-            .unwrap_err();
-        assert!(why.to_string().contains("the meter stopped"), "{why}");
+        assert!(watch(&mut meter, time, &stop).unwrap().stands_still());
+        let mut meter = Made::new(Counts::Power, 0.01);
+        meter.more = 0.0;
+        assert!(!watch(&mut meter, time, &stop).unwrap().stands_still());
     }
 
     #[test]
-    fn a_coarse_counter_gives_the_mean_of_a_time_exactly() {
-        let mut meter = Made::new(Counts::Energy, 0.05, 1e9);
-        let mut steady = Steady::new(&mut meter, Duration::from_millis(50));
-        let mean = steady.mean_w(Duration::from_millis(330), &AtomicBool::new(false));
-        let mean_w = mean.unwrap().unwrap();
-        // Not aligned, 6 or 7 steps of 50 ms would be 36 to 43 W.
-        assert!((mean_w - 40.0).abs() < 1.5, "{mean_w}");
-    }
-
-    #[test]
-    fn the_mean_of_a_work_is_that_of_its_own_time() {
+    fn a_coarse_counter_is_watched_longer() {
         let stop = AtomicBool::new(false);
-        let sleep = |ms| move || std::thread::sleep(Duration::from_millis(ms));
-        for counts in [Counts::Energy, Counts::Power] {
-            let mut meter = Made::new(counts, 0.02, 1e9);
-            let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
-            // 40 W, and every other period 41.
-            let ((), mean_w) = steady.during(&stop, sleep(800));
-            let mean_w = mean_w.unwrap().unwrap();
-            assert!((39.5..41.0).contains(&mean_w), "{counts:?}: {mean_w}");
-            let ((), mean_w) = steady.during(&stop, sleep(300));
-            assert_eq!(mean_w.unwrap(), None, "15 periods");
-            let ((), mean_w) = steady.during(&stop, || {
-                sleep(800)();
-                stop.store(true, Ordering::Relaxed);
-            });
-            assert_eq!(mean_w.unwrap(), None, "stopped");
-            stop.store(false, Ordering::Relaxed);
-            let why = steady.suits("a turn of", Duration::from_millis(500));
-            let why = why.unwrap_err().to_string();
-            assert!(
-                why.contains("a turn of 0.5s: too short for made-up"),
-                "{why}"
-            );
-            assert!(why.contains("at least 0.6s"), "{why}");
-        }
-    }
-
-    /// 10 W in the first 40 ms, and then 40 W.
-    struct Lags(About, Instant);
-
-    impl Meter for Lags {
-        fn about(&self) -> &About {
-            &self.0
-        }
-
-        fn read(&mut self) -> Result<f64> {
-            let is_late = self.1.elapsed() > Duration::from_millis(40);
-            Ok(if is_late { 40.0 } else { 10.0 })
-        }
-    }
-
-    #[test]
-    fn a_work_is_done_even_if_the_meter_fails() {
-        let mut meter = Made::new(Counts::Energy, 0.01, 0.0);
-        let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
-        let (done, mean_w) = steady.during(&AtomicBool::new(false), || 7);
-        assert_eq!(done, 7);
+        let mut meter = Made::new(Counts::Energy, 0.3);
+        let short = watch(&mut meter, Duration::from_millis(400), &stop).unwrap();
+        assert_eq!(short.refresh_s, None);
+        let refresh_s = watch_longer(&mut meter, &stop).unwrap().refresh_s.unwrap();
+        assert!((0.25..0.4).contains(&refresh_s), "{refresh_s}");
+        meter.stops_s = 0.0;
+        let why = watch_until_known(&mut meter, Duration::from_millis(200), &stop).unwrap_err();
         assert!(
-            mean_w
-                .unwrap_err()
-                .to_string()
-                .contains("the meter stopped")
+            why.to_string().contains("stands still, or is too coarse"),
+            "{why}"
         );
     }
 
-    #[test]
-    fn what_a_meter_shows_of_the_time_before_a_work_is_dropped() {
-        let about = Made::new(Counts::Power, 0.02, 1e9).about;
-        let mut meter = Lags(about, Instant::now());
-        let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
-        let work = || std::thread::sleep(Duration::from_millis(700));
-        let ((), mean_w) = steady.during(&AtomicBool::new(false), work);
-        assert_eq!(mean_w.unwrap(), Some(40.0));
+    /// 60 W where there was load at the last refresh, and else 40 W.
+    struct OfLoad {
+        made: Made,
+        period: Duration,
+        next: Instant,
+        watts: f64,
+    }
+
+    fn is_loaded() -> bool {
+        let threads = fs::read_dir("/proc/self/task").unwrap();
+        let mut names = threads.map(|one| fs::read_to_string(one.unwrap().path().join("comm")));
+        names.any(|name| name.is_ok_and(|name| name.trim() == LOAD))
+    }
+
+    impl Meter for OfLoad {
+        fn about(&self) -> &About {
+            self.made.about()
+        }
+
+        fn read(&mut self) -> Result<f64> {
+            while Instant::now() >= self.next {
+                self.next += self.period;
+                self.watts = if is_loaded() { 60.0 } else { 40.0 };
+            }
+            Ok(self.watts)
+        }
     }
 
     #[test]
-    fn a_stop_ends_a_mean() {
-        for counts in [Counts::Energy, Counts::Power] {
-            let mut meter = Made::new(counts, 0.01, 1e9);
-            let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
-            let mean = steady.mean_w(Duration::from_secs(60), &AtomicBool::new(true));
-            assert_eq!(mean.unwrap(), None);
-        }
+    fn a_meter_at_one_value_is_watched_under_load() {
+        let stop = AtomicBool::new(false);
+        let mut meter = OfLoad {
+            made: Made::new(Counts::Power, 1.0),
+            period: Duration::from_millis(400),
+            next: Instant::now(),
+            watts: 40.0,
+        };
+        let watched = watch_longer(&mut meter, &stop).unwrap();
+        let refresh_s = watched.refresh_s.unwrap();
+        assert!((0.35..0.45).contains(&refresh_s), "{watched:?}");
+        assert_eq!(watched.least_change, Some(20.0));
+
+        let mut meter = Made::new(Counts::Power, 1.0);
+        meter.more = 0.0;
+        let why = watch_until_known(&mut meter, Duration::from_millis(200), &stop).unwrap_err();
+        assert!(why.to_string().contains("it is too slow"), "{why}");
     }
 }

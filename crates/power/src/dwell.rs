@@ -4,7 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use reveille_kernel::{Error, Idle, Result, Root};
-use reveille_meter::{Meter, REFRESHES, Steady, Watched, pause, watch};
+use reveille_meter::{Meter, REFRESHES, Steady, Watched, pause};
 
 use crate::asleep::{Between, Watch};
 use crate::busy::{Busy, Load};
@@ -24,9 +24,6 @@ const OTHERS_MAX: f64 = 0.1;
 /// So often a dwell is tried again that others disturbed.
 const TRIES: u32 = 5;
 
-/// How long a meter is watched for its refresh period, before anything is measured.
-pub const WATCH: Duration = Duration::from_secs(3);
-
 /// How long each dwell and its warm-up take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
@@ -39,23 +36,14 @@ pub struct Times {
 }
 
 impl Times {
-    /// With this dwell, or one that fits the meter. Where its refresh period is unknown, for it stayed at one value,
-    /// the dwell is believed.
+    /// With this dwell, or one that fits the meter.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the meter is too coarse for the dwell; [`Error::Cannot`] if neither is known.
+    /// [`reveille_kernel::Error::Usage`] if the meter is too coarse for the dwell.
     pub fn of(meter: &Watched, dwell: Option<Duration>) -> Result<Self> {
-        let refresh = match (dwell, meter.refresh_s) {
-            (Some(dwell), _) => meter.refresh_within("--dwell", dwell)?,
-            (None, Some(refresh_s)) => Duration::from_secs_f64(refresh_s),
-            (None, None) => {
-                return Err(Error::Cannot(format!(
-                    "{}: it is too coarse to tell in {} s how often it has a new value; give --dwell, at least \
-                     {REFRESHES} times the period that its manual says",
-                    meter.about.name,
-                    WATCH.as_secs()
-                )));
-            }
+        let refresh = match dwell {
+            Some(dwell) => meter.refresh_within("--dwell", dwell)?,
+            None => meter.refresh(),
         };
         Ok(Self {
             dwell: dwell.unwrap_or_else(|| refresh.mul_f64(REFRESHES).max(LEAST)),
@@ -98,27 +86,13 @@ pub struct Here<'m> {
 }
 
 impl<'m> Here<'m> {
-    /// Watches the meter, and chooses the times.
-    ///
-    /// # Errors
-    /// Those of the meter and of [`Times::of`].
-    pub fn new(
-        root: &Root,
-        idle: &Idle,
-        meter: &'m mut dyn Meter,
-        dwell: Option<Duration>,
-        stop: &AtomicBool,
-    ) -> Result<(Self, Watched, Times)> {
-        let watched = watch(meter, WATCH, stop)?;
-        let times = Times::of(&watched, dwell)?;
-        let steady = Steady::new(meter, times.refresh);
-        let watch = Watch::new(root, idle);
-        let here = Self {
-            steady,
-            watch,
+    /// By this meter.
+    pub fn new(root: &Root, idle: &Idle, meter: &'m mut dyn Meter, times: Times) -> Self {
+        Self {
+            steady: Steady::new(meter, times.refresh),
+            watch: Watch::new(root, idle),
             times,
-        };
-        Ok((here, watched, times))
+        }
     }
 }
 
@@ -211,11 +185,6 @@ mod tests {
             Times::of(&meter(Some(1.0)), Some(s(40))).unwrap().dwell,
             s(40)
         );
-        let coarse = Times::of(&meter(None), None).unwrap_err().to_string();
-        assert!(coarse.contains("too coarse"), "{coarse}");
-        assert!(coarse.contains("at least 30 times"), "{coarse}");
-        let believed = Times::of(&meter(None), Some(s(60))).unwrap();
-        assert_eq!((believed.dwell, believed.refresh), (s(60), s(2)));
         assert_eq!(
             reveille_meter::show::words(&meter(Some(1.0))),
             "dcmi (platform; power, a new value every 1 s)"

@@ -96,11 +96,15 @@ pub fn run(
     };
     let is_metered = trial.meter.is_some();
     let (rounds, ended) = rounds::run(&mut trial, &order, stop, progress)?;
+    let why = trial.meter.as_ref().and_then(Steady::why_failed);
+    let why = why.map_or(String::new(), |why| {
+        format!(", or the meter failed ({why})")
+    });
     let is_unknown = |round: &&Round| round.observed.power_w.is_none();
     let unknown = rounds.iter().filter(is_unknown).count();
     if is_metered && unknown > 0 {
         notes.push(format!(
-            "The power of {unknown} of {} turns is unknown: they were cut off, or too short for the meter.",
+            "The power of {unknown} of {} turns is unknown: they were cut off, or too short for the meter{why}.",
             rounds.len()
         ));
     }

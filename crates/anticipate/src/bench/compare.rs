@@ -109,16 +109,8 @@ pub fn compare(
             rounds(machine, &work, options, meter, stop, progress, about)?
         }
     };
-    let unknown = bench.turns.iter().filter(|turn| turn.power_w.is_none());
-    let unknown = unknown.count();
-    if watched.is_some() && unknown > 0 {
-        notes.push(format!(
-            "The power of {unknown} of {} turns is unknown: they were too short for the meter.",
-            bench.turns.len()
-        ));
-    }
     Ok(Some(Bench {
-        notes,
+        notes: [notes, bench.notes].concat(),
         meter: watched,
         ..bench
     }))
@@ -139,7 +131,15 @@ fn rounds(
         named => (named, true),
     };
     let plan = &options.plan;
+    let is_metered = meter.is_some();
     let ran = run::run(machine, work, plan, policies, meter, stop, progress)?;
+    let unknown = ran.turns.iter().filter(|turn| turn.power_w.is_none());
+    let (unknown, all) = (unknown.count(), ran.turns.len());
+    let unknown = (is_metered && unknown > 0).then(|| {
+        let why = ran.why_no_power.as_ref();
+        let why = why.map_or(String::new(), |why| format!(", or the meter failed ({why})"));
+        format!("The power of {unknown} of {all} turns is unknown: they were too short for the meter{why}.")
+    });
     let workload = work.describe();
     let points = work.points().to_vec();
     let (mut rows, gains) = conclude(points.len(), &ran.policies, &ran.turns);
@@ -160,7 +160,7 @@ fn rounds(
         skipped: ran.skipped,
         rows,
         gains,
-        notes: Vec::new(),
+        notes: unknown.into_iter().collect(),
         turns: ran.turns,
     })
 }

@@ -31,6 +31,8 @@ pub struct Run {
     pub turns: Vec<Turn>,
     /// A point, and the engine's own cost there for each wait, ns; `None` if unknown.
     pub own_cost: Option<(usize, OwnCost)>,
+    /// Why the meter failed in some turns.
+    pub why_no_power: Option<String>,
     /// What ended the rounds.
     pub ended: Ended,
 }
@@ -74,6 +76,8 @@ pub fn run(
         began: Instant::now(),
     };
     let (turns, ended) = rounds::run(&mut bench, &order, stop, progress)?;
+    let meter = bench.meter.as_ref();
+    let why_no_power = meter.and_then(|meter| Some(meter.why_failed()?.to_owned()));
     let own_cost = match ended {
         Ended::Completed => bench.own_cost(plan.rounds, stop),
         _ => None,
@@ -85,6 +89,7 @@ pub fn run(
         skipped,
         turns,
         own_cost,
+        why_no_power,
         ended,
     })
 }

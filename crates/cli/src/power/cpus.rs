@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use reveille_kernel::Root;
 use reveille_power::cpus::{self, Cpus, FILE, Options, Order, SCHEMA_VERSION, show};
-use reveille_power::dwell::Here;
+use reveille_power::dwell::{Here, Times};
 use reveille_trial::setting::Machine;
 
 use crate::comparison::{self, Kept};
@@ -63,9 +63,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     notes.extend(comparison::held_by_others("turn"));
     let stop = signals::stop()?;
     let started = SystemTime::now();
-    let mut meter = reveille_meter::named(&root, &args.meter)?;
-    let (mut here, watched, times) =
-        Here::new(&root, &machine.idle, meter.as_mut(), args.dwell, &stop)?;
+    let (mut meter, watched) = comparison::watched(&root, &args.meter, &stop)?;
+    let times = Times::of(&watched, args.dwell)?;
+    let mut here = Here::new(&root, &machine.idle, meter.as_mut(), times);
     let options = Options {
         rounds: args.rounds,
         orders: args.order,

@@ -1,19 +1,20 @@
 //! `reveille power record`: a meter's samples as a file.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use reveille_kernel::{Error, Root};
-use reveille_meter::Steady;
-use reveille_power::dwell;
+use reveille_meter::{Counts, Steady, WATCH};
 use reveille_results::output::{Folder, Naming};
 use reveille_show::terminal;
 
 use crate::exit::{self, Failure, say};
 use crate::{signals, value};
+
+const HEAD: &str = "time,power_w\n";
 
 /// Record a meter's samples as CSV.
 ///
@@ -46,17 +47,37 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = signals::stop()?;
     let mut meter = reveille_meter::named(&Root::default(), &args.meter)?;
     let place = args.out.as_deref().map(place).transpose()?;
-    let watched = reveille_meter::watch(meter.as_mut(), dwell::WATCH, &stop)?;
+    let mut watched = reveille_meter::watch(meter.as_mut(), WATCH, &stop)?;
+    // Only the counter decides how much a sample covers. A value of power may stay as it is for hours.
+    if watched.about.counts == Counts::Energy && watched.refresh_s.is_none() {
+        watched = reveille_meter::watch_longer(meter.as_mut(), &stop)?;
+    }
     let interval = watched.interval(args.interval)?;
-    let (name, mut file): (_, Box<dyn Write>) = match &place {
-        Some((folder, name)) => (folder.path().join(name), Box::new(folder.create(name)?)),
-        None => ("standard output".into(), Box::new(terminal::data())),
+    let name = match &place {
+        Some((folder, name)) => folder.path().join(name),
+        None => "standard output".into(),
     };
-    let mut line = |line: String| {
+    let mut left = false;
+    // Made with the first sample: what has none leaves no file.
+    let mut file: Option<Box<dyn Write>> = None;
+    let mut line = |line: String| -> Result<(), Error> {
+        let (file, head) = match (&mut file, &place) {
+            (Some(file), _) => (file, ""),
+            (none, Some((folder, name))) => (none.insert(Box::new(folder.create(name)?)), HEAD),
+            (none, None) => (none.insert(Box::new(terminal::data())), HEAD),
+        };
+        let line = format!("{head}{line}");
         let written = file.write_all(line.as_bytes()).and_then(|()| file.flush());
-        written.map_err(Error::at(&name))
+        match (written, &place) {
+            // Who reads standard output has enough.
+            (Err(why), None) if why.kind() == ErrorKind::BrokenPipe => {
+                stop.store(true, Ordering::Relaxed);
+                left = true;
+                Ok(())
+            }
+            (written, _) => written.map_err(Error::at(&name)),
+        }
     };
-    line("time,power_w\n".into())?;
     let mut steady = Steady::new(meter.as_mut(), watched.refresh());
     let recorded = steady.record(interval, args.duration, &stop, &mut |at, watts| {
         let at = humantime::format_rfc3339_millis(at);
@@ -69,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             recorded.missed
         ));
     }
-    let mean_w = recorded.sum_w / recorded.samples as f64;
+    let mean_w = recorded.energy_j / recorded.covered_s;
     say(&match recorded.samples {
         0 => "No sample.".to_owned(),
         samples => format!(
@@ -78,6 +99,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             name.display()
         ),
     });
+    if left {
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_cut_off = args.duration.is_some() && stop.load(Ordering::Relaxed);
     Ok(match recorded.samples {
         _ if is_cut_off => ExitCode::from(exit::INTERRUPTED),

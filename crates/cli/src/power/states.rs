@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::time::{Duration, SystemTime};
 
 use reveille_kernel::Root;
-use reveille_power::dwell::Here;
+use reveille_power::dwell::{Here, Times};
 use reveille_power::states::result::Ran;
 use reveille_power::states::{self, FILE, Options, RATES, SCHEMA_VERSION, States, show};
 use reveille_trial::setting::Machine;
@@ -60,9 +60,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let notes = comparison::held_by_others("turn").into_iter().collect();
     let stop = signals::stop()?;
     let started = SystemTime::now();
-    let mut meter = reveille_meter::named(&root, &args.meter)?;
-    let (mut here, watched, times) =
-        Here::new(&root, &machine.idle, meter.as_mut(), args.dwell, &stop)?;
+    let (mut meter, watched) = comparison::watched(&root, &args.meter, &stop)?;
+    let times = Times::of(&watched, args.dwell)?;
+    let mut here = Here::new(&root, &machine.idle, meter.as_mut(), times);
     let options = Options {
         rounds: args.rounds,
         rates_per_s,

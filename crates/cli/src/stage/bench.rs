@@ -5,7 +5,6 @@ use std::time::{Duration, SystemTime};
 
 use reveille_kernel::{Root, affinity};
 use reveille_meter::Steady;
-use reveille_power::dwell;
 use reveille_results::description::Ended;
 use reveille_results::statistics::Percentile;
 use reveille_show::progress::Bar;
@@ -13,7 +12,7 @@ use reveille_stage::bench::{self, Bench, Options, Setting, result, show};
 use reveille_stage::config::Upstream;
 use reveille_trial::setting::Machine;
 
-use crate::comparison::Kept;
+use crate::comparison::{self, Kept};
 use crate::exit::Failure;
 use crate::value::{self, CpuList};
 use crate::{completion, signals};
@@ -157,14 +156,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let stop = signals::stop()?;
     let named = args.meter.as_deref();
     let mut meter = named
-        .map(|name| reveille_meter::named(&root, name))
+        .map(|name| comparison::watched(&root, name, &stop))
         .transpose()?;
-    let (watched, steady) = match meter.as_deref_mut() {
+    let (watched, steady) = match &mut meter {
         None => (None, None),
-        Some(meter) => {
-            let watched = reveille_meter::watch(meter, dwell::WATCH, &stop)?;
+        Some((meter, watched)) => {
             let refresh = watched.refresh_within("--turn", options.turn)?;
-            (Some(watched), Some(Steady::new(meter, refresh)))
+            let steady = Steady::new(meter.as_mut(), refresh);
+            (Some(watched.clone()), Some(steady))
         }
     };
     let bar = Bar::new();

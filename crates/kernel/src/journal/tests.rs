@@ -430,6 +430,19 @@ fn a_cards_output_is_switched_off_before_its_pin_even_after_a_kill() {
 }
 
 #[test]
+fn what_could_not_be_recorded_is_not_missed() {
+    const PERIOD: &str = "/sys/class/ptp/ptp0/period";
+    let machine = Machine::new();
+    machine.put(PERIOD, "what the card puts out");
+    // In the way of the new file.
+    fs::create_dir_all(machine.page().with_file_name("settings.json.next")).unwrap();
+    let mut journal = machine.journal();
+    assert!(journal.will_switch_off(PERIOD).is_err());
+    assert_eq!(journal.restore(), Restored::default());
+    assert_eq!(machine.at(PERIOD).trim(), "what the card puts out");
+}
+
+#[test]
 fn interrupts_moved_by_the_kernel_return_with_their_cpu() {
     let machine = Machine::new();
     machine.put(INTERRUPT, "1");

@@ -78,7 +78,8 @@ pub fn confine(
         return Err(Error::Cannot(format!("--cpus: {folder} {why}")));
     }
     for cgroup in background {
-        journal.set(&cpuset::setting(cgroup.number), &cpulist::format(cpus))?;
+        let set = journal.set(&cpuset::setting(cgroup.number), &cpulist::format(cpus));
+        set.map_err(|why| why.by_root("the CPUs of a cgroup can only be changed"))?;
         // The kernel takes CPUs that the cgroup above has not, and lets the tasks use others then.
         let used = cpuset::effective(&cgroup.folder).unwrap_or_default();
         let is_within = cpulist::parse(&used)

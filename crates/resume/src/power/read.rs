@@ -211,11 +211,16 @@ fn separator(line: &str) -> Option<char> {
         .find(|mark| line.contains(*mark))
 }
 
-/// Columns apart by that mark, else by blanks; without quotation marks.
+/// Columns apart by that mark, else by blanks; without quotation marks, between which a mark is none.
 fn cells(line: &str, separator: Option<char>) -> Vec<&str> {
     let bare = |cell| str::trim(str::trim(cell).trim_matches('"'));
+    let mut is_quoted = false;
+    let ends = |c: char| {
+        is_quoted ^= c == '"';
+        separator == Some(c) && !is_quoted
+    };
     match separator {
-        Some(mark) => line.split(mark).map(bare).collect(),
+        Some(_) => line.split(ends).map(bare).collect(),
         None => line.split_whitespace().map(bare).collect(),
     }
 }
@@ -274,9 +279,11 @@ fn is_power(name: &str, rank: u8) -> bool {
     match rank {
         0 => ["w", "watts", "watt", "power", "power_w", "p"].contains(&name),
         1 => name.contains("watt") || name.contains("power"),
-        _ => ["_w", "(w)", "[w]", "(mw)", "(kw)", " w", "mw", "kw"]
-            .iter()
-            .any(|end| name.ends_with(end)),
+        _ => [
+            "_w", "(w)", "[w]", "(mw)", "(kw)", " w", "mw", "kw", "_uw", "µw",
+        ]
+        .iter()
+        .any(|end| name.ends_with(end)),
     }
 }
 
@@ -299,6 +306,12 @@ fn scale(name: &str) -> f64 {
     match () {
         () if name.contains("mw") || name.contains("milliw") => 1e-3,
         () if name.contains("kw") || name.contains("kilow") => 1e3,
+        () if ["_uw", "(uw", "[uw", "µw", "microw"]
+            .iter()
+            .any(|unit| name.contains(unit)) =>
+        {
+            1e-6
+        }
         () => 1.0,
     }
 }
@@ -337,11 +350,29 @@ fn row(line: &str, columns: &Columns) -> Line {
     let time = columns.time.iter().map(|place| cells.get(*place).copied());
     let time: Option<Vec<&str>> = time.collect();
     let stamp = time.and_then(|time| parse_time(&time.join(" "), columns.unit_us));
-    let number = cells.get(columns.watts).map(|cell| {
-        let cell = cell.trim_end_matches(|c: char| c.is_alphabetic() || c == ' ');
-        cell.parse::<f64>().ok()
-    });
-    sample(stamp, number.flatten().map(|number| number * columns.scale))
+    let watts = cells.get(columns.watts);
+    sample(stamp, watts.and_then(|cell| watts_of(cell, columns)))
+}
+
+/// A cell's own unit goes before the column's.
+fn watts_of(cell: &str, columns: &Columns) -> Option<f64> {
+    let number = cell.trim_end_matches(char::is_alphabetic);
+    let scale = match &cell[number.len()..] {
+        "" => columns.scale,
+        "W" | "w" | "watts" | "Watts" | "watt" | "Watt" => 1.0,
+        "kW" | "kw" => 1e3,
+        "mW" | "mw" => 1e-3,
+        "µW" | "uW" => 1e-6,
+        _ => return None,
+    };
+    let number = number.trim_end();
+    // Elsewhere a comma may stand for thousands.
+    let is_decimal_comma = columns.separator == Some(';') && !number.contains('.');
+    let number = match is_decimal_comma {
+        true => number.replace(',', "."),
+        false => number.to_owned(),
+    };
+    Some(number.parse::<f64>().ok()? * scale)
 }
 
 fn sample(stamp: Option<Stamp>, watts: Option<f64>) -> Line {
@@ -376,6 +407,10 @@ mod tests {
             "Date,Time,Volts,Watts,Watt Hours\n2026-11-21,18:00:00,230,130,1\n2026-11-21,18:00:01,230,131.5,1\n",
             "\"timestamp\",\"W\"\r\n\"2026-11-21T18:00:00Z\",\"130 W\"\r\n\"2026-11-21T18:00:01Z\",\"131.5 W\"\r\n",
             "\u{feff}0;130\n1;131.5\n",
+            "time;power\n0;0,13 kW\n1;131,5 W\n",
+            "time_s,power_kw\n0,0.13\n1,131.5W\n",
+            "time_s,power_uw\n0,130000000\n1,131500000\n",
+            "\"time\",\"room, rack\",\"W\"\n0,\"2, 7\",130\n1,\"2, 8\",131.5\n",
         ] {
             let meter = Meter::parse(text.as_bytes()).unwrap();
             assert_eq!(watts(text), [130.0, 131.5], "{text}");
@@ -531,6 +566,8 @@ mod tests {
             ("out (kw)", Some(2)),
             ("p [w]", Some(2)),
             ("in w", Some(2)),
+            ("power_uw", Some(1)),
+            ("out_uw", Some(2)),
             ("watt hours", None),
             ("power factor", None),
             ("max power", None),
@@ -564,6 +601,9 @@ mod tests {
             ("watts", 1.0),
             ("power (mw)", 1e-3),
             ("milliwatts", 1e-3),
+            ("power_uw", 1e-6),
+            ("power (µw)", 1e-6),
+            ("microwatts", 1e-6),
             ("out_kw", 1e3),
             ("kilowatts", 1e3),
         ] {

@@ -49,6 +49,7 @@ pub fn parse(text: &str) -> Result<Setting, String> {
                 "--cgroup",
                 "--freeze",
                 "--foreground",
+                "--cpus",
                 "--within",
                 "--after",
             ];
@@ -161,8 +162,8 @@ mod tests {
         let setting = parse("sudo reveille limit  --disable C6,C8").unwrap();
         let limit = Limit::Disable(vec!["C6".into(), "C8".into()]);
         assert_eq!(setting.kind, Kind::Limit { limit, cpus: None });
-        let quiet = parse("quiet run --cgroup a.slice --cgroup=b --within 1s").unwrap();
-        let flags = ["--cgroup=a.slice", "--cgroup=b", "--within=1s"];
+        let quiet = parse("quiet run --cgroup a.slice --cgroup=b --within 1s --cpus 0").unwrap();
+        let flags = ["--cgroup=a.slice", "--cgroup=b", "--within=1s", "--cpus=0"];
         assert_eq!(quiet.kind, Kind::Quiet(flags.map(str::to_owned).to_vec()));
         for wrong in [
             "quiet find",

@@ -1,0 +1,62 @@
+//! A made-up meter for tests.
+
+use std::ops::Range;
+use std::time::Instant;
+
+use reveille_kernel::{Error, Result};
+
+use crate::reading::{About, Counts, Meter, Scope};
+
+/// 40 W, counted in steps of a period; in every other period a value of power is `more` W higher.
+pub struct Made {
+    about: About,
+    began: Instant,
+    period_s: f64,
+    pub more: f64,
+    /// From then on it stands still, s.
+    pub stops_s: f64,
+    /// It counts nothing, s.
+    pub halts_s: Range<f64>,
+    /// Readings fail, s.
+    pub fails: Vec<Range<f64>>,
+}
+
+impl Made {
+    pub fn new(counts: Counts, period_s: f64) -> Self {
+        let about = About {
+            name: "made-up".to_owned(),
+            scope: Scope::Other,
+            counts,
+            resolution: None,
+            range_j: None,
+        };
+        Self {
+            about,
+            began: Instant::now(),
+            period_s,
+            more: 1.0,
+            stops_s: f64::INFINITY,
+            halts_s: 0.0..0.0,
+            fails: Vec::new(),
+        }
+    }
+}
+
+impl Meter for Made {
+    fn about(&self) -> &About {
+        &self.about
+    }
+
+    fn read(&mut self) -> Result<f64> {
+        let s = self.began.elapsed().as_secs_f64();
+        if self.fails.iter().any(|range| range.contains(&s)) {
+            return Err(Error::Failed("no answer".into()));
+        }
+        let halted_s = s.clamp(self.halts_s.start, self.halts_s.end) - self.halts_s.start;
+        let step = ((s.min(self.stops_s) - halted_s) / self.period_s).floor();
+        Ok(match self.about.counts {
+            Counts::Energy => step * self.period_s * 40.0,
+            Counts::Power => 40.0 + step % 2.0 * self.more,
+        })
+    }
+}

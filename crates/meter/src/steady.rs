@@ -1,0 +1,414 @@
+//! The mean power of a time, or of a work.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::{Duration, Instant};
+
+use reveille_kernel::{Error, Result, affinity};
+
+use crate::reading::{Counts, Meter, Reading};
+use crate::watch::{BETWEEN, REFRESHES, suits};
+
+/// The longest sleep without a look at what ends a run.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A meter of power is read as often as it has news, within these bounds.
+const POWER_BETWEEN: [f64; 2] = [0.01, 1.0];
+
+/// An energy counter is read at least so often, so that no wrap is missed.
+const ENERGY_BETWEEN: Duration = Duration::from_secs(30);
+
+/// A meter's first values of power in a time are in part of what was before: so many refresh periods are dropped.
+const LAG_REFRESHES: f64 = 3.0;
+
+/// A work's time may be less than [`REFRESHES`] periods by so much: if its pauses are drawn, it varies.
+pub(crate) const SHORTEST: f64 = 0.9;
+
+/// So many readings of an energy counter in a row, or works, are too many to fail. A meter in a network sometimes does.
+const FAILURES: u32 = 3;
+
+/// Sleeps, at most until `stop`.
+pub fn pause(time: Duration, stop: &AtomicBool) {
+    let began = Instant::now();
+    while let Some(left) = time.checked_sub(began.elapsed())
+        && !stop.load(Ordering::Relaxed)
+    {
+        std::thread::sleep(left.min(LOOK));
+    }
+}
+
+/// The mean power of a time, while the machine does one thing.
+pub struct Steady<'m> {
+    pub(crate) meter: &'m mut dyn Meter,
+    refresh: Duration,
+    avoided: Option<u32>,
+    /// A work's power was measured.
+    worked: bool,
+    /// Works since then for which the meter failed.
+    failed: u32,
+    why_failed: Option<String>,
+}
+
+impl<'m> Steady<'m> {
+    /// By a meter with new values so often.
+    pub fn new(meter: &'m mut dyn Meter, refresh: Duration) -> Self {
+        Self {
+            meter,
+            refresh,
+            avoided: None,
+            worked: false,
+            failed: 0,
+            why_failed: None,
+        }
+    }
+
+    /// Without readings on that CPU while a work runs.
+    pub fn away_from(self, cpu: u32) -> Self {
+        let avoided = Some(cpu);
+        Self { avoided, ..self }
+    }
+
+    /// W during about `time`, at whose ends an energy counter is awaited: its value is that of the instant at which
+    /// it changes. `None` if `stop` ended it.
+    ///
+    /// # Errors
+    /// As [`Meter::read`]; [`Error::Disturbed`] if an energy counter does not change any more.
+    pub fn mean_w(&mut self, time: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
+        let began = Instant::now();
+        let left = || time.saturating_sub(began.elapsed());
+        if self.meter.about().counts == Counts::Energy {
+            let Some(first) = self.changed(stop)? else {
+                return Ok(None);
+            };
+            while !left().is_zero() && !stop.load(Ordering::Relaxed) {
+                pause(left().min(ENERGY_BETWEEN), stop);
+                self.keep_up()?;
+            }
+            let last = self.changed(stop)?;
+            return Ok(last.map(|last| (last.value - first.value) / last.since_s(&first)));
+        }
+        let between = self.between();
+        let mut mean = Mean::default();
+        while !left().is_zero() {
+            pause(left().min(between), stop);
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            mean.add(self.meter.read());
+        }
+        mean.end()
+    }
+
+    /// Is a work that takes so long long enough? `what` begins the message: `a turn of`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] with the time that the meter needs.
+    pub fn suits(&self, what: &str, time: Duration) -> Result<()> {
+        let name = &self.meter.about().name;
+        suits(what, time.as_secs_f64(), name, self.refresh.as_secs_f64())
+    }
+
+    /// What `work` gives, and W while it runs, however long that is. An energy counter is awaited before and after,
+    /// and else read every 30 s; a meter of power is read by another thread, whose first readings are dropped. W is
+    /// unknown if the work was too short for the meter, `stop` ended it, or the meter failed, whose errors are those of
+    /// [`Self::mean_w`]: the first work's is returned, and that of the third one in a row. The work is done all the same.
+    pub fn during<T>(
+        &mut self,
+        stop: &AtomicBool,
+        work: impl FnOnce() -> T,
+    ) -> (T, Result<Option<f64>>) {
+        let first = match self.meter.about().counts {
+            Counts::Energy => self.changed(stop),
+            Counts::Power => Ok(None),
+        };
+        let (end, ended) = channel();
+        let began = Instant::now();
+        let (value, read) = std::thread::scope(|scope| {
+            let reader = scope.spawn(|| self.read_until(ended));
+            let value = work();
+            drop(end);
+            (value, reader.join().expect("it does not panic"))
+        });
+        let took = began.elapsed();
+        let mean_w = first.and_then(|first| match (first, read?) {
+            (None, mean_w) => Ok(mean_w),
+            (Some(first), _) => {
+                let last = self.changed(stop)?;
+                Ok(last.map(|last| (last.value - first.value) / last.since_s(&first)))
+            }
+        });
+        let is_whole =
+            took >= self.refresh.mul_f64(SHORTEST * REFRESHES) && !stop.load(Ordering::Relaxed);
+        (value, self.forgive(mean_w).map(|w| w.filter(|_| is_whole)))
+    }
+
+    /// Some works may be without a power.
+    fn forgive(&mut self, mean_w: Result<Option<f64>>) -> Result<Option<f64>> {
+        match mean_w {
+            Ok(mean_w) => {
+                self.failed = 0;
+                self.worked |= mean_w.is_some();
+                Ok(mean_w)
+            }
+            Err(why) if self.worked && self.failed + 1 < FAILURES => {
+                self.failed += 1;
+                self.why_failed = Some(why.to_string());
+                Ok(None)
+            }
+            Err(why) => Err(why),
+        }
+    }
+
+    /// Why the power of a work is unknown, if the meter failed.
+    pub fn why_failed(&self) -> Option<&str> {
+        self.why_failed.as_deref()
+    }
+
+    /// Reads the meter until the other end of `ended` is gone; the mean of a meter of power.
+    fn read_until(&mut self, ended: Receiver<()>) -> Result<Option<f64>> {
+        if let Some(cpu) = self.avoided {
+            affinity::avoid(cpu);
+        }
+        let is_energy = self.meter.about().counts == Counts::Energy;
+        let (between, lag) = match is_energy {
+            true => (ENERGY_BETWEEN, Duration::ZERO),
+            false => (self.between(), self.refresh.mul_f64(LAG_REFRESHES)),
+        };
+        let began = Instant::now();
+        let mut mean = Mean::default();
+        while ended.recv_timeout(between) == Err(RecvTimeoutError::Timeout) {
+            if is_energy {
+                self.keep_up()?;
+                continue;
+            }
+            let read = self.meter.read();
+            if began.elapsed() > lag {
+                mean.add(read);
+            }
+        }
+        mean.end()
+    }
+
+    /// Reads an energy counter, so that no wrap is missed. A reading that fails does no harm, unless the counter jumped.
+    fn keep_up(&mut self) -> Result<()> {
+        match self.meter.read() {
+            Err(why @ Error::Disturbed(_)) => Err(why),
+            _ => Ok(()),
+        }
+    }
+
+    /// The time between readings of a meter of power.
+    fn between(&self) -> Duration {
+        let [least, most] = POWER_BETWEEN;
+        Duration::from_secs_f64(self.refresh.as_secs_f64().clamp(least, most))
+    }
+
+    /// The next new value of an energy counter.
+    pub(crate) fn changed(&mut self, stop: &AtomicBool) -> Result<Option<Reading>> {
+        let began = Instant::now();
+        let patience = (self.refresh * 10).max(Duration::from_secs(1));
+        let between = (self.refresh / 20).clamp(BETWEEN, LOOK);
+        let (mut first, mut failed) = (None, 0);
+        while !stop.load(Ordering::Relaxed) {
+            match Reading::of(self.meter) {
+                Ok(now) if *first.get_or_insert(now.value) != now.value => return Ok(Some(now)),
+                Ok(_) => failed = 0,
+                Err(why) if failed + 1 == FAILURES || matches!(why, Error::Disturbed(_)) => {
+                    return Err(why);
+                }
+                Err(_) => failed += 1,
+            }
+            if failed == 0 && began.elapsed() > patience {
+                return Err(Error::Disturbed(format!(
+                    "{}: the counter has not changed for {:.1} s; the meter stopped",
+                    self.meter.about().name,
+                    began.elapsed().as_secs_f64()
+                )));
+            }
+            std::thread::sleep(between);
+        }
+        Ok(None)
+    }
+}
+
+/// The mean of readings of power. Some may fail: one in a network sometimes does.
+#[derive(Default)]
+struct Mean {
+    sum: f64,
+    readings: u32,
+    failed: u32,
+    why: Option<Error>,
+}
+
+impl Mean {
+    fn add(&mut self, read: Result<f64>) {
+        match read {
+            Ok(value) => {
+                self.sum += value;
+                self.readings += 1;
+            }
+            Err(why) => {
+                self.failed += 1;
+                self.why = Some(why);
+            }
+        }
+    }
+
+    /// `None` without a reading; the last error if more readings failed than did not.
+    fn end(self) -> Result<Option<f64>> {
+        match self.why {
+            Some(why) if self.failed > self.readings => Err(why),
+            _ => Ok((self.readings > 0).then(|| self.sum / f64::from(self.readings))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::made::Made;
+    use crate::reading::About;
+
+    #[test]
+    fn a_coarse_counter_gives_the_mean_of_a_time_exactly() {
+        let mut meter = Made::new(Counts::Energy, 0.05);
+        let mut steady = Steady::new(&mut meter, Duration::from_millis(50));
+        let mean = steady.mean_w(Duration::from_millis(330), &AtomicBool::new(false));
+        let mean_w = mean.unwrap().unwrap();
+        // Not aligned, 6 or 7 steps of 50 ms would be 36 to 43 W.
+        assert!((mean_w - 40.0).abs() < 1.5, "{mean_w}");
+    }
+
+    #[test]
+    fn the_mean_of_a_work_is_that_of_its_own_time() {
+        let stop = AtomicBool::new(false);
+        let sleep = |ms| move || std::thread::sleep(Duration::from_millis(ms));
+        for counts in [Counts::Energy, Counts::Power] {
+            let mut meter = Made::new(counts, 0.02);
+            let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
+            // 40 W, and every other period 41.
+            let ((), mean_w) = steady.during(&stop, sleep(800));
+            let mean_w = mean_w.unwrap().unwrap();
+            assert!((39.5..41.0).contains(&mean_w), "{counts:?}: {mean_w}");
+            let ((), mean_w) = steady.during(&stop, sleep(300));
+            assert_eq!(mean_w.unwrap(), None, "15 periods");
+            let ((), mean_w) = steady.during(&stop, || {
+                sleep(800)();
+                stop.store(true, Ordering::Relaxed);
+            });
+            assert_eq!(mean_w.unwrap(), None, "stopped");
+            stop.store(false, Ordering::Relaxed);
+            let why = steady.suits("a turn of", Duration::from_millis(500));
+            let why = why.unwrap_err().to_string();
+            assert!(
+                why.contains("a turn of 0.5s: too short for made-up"),
+                "{why}"
+            );
+            assert!(why.contains("at least 0.6s"), "{why}");
+        }
+    }
+
+    /// 10 W in the first 40 ms, and then 40 W.
+    struct Lags(Made, Instant);
+
+    impl Meter for Lags {
+        fn about(&self) -> &About {
+            self.0.about()
+        }
+
+        fn read(&mut self) -> Result<f64> {
+            let is_late = self.1.elapsed() > Duration::from_millis(40);
+            Ok(if is_late { 40.0 } else { 10.0 })
+        }
+    }
+
+    #[test]
+    fn a_work_is_done_even_if_the_meter_fails() {
+        let mut meter = Made::new(Counts::Energy, 0.01);
+        meter.stops_s = 0.0;
+        let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
+        let (done, mean_w) = steady.during(&AtomicBool::new(false), || 7);
+        assert_eq!(done, 7);
+        assert!(
+            mean_w
+                .unwrap_err()
+                .to_string()
+                .contains("the meter stopped")
+        );
+    }
+
+    #[test]
+    fn a_meter_may_fail_for_some_works_once_it_has_worked() {
+        let stop = AtomicBool::new(false);
+        let mut meter = Made::new(Counts::Energy, 0.01);
+        meter.fails.push(0.6..9.0);
+        let began = Instant::now();
+        let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
+        let mut work = |ms| {
+            let sleep = || std::thread::sleep(Duration::from_millis(ms));
+            let ((), mean_w) = steady.during(&stop, sleep);
+            mean_w
+        };
+        assert!(work(300).unwrap().is_some());
+        std::thread::sleep(Duration::from_millis(600).saturating_sub(began.elapsed()));
+        for _ in 0..2 {
+            assert_eq!(work(1).unwrap(), None);
+        }
+        assert_eq!(work(1).unwrap_err().to_string(), "no answer");
+        assert_eq!(steady.why_failed(), Some("no answer"));
+    }
+
+    #[test]
+    fn what_a_meter_shows_of_the_time_before_a_work_is_dropped() {
+        let mut meter = Lags(Made::new(Counts::Power, 0.02), Instant::now());
+        let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
+        let work = || std::thread::sleep(Duration::from_millis(700));
+        let ((), mean_w) = steady.during(&AtomicBool::new(false), work);
+        assert_eq!(mean_w.unwrap(), Some(40.0));
+    }
+
+    #[test]
+    fn a_counter_that_stops_is_an_error() {
+        let mut meter = Made::new(Counts::Energy, 0.01);
+        meter.stops_s = 0.05;
+        let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
+        let mean_w = steady.mean_w(Duration::from_millis(100), &AtomicBool::new(false));
+        let why = mean_w.unwrap_err().to_string();
+        assert!(why.contains("the meter stopped"), "{why}");
+    }
+
+    #[test]
+    fn some_readings_may_fail() {
+        let stop = AtomicBool::new(false);
+        let time = Duration::from_millis(600);
+        for counts in [Counts::Energy, Counts::Power] {
+            let mut meter = Made::new(counts, 0.02);
+            // An energy counter is awaited at both ends.
+            meter.fails = vec![0.0..0.0001, 0.1..0.25];
+            let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
+            let mean_w = steady.mean_w(time, &stop).unwrap().unwrap();
+            assert!((39.0..41.5).contains(&mean_w), "{counts:?}: {mean_w}");
+            let ((), mean_w) = steady.during(&stop, || std::thread::sleep(time));
+            let mean_w = mean_w.unwrap().unwrap();
+            assert!((39.0..41.5).contains(&mean_w), "{counts:?}: {mean_w}");
+            // Most of them may not.
+            let mut meter = Made::new(counts, 0.02);
+            meter.fails.push(0.2..9.0);
+            let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
+            let why = steady.mean_w(time, &stop).unwrap_err();
+            assert_eq!(why.to_string(), "no answer", "{counts:?}");
+            let ((), why) = steady.during(&stop, || std::thread::sleep(time));
+            assert_eq!(why.unwrap_err().to_string(), "no answer", "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn a_stop_ends_a_mean() {
+        for counts in [Counts::Energy, Counts::Power] {
+            let mut meter = Made::new(counts, 0.01);
+            let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
+            let mean = steady.mean_w(Duration::from_secs(60), &AtomicBool::new(true));
+            assert_eq!(mean.unwrap(), None);
+        }
+    }
+}
