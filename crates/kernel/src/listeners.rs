@@ -1,4 +1,4 @@
-//! The processes that listen at an address of this computer, in any of its network namespaces.
+//! The processes that listen at an address of this computer, or at a Unix socket, in any of its network namespaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,6 +47,46 @@ pub fn of(root: &Root, address: SocketAddr) -> Vec<u32> {
         }
     }
     found.into_iter().collect()
+}
+
+/// The processes that serve the Unix socket of that path, as it was bound; else as [`of`].
+pub fn of_path(root: &Root, path: &Path) -> Vec<u32> {
+    let mut found = BTreeSet::new();
+    for (_, processes) in namespaces(root) {
+        let table = root.text(&format!("proc/{}/net/unix", processes[0]));
+        let table = table.unwrap_or_default();
+        let mut sockets = sockets_at(&table, path, false);
+        if sockets.is_empty() {
+            sockets = sockets_at(&table, path, true);
+        }
+        if !sockets.is_empty() {
+            let has_one = |process: &&u32| has_one(root, **process, &sockets);
+            found.extend(processes.iter().filter(has_one));
+        }
+    }
+    found.into_iter().collect()
+}
+
+/// The inodes of the sockets of that path, by /proc/net/unix: those that listen, or those that are connected. A connection
+/// has the path at the server's end only.
+fn sockets_at(table: &str, path: &Path, listens: bool) -> BTreeSet<String> {
+    /// `Flags` of a socket that listens: __SO_ACCEPTCON, include/linux/net.h.
+    const LISTENS: u32 = 1 << 16;
+    /// `St` of one that is connected: SS_CONNECTED, include/uapi/linux/net.h.
+    const CONNECTED: &str = "03";
+    let found = |line: &str| {
+        let mut fields = line.splitn(7, char::is_whitespace);
+        let flags = u32::from_str_radix(fields.nth(3)?, 16).ok()?;
+        let (state, rest) = (fields.nth(1)?, fields.next()?);
+        // The inode has a width.
+        let (inode, at) = rest.trim_start().split_once(' ')?;
+        let is_one = match listens {
+            true => flags & LISTENS != 0,
+            false => state == CONNECTED,
+        };
+        (is_one && Path::new(at) == path).then(|| inode.to_owned())
+    };
+    table.lines().filter_map(found).collect()
 }
 
 /// The processes of each network namespace; true: it is this process's.
@@ -193,6 +233,31 @@ mod tests {
         let listener = TcpListener::bind("0.0.0.0:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         assert!(of(&root, ([192, 0, 2, 1], port).into()).is_empty());
+    }
+
+    #[test]
+    fn who_serves_a_unix_socket_is_found() {
+        let root = Root::default();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a socket");
+        assert!(of_path(&root, &path).is_empty());
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let copy = std::os::fd::AsFd::as_fd(&listener)
+            .try_clone_to_owned()
+            .unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("1000")
+            .stdin(copy)
+            .spawn()
+            .unwrap();
+        let this = std::process::id();
+        assert_eq!(of_path(&root, &path).len(), 2);
+        let client = std::os::unix::net::UnixStream::connect(&path).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        assert_eq!(of_path(&root, &path), [this]);
+        drop((client, server));
+        child.kill().unwrap();
+        child.wait().unwrap();
     }
 
     #[test]

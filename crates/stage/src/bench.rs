@@ -9,11 +9,13 @@ pub mod result;
 mod server;
 pub mod show;
 
+use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use hyper::Uri;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use reveille_kernel::asleep::{Counts as Slept, together_percent};
@@ -45,6 +47,8 @@ pub struct Options {
     pub work: Duration,
     /// The own server is asked in HTTP/2, by one connection.
     pub http2: bool,
+    /// The own server is asked by its Unix socket.
+    pub unix: bool,
     /// The CPUs of the server: where the own one runs, and whose sleep is watched.
     pub server_cpus: Vec<u32>,
     /// What takes turns.
@@ -105,20 +109,7 @@ pub fn run(
     let root = Root::default();
     let idle = Idle::read(&root)?;
     let watch = Watch::new(&root, &idle, &options.server_cpus);
-    let server = match &options.upstream {
-        Some(_) => None,
-        None => Some(Server::start(options.server_cpus[0], options.work)?),
-    };
-    let upstream = match (&options.upstream, &server) {
-        (Some(upstream), _) => upstream.clone(),
-        (None, server) => {
-            let address = server.as_ref().expect("it was started above").address();
-            let scheme = if options.http2 { "h2c" } else { "http" };
-            let url = format!("{scheme}://{address}");
-            url.parse().map_err(Error::Usage)?
-        }
-    };
-    let tasks = server.as_ref().map(|server| vec![server.task()]);
+    let asked = Asked::of(options, &watch)?;
     let others: Vec<u32> = affinity::allowed()
         .into_iter()
         .filter(|cpu| !options.server_cpus.contains(cpu))
@@ -147,8 +138,7 @@ pub fn run(
                 let one = turn(
                     options,
                     setting,
-                    &upstream,
-                    tasks.clone(),
+                    &asked,
                     &others,
                     &watch,
                     meter.as_mut(),
@@ -186,22 +176,62 @@ pub fn run(
     Ok(gathered)
 }
 
+/// Who answers.
+struct Asked {
+    upstream: Upstream,
+    /// Where requests go past the proxy.
+    past: Uri,
+    /// This program's own.
+    server: Option<Server>,
+}
+
+impl Asked {
+    fn of(options: &Options, watch: &Watch) -> Result<Self> {
+        if let Some(upstream) = &options.upstream {
+            if options.beside.is_some() && upstream.socket().is_some() {
+                let why = "requests beside the proxy's need a server in the network";
+                return Err(Error::Usage(format!("--beside: {why}")));
+            }
+            return Ok(Self {
+                upstream: upstream.clone(),
+                past: upstream.uri.clone(),
+                server: None,
+            });
+        }
+        let open = |file: &String| File::open(watch.root.path(file)).ok();
+        let entries = watch.entries.iter().filter_map(open).collect();
+        let server = Server::start(options.server_cpus[0], entries, options.work)?;
+        let (address, socket) = (server.address(), server.socket().display());
+        let url = match (options.unix, options.http2) {
+            (false, false) => format!("http://{address}"),
+            (false, true) => format!("h2c://{address}"),
+            (true, false) => format!("unix:{socket}"),
+            (true, true) => format!("unix+h2c:{socket}"),
+        };
+        let past = format!("http://{address}/").parse();
+        Ok(Self {
+            upstream: url.parse().map_err(Error::Usage)?,
+            past: past.map_err(|_| Error::Failed(format!("no URI: {address}")))?,
+            server: Some(server),
+        })
+    }
+}
+
 /// One turn; `None` if other programs took CPU time.
 #[expect(clippy::too_many_arguments, reason = "a turn has as many parts")]
 fn turn(
     options: &Options,
     setting: Setting,
-    upstream: &Upstream,
-    tasks: Option<Vec<u32>>,
+    asked: &Asked,
     cpus: &[u32],
     watch: &Watch,
     mut meter: Option<&mut Steady<'_>>,
     seed: u64,
     stop: &AtomicBool,
 ) -> Result<Option<Turn>> {
-    let proxy = Proxy::start(options, setting, upstream, tasks, cpus)?;
+    let proxy = Proxy::start(options, setting, asked, cpus)?;
     let load = Load {
-        beside: options.beside.map(|rate| (upstream.uri.clone(), rate)),
+        beside: options.beside.map(|rate| (asked.past.clone(), rate)),
         to: proxy.address,
         rate: if setting == Setting::NoLoad {
             0.0
@@ -213,11 +243,13 @@ fn turn(
         time: options.turn,
         seed,
     };
-    let mut readings = Vec::new();
+    let (mut readings, mut between) = (Vec::new(), None);
     let (latencies, power_w) = std::thread::scope(|scope| {
         let mut measures = None;
         let latencies = load.run(cpus, stop, &mut || {
             readings.push(watch.read());
+            // The first time it begins anew.
+            between = asked.server.as_ref().and_then(Server::wakes_between_per_s);
             // Once, on the load's CPUs, as threads inherit them.
             if let Some(meter) = meter.take() {
                 measures = Some(scope.spawn(|| meter.mean_w(options.turn, stop)));
@@ -243,6 +275,7 @@ fn turn(
     if seen.others.is_some_and(|others| others > OTHERS_MAX) {
         return Ok(None);
     }
+    let wakes_per_s = seen.wakes.map(|wakes| wakes as f64 / seen.elapsed_s);
     Ok(Some(Turn {
         round: 0,
         setting,
@@ -254,7 +287,11 @@ fn turn(
         late: served.counts.late,
         bursts: served.counts.bursts,
         early: served.counts.early,
-        wakes_per_s: seen.wakes.map(|wakes| wakes as f64 / seen.elapsed_s),
+        wakes_per_s,
+        wakes_between_per_s: match setting {
+            Setting::NoLoad if options.beside.is_none() => wakes_per_s,
+            _ => between,
+        },
         slept_percent: seen.slept_percent,
         joint_percent: seen.joint_percent,
         power_w,
@@ -270,17 +307,11 @@ struct Proxy {
 }
 
 impl Proxy {
-    fn start(
-        options: &Options,
-        setting: Setting,
-        upstream: &Upstream,
-        tasks: Option<Vec<u32>>,
-        cpus: &[u32],
-    ) -> Result<Self> {
+    fn start(options: &Options, setting: Setting, asked: &Asked, cpus: &[u32]) -> Result<Self> {
         let service = Service {
             name: "bench".into(),
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            upstreams: vec![upstream.clone()],
+            upstreams: vec![asked.upstream.clone()],
             deadline: options.deadline,
             percentile: options.percentile,
             exempt: Vec::new(),
@@ -296,6 +327,7 @@ impl Proxy {
         let (events, received) = unbounded_channel();
         let (ready, is_ready) = std::sync::mpsc::channel();
         let cpus = cpus.to_vec();
+        let tasks = asked.server.as_ref().map(|server| vec![server.task()]);
         let thread = std::thread::spawn(move || {
             bind(&cpus)?;
             // A server that does not answer is in the counts.
@@ -464,6 +496,7 @@ mod tests {
             upstream: None,
             work: Duration::from_millis(1),
             http2: false,
+            unix: true,
             server_cpus: vec![cpus[cpus.len() - 1]],
             settings: Setting::ALL.to_vec(),
             rate: 100.0,

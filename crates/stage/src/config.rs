@@ -1,6 +1,8 @@
 //! What is staged: services, where they listen, and which servers answer them.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -69,13 +71,28 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-/// `http://HOST:PORT`, `https://HOST`, or `h2c://HOST:PORT`, which is HTTP/2 without TLS.
+/// `http://HOST:PORT`, `https://HOST`, or `h2c://HOST:PORT`, which is HTTP/2 without TLS; `unix:PATH` or `unix+h2c:PATH`, a
+/// Unix socket of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
-    /// Scheme (http or https), host and port.
+    /// Scheme (http or https), host and port. Of a Unix socket the host is its path in hexadecimal, and [`SOCKET`].
     pub uri: Uri,
     /// Without asking: as gRPC servers want it.
     pub http2: bool,
+}
+
+/// What ends the host of a Unix socket: a name that no network has (RFC 2606).
+const SOCKET: &str = ".unix-socket.invalid";
+/// Of a Unix socket's path, and a 0 (unix(7)).
+const PATH_MAX: usize = 108;
+
+/// The Unix socket of an upstream's URI; `None` for one in the network.
+pub fn socket_of(uri: &Uri) -> Option<PathBuf> {
+    let hex = uri.host()?.strip_suffix(SOCKET)?;
+    let bytes = (0..hex.len()).step_by(2);
+    let bytes = bytes.map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok());
+    let bytes: Option<Vec<u8>> = bytes.collect();
+    Some(PathBuf::from(OsString::from_vec(bytes?)))
 }
 
 /// A path; `*` is any text.
@@ -141,6 +158,9 @@ impl Service {
             one if one.hints.is_some() && one.upstreams.len() > 1 => {
                 Err("`hints` are for one upstream".into())
             }
+            one if one.hints.is_some() && one.upstreams[0].socket().is_some() => {
+                Err("`hints` are for an upstream with a port".into())
+            }
             one if one.hint_key.is_some() && one.hints.is_none() => {
                 Err("`hint_key` without `hints`".into())
             }
@@ -200,9 +220,21 @@ impl std::str::FromStr for Upstream {
     fn from_str(text: &str) -> std::result::Result<Self, String> {
         let wrong = || {
             format!(
-                "`{text}` is no upstream, such as http://127.0.0.1:8080, https://HOST, h2c://HOST:PORT or h2://HOST"
+                "`{text}` is no upstream, such as http://127.0.0.1:8080, https://HOST, h2c://HOST:PORT, h2://HOST or \
+                 unix:/PATH"
             )
         };
+        if let Some((scheme @ ("unix" | "unix+h2c"), path)) = text.split_once(':') {
+            if !path.starts_with('/') || path.len() >= PATH_MAX || path.contains('\0') {
+                return Err(wrong());
+            }
+            let hex: String = path.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let uri = format!("http://{hex}{SOCKET}/").parse();
+            return Ok(Self {
+                uri: uri.map_err(|_| wrong())?,
+                http2: scheme == "unix+h2c",
+            });
+        }
         let uri: Uri = text.parse().map_err(|_| wrong())?;
         let http2 = matches!(uri.scheme_str(), Some("h2c" | "h2"));
         let scheme = match uri.scheme_str() {
@@ -236,7 +268,16 @@ impl std::str::FromStr for Upstream {
 impl Upstream {
     /// The computer that answers; services of one computer are released together.
     pub fn machine(&self) -> &str {
-        self.uri.host().unwrap_or_default()
+        match self.uri.host().unwrap_or_default() {
+            "127.0.0.1" | "[::1]" => "localhost",
+            host if host.ends_with(SOCKET) => "localhost",
+            host => host,
+        }
+    }
+
+    /// Its Unix socket.
+    pub fn socket(&self) -> Option<PathBuf> {
+        socket_of(&self.uri)
     }
 
     /// Its port.
@@ -248,9 +289,12 @@ impl Upstream {
         self.uri.port_u16().unwrap_or(usual)
     }
 
-    /// `HOST:PORT`.
+    /// `HOST:PORT` or `unix:PATH`.
     pub fn address(&self) -> String {
-        format!("{}:{}", self.machine(), self.port())
+        match self.socket() {
+            Some(path) => format!("unix:{}", path.display()),
+            None => format!("{}:{}", self.uri.host().unwrap_or_default(), self.port()),
+        }
     }
 }
 
@@ -310,7 +354,17 @@ mod tests {
         ] {
             assert!(right.parse::<Upstream>().is_ok(), "{right}");
         }
+        let socket: Upstream = "unix+h2c:/run/a b.sock".parse().unwrap();
+        assert_eq!(socket.socket(), Some("/run/a b.sock".into()));
+        assert_eq!(socket.address(), "unix:/run/a b.sock");
+        let local = ["unix:/a", "http://127.0.0.1", "h2://localhost:1"];
+        for one in local {
+            assert_eq!(one.parse::<Upstream>().unwrap().machine(), "localhost");
+        }
         for wrong in [
+            "unix:",
+            "unix:a.sock",
+            &format!("unix:/{}", "a".repeat(107)),
             "http://a:99999",
             "http://:80",
             "http://a:0",
@@ -381,6 +435,11 @@ mod tests {
             (
                 &format!("{SEARCH}direct = true\nhints = \"a:7171\"\n"),
                 "`hints` are for one upstream",
+            ),
+            (
+                "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:1\"\nupstream = [\"unix:/a\"]\ndeadline = \"1s\"\n\
+                 direct = true\nhints = \"a:7171\"\n",
+                "an upstream with a port",
             ),
             (
                 &format!("{SEARCH}hint_key = \"a\"\n"),

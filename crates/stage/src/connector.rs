@@ -8,19 +8,26 @@ use std::task::{Context, Poll};
 
 use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
-use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::net::UnixStream;
 use tower_service::Service;
+
+use crate::config::socket_of;
+use crate::forward::CONNECT;
 
 /// Makes them.
 #[derive(Clone)]
 pub struct Connector(pub HttpsConnector<HttpConnector>);
 
+/// By TCP, by TLS, or by a Unix socket.
+trait Stream: Read + Write + Connection + Send {}
+impl<T: Read + Write + Connection + Send> Stream for T {}
+
 /// One of them.
 pub struct ToServer {
-    stream: MaybeHttpsStream<TokioIo<TcpStream>>,
+    stream: Pin<Box<dyn Stream>>,
     /// The server takes nothing more. What is written goes nowhere; the end, or the answer, is to be read.
     takes_nothing: bool,
 }
@@ -38,10 +45,19 @@ impl Service<Uri> for Connector {
     }
 
     fn call(&mut self, uri: Uri) -> Connecting {
-        let connecting = self.0.call(uri);
+        let socket = socket_of(&uri);
+        let connecting = socket.is_none().then(|| self.0.call(uri));
         Box::pin(async {
+            let stream: Pin<Box<dyn Stream>> = match (connecting, socket) {
+                (Some(connecting), _) => Box::pin(connecting.await?),
+                (None, socket) => {
+                    let path = socket.expect("it is one or the other");
+                    let connecting = tokio::time::timeout(CONNECT, UnixStream::connect(path));
+                    Box::pin(TokioIo::new(connecting.await??))
+                }
+            };
             Ok(ToServer {
-                stream: connecting.await?,
+                stream,
                 takes_nothing: false,
             })
         })
@@ -60,7 +76,7 @@ impl Read for ToServer {
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        self.stream.as_mut().poll_read(context, buffer)
     }
 }
 
@@ -87,7 +103,7 @@ impl Write for ToServer {
         if self.takes_nothing {
             return Poll::Ready(Ok(bytes.len()));
         }
-        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let written = self.stream.as_mut().poll_write(context, bytes);
         self.or_nowhere(written, bytes.len())
     }
 
@@ -100,7 +116,7 @@ impl Write for ToServer {
         if self.takes_nothing {
             return Poll::Ready(Ok(length));
         }
-        let written = Pin::new(&mut self.stream).poll_write_vectored(context, all);
+        let written = self.stream.as_mut().poll_write_vectored(context, all);
         self.or_nowhere(written, length)
     }
 
@@ -112,12 +128,12 @@ impl Write for ToServer {
         if self.takes_nothing {
             return Poll::Ready(Ok(()));
         }
-        let flushed = Pin::new(&mut self.stream).poll_flush(context);
+        let flushed = self.stream.as_mut().poll_flush(context);
         self.or_nowhere(flushed, ())
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let ended = Pin::new(&mut self.stream).poll_shutdown(context);
+        let ended = self.stream.as_mut().poll_shutdown(context);
         self.or_nowhere(ended, ())
     }
 }

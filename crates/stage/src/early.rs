@@ -100,7 +100,12 @@ pub async fn follow(
 /// The processes that serve at these servers' addresses, but this one.
 async fn servers(upstreams: Vec<Upstream>) -> Vec<u32> {
     let mut addresses: Vec<SocketAddr> = Vec::new();
+    let mut paths = Vec::new();
     for upstream in upstreams {
+        if let Some(path) = upstream.socket() {
+            paths.push(path);
+            continue;
+        }
         let found = tokio::net::lookup_host(upstream.address()).await;
         // A name that is unknown now may be known later.
         addresses.extend(found.into_iter().flatten());
@@ -109,6 +114,11 @@ async fn servers(upstreams: Vec<Upstream>) -> Vec<u32> {
         let root = Root::default();
         let of = |address: SocketAddr| listeners::of(&root, address);
         let mut all: Vec<u32> = addresses.into_iter().flat_map(of).collect();
+        all.extend(
+            paths
+                .iter()
+                .flat_map(|path| listeners::of_path(&root, path)),
+        );
         all.sort_unstable();
         all.dedup();
         all.retain(|process| *process != std::process::id());

@@ -28,7 +28,7 @@ use crate::hold::{Stage, Turn};
 use crate::tunnel;
 
 /// A server that takes no connection within this time does not answer.
-const CONNECT: Duration = Duration::from_secs(5);
+pub const CONNECT: Duration = Duration::from_secs(5);
 /// Connections to a server that nobody uses are closed after this time, before most servers close them.
 const IDLE: Duration = Duration::from_secs(30);
 
@@ -396,11 +396,12 @@ impl Forwarder {
         if request.version() != Version::HTTP_11
             || target.upstream.http2
             || target.upstream.uri.scheme_str() != Some("http")
+            || target.upstream.socket().is_some()
         {
             self.account.fails();
             return ours(
                 StatusCode::NOT_IMPLEMENTED,
-                "CONNECT is passed on by HTTP/1.1 without TLS only",
+                "CONNECT is passed on by HTTP/1.1 over TCP without TLS only",
             );
         }
         let mut permit = clients.permit().await;

@@ -396,6 +396,52 @@ fn a_server_that_is_down_or_talks_rubbish_is_an_error_of_one_line() {
     }
 }
 
+/// In HTTP/1.1 and HTTP/2, and once it is gone.
+#[test]
+fn a_server_at_a_unix_socket_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a socket");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let serves = async move {
+        let listener = tokio::net::UnixListener::from_std(listener).unwrap();
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            let answer = service_fn(|request: Request<Incoming>| async move {
+                let host = request.headers().get("host");
+                let host = host.map_or("", |host| host.to_str().unwrap());
+                let body = format!("{:?} {host}", request.version());
+                Ok::<_, Infallible>(Response::new(body))
+            });
+            tokio::spawn(async move {
+                let server = hyper_util::server::conn::auto::Builder::new(TokioExecutor::new());
+                let _ = server.serve_connection(TokioIo::new(stream), answer).await;
+            });
+        }
+    };
+    std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        runtime.unwrap().block_on(serves);
+    });
+    for (scheme, answer) in [("unix", "HTTP/1.1 test"), ("unix+h2c", "HTTP/2.0 ")] {
+        let proxy = Proxy::of(service(&format!("{scheme}:{}", path.display()), ms(300)));
+        let mut client = Client::to(proxy.addresses[0]);
+        for _ in 0..21 {
+            assert_eq!(client.get("/", "").body, answer);
+        }
+        assert_eq!(proxy.end().counts.held, 1);
+    }
+    std::fs::remove_file(&path).unwrap();
+    let proxy = Proxy::of(service(&format!("unix:{}", path.display()), ms(300)));
+    let answer = Client::to(proxy.addresses[0]).get("/", "");
+    assert_eq!(answer.status, 502);
+    assert!(answer.body.contains("No such file"), "{}", answer.body);
+    let log = proxy.log.lock().unwrap().join("\n");
+    assert!(log.contains(&format!("unix:{}", path.display())), "{log}");
+}
+
 #[test]
 fn half_a_response_is_cut_off_for_the_client_too() {
     let server = Server::by(|stream, _| {

@@ -41,6 +41,9 @@ pub struct Args {
     /// Ask the own server in HTTP/2: by one connection, whose timers wake it less often
     #[arg(long, conflicts_with = "upstream")]
     http2: bool,
+    /// Ask the own server by a Unix socket, which has no timers
+    #[arg(long, conflicts_with = "upstream")]
+    unix: bool,
     /// The server's CPUs, whose sleep is counted; the load and the proxy run on the others [default: the last CPU]
     #[arg(long, value_name = "LIST", value_parser = value::cpus, add = completion::cpus())]
     server_cpu: Option<CpuList>,
@@ -137,6 +140,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         upstream: args.upstream,
         work: args.work,
         http2: args.http2,
+        unix: args.unix,
         server_cpus,
         settings: Setting::ALL
             .into_iter()
@@ -193,12 +197,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         upstream: options
             .upstream
             .as_ref()
-            .map(|upstream| upstream.uri.to_string()),
+            .map(|upstream| match upstream.socket() {
+                Some(_) => upstream.address(),
+                None => upstream.uri.to_string(),
+            }),
         work_s: options
             .upstream
             .is_none()
             .then_some(options.work.as_secs_f64()),
         http2: options.http2,
+        unix: options.unix,
         server_cpus: options.server_cpus.clone(),
         rate_per_s: options.rate,
         surge: options.surge,

@@ -220,7 +220,8 @@ mod tests {
     #[test]
     fn each_request_that_is_sent_is_answered() {
         let cpus = reveille_kernel::affinity::allowed();
-        let server = Server::start(*cpus.last().unwrap(), Duration::from_millis(1)).unwrap();
+        let server =
+            Server::start(*cpus.last().unwrap(), Vec::new(), Duration::from_millis(1)).unwrap();
         let load = Load {
             beside: None,
             to: server.address(),

@@ -68,6 +68,10 @@ pub struct Turn {
     pub early: u64,
     /// How often the server's CPUs woke, all together; `None` without cpuidle.
     pub wakes_per_s: Option<f64>,
+    /// How often the own server's CPU woke in the times of 10 ms and more without a request, a second; without load,
+    /// [`Self::wakes_per_s`].
+    #[serde(default)]
+    pub wakes_between_per_s: Option<f64>,
     /// How long the server's CPUs slept, a mean over them, per cent.
     pub slept_percent: Option<f64>,
     /// How long all CPUs slept at once, at least and at most, per cent.
@@ -104,6 +108,9 @@ pub struct Summary {
     pub wakes_per_s: Option<Estimate>,
     /// The wake-ups less those of the same round without load, by those of the direct load less the same.
     pub wakes_left: Option<Estimate>,
+    /// Wake-ups of the own server's CPU a second of the time between bursts, over rounds.
+    #[serde(default)]
+    pub wakes_between_per_s: Option<Estimate>,
     /// Sleep of the server's CPUs, per cent, over rounds.
     pub slept_percent: Option<Estimate>,
     /// The mean length of their sleep, s, over rounds.
@@ -131,6 +138,9 @@ pub struct Bench {
     /// The own server was asked in HTTP/2.
     #[serde(default)]
     pub http2: bool,
+    /// The own server was asked by its Unix socket.
+    #[serde(default)]
+    pub unix: bool,
     /// The server's CPUs.
     pub server_cpus: Vec<u32>,
     /// Requests a second.
@@ -222,6 +232,7 @@ pub fn summaries(turns: &[Turn], deadline_s: f64, cpus: usize) -> Vec<Summary> {
                 .count() as u64,
             missed: of(setting).map(|turn| turn.missed).sum(),
             wakes_per_s: over(|turn| turn.wakes_per_s),
+            wakes_between_per_s: over(|turn| turn.wakes_between_per_s),
             wakes_left: match setting {
                 Setting::Grid | Setting::Staged => Estimate::over(left),
                 Setting::NoLoad | Setting::Direct => None,
@@ -269,6 +280,7 @@ mod tests {
             bursts: 0,
             early: 0,
             wakes_per_s: Some(wakes),
+            wakes_between_per_s: Some(wakes / 2.0),
             slept_percent: Some(50.0),
             joint_percent: Some((10.0, 20.0)),
             power_w: Some(10.0 + wakes / 100.0),

@@ -21,6 +21,8 @@ const SETTINGS: &[Column<Summary>] = &columns!(|one|
     measured(Count) detail "failed", "failed", judged(one.failed), "Requests without a response";
     measured(Of("1/s")) "wakes_per_s", "wakes/s [95%]", one.wakes_per_s.as_ref(),
         "How often the server's CPUs woke, all together, by cpuidle; median over rounds with its 95% interval";
+    measured(Of("1/s")) "wakes_between_per_s", "between", one.wakes_between_per_s.as_ref().map(|one| one.estimate),
+        "How often the own server's CPU woke in the times of 10 ms and more without a request, a second of these times";
     measured(Share) "wakes_left", "left", one.wakes_left.as_ref().map(|left| left.estimate),
         "The wake-ups above those without load, by the direct load's";
     measured(Seconds) "mean_sleep_s", "mean sleep", one.mean_sleep_s.as_ref().map(|mean| mean.estimate),
@@ -44,9 +46,10 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     let server = match (&bench.upstream, bench.work_s) {
         (Some(upstream), _) => upstream.clone(),
         (None, work) => format!(
-            "a server that computes for {}{}",
+            "a server that computes for {}{}{}",
             quantity::time(work.unwrap_or_default()),
-            if bench.http2 { ", asked in HTTP/2" } else { "" }
+            if bench.http2 { ", asked in HTTP/2" } else { "" },
+            if bench.unix { ", by a Unix socket" } else { "" }
         ),
     };
     let mut sheet = Sheet {
