@@ -45,6 +45,7 @@ Examples:
   reveille stage --listen :8080 --upstream http://a:80 --upstream http://b:80 --deadline 200ms \\
       --percentile 99 --exempt '/health*'
   reveille stage --listen :50051 --upstream h2c://127.0.0.1:50052 --deadline 1s     gRPC
+  reveille stage --listen :8080 --upstream unix:/run/app.sock --deadline 500ms
   reveille stage bench                              what it gains and costs on this machine
   reveille stage --config stage.toml --metrics 9817 several services; curl localhost:9817/status
 
@@ -59,8 +60,8 @@ pub struct Args {
     /// Where clients connect to: ADDRESS:PORT, or :PORT for every address
     #[arg(long, value_name = "ADDRESS", value_parser = address, conflicts_with = "config", requires = "upstream", requires = "deadline")]
     listen: Option<SocketAddr>,
-    /// The server that answers: http://HOST:PORT, https://HOST, h2c://HOST:PORT (HTTP/2 without TLS) or h2://HOST
-    /// (with TLS); several take turns
+    /// The server that answers: http://HOST:PORT, https://HOST, h2c://HOST:PORT (HTTP/2 without TLS), h2://HOST (with
+    /// TLS), unix:/PATH or unix+h2c:/PATH; several take turns
     #[arg(long, value_name = "URL", requires = "listen")]
     upstream: Vec<Upstream>,
     /// A request is answered within this time from its arrival on

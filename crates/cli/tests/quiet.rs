@@ -100,8 +100,11 @@ impl Group {
         seen.filter(|frozen| *frozen).count()
     }
 
+    /// Not by what may be in its place in PATH, and starts others before.
     fn python(&mut self, script: &str) -> &mut Child {
-        self.start("python3", &["-c", script])
+        let program = ["/usr/bin/python3", "python3"];
+        let is_there = Path::new(program[0]).exists();
+        self.start(program[usize::from(!is_there)], &["-c", script])
     }
 
     fn frozen(&self) -> bool {
@@ -490,7 +493,8 @@ fn what_computes_is_held_while_the_foreground_waits_and_for_its_limit_at_most() 
     let Some(mount) = cgroups(TEST) else { return };
     let [mut burner, mut front] = ["burner", "front"].map(|name| Group::new(&mount, name));
     burner.python("while True: pass");
-    front.python("import time\nwhile True: time.sleep(0.25)");
+    let script = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(0.25)";
+    line_of(front.python(script));
     let words = ["--freeze", burner.name(), "--foreground", front.name()];
     let (run, _lines) = started(&words);
     std::thread::sleep(Duration::from_secs(4));

@@ -157,6 +157,7 @@ struct task_struct {
 	int pid;
 	int tgid;
 	unsigned int __state;
+	int exit_state;
 	struct sched_entity se;
 	unsigned int policy;
 	struct task_struct *group_leader;

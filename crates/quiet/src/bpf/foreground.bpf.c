@@ -119,37 +119,69 @@ static __always_inline bool below(struct task_struct *task, unsigned long long *
 	return false;
 }
 
-static __always_inline void add_awake(int by)
+static __always_inline bool is_waiting(enum state state)
 {
-	int before = __sync_fetch_and_add(&awake, by);
+	return state == STATE_WAITS || state == STATE_MAY_WAIT;
+}
 
-	if (by > 0 && before == 0) {
-		if (held)
-			ring();
-	} else if (by < 0 && before == 1) {
+/* What the counters have of a thread that was in one state and now is in another. */
+static __always_inline void count(enum state before, enum state now)
+{
+	int awake_by = (now == STATE_AWAKE) - (before == STATE_AWAKE);
+	int unknown_by = (now == STATE_MAY_WAIT) - (before == STATE_MAY_WAIT);
+	int members_by = (now != STATE_ELSEWHERE) - (before != STATE_ELSEWHERE);
+
+	if (members_by)
+		__sync_fetch_and_add(&members, members_by);
+	/* It is never seen to wait for something else in between. */
+	if (unknown_by > 0) {
+		unknown_since = bpf_ktime_get_ns();
+		__sync_fetch_and_add(&unknown, 1);
+	}
+	if (awake_by > 0 && __sync_fetch_and_add(&awake, 1) == 0 && held)
+		ring();
+	if (awake_by < 0 && __sync_fetch_and_add(&awake, -1) == 1) {
 		waiting_since = bpf_ktime_get_ns();
 		if (tell_waiting) {
 			tell_waiting = 0;
 			ring();
 		}
 	}
+	if (unknown_by < 0)
+		__sync_fetch_and_add(&unknown, -1);
 }
 
-static __always_inline void add_unknown(int by)
+/*
+ * Other CPUs may change the state of the same thread at the same time. Each change is counted once,
+ * so that the counters are those of the states whatever the order.
+ */
+static __always_inline void become(struct thread *thread, enum state now)
 {
-	if (by > 0)
-		unknown_since = bpf_ktime_get_ns();
-	__sync_fetch_and_add(&unknown, by);
+	count(__sync_lock_test_and_set(&thread->state, now), now);
 }
 
-/* Counts a thread that has come into the foreground, or takes back what was counted. */
-static __always_inline void count(struct thread *thread, int by)
+/* One that has come into the foreground, unless another CPU has seen that. */
+static __always_inline void come(struct thread *thread, enum state now)
 {
-	__sync_fetch_and_add(&members, by);
-	if (!thread->waits)
-		add_awake(by);
-	else if (thread->unknown)
-		add_unknown(by);
+	if (__sync_val_compare_and_swap(&thread->state, STATE_ELSEWHERE, now) == STATE_ELSEWHERE)
+		count(STATE_ELSEWHERE, now);
+}
+
+/* Does this task belong to the foreground? In the state `first`, if it has come into it since it
+ * was checked. */
+static __always_inline bool belongs(struct thread *thread, struct task_struct *task,
+				    enum state first)
+{
+	unsigned long long found = (unsigned long long)BPF_CORE_READ(task, cgroups, dfl_cgrp);
+
+	if (thread->cgroup != found) {
+		if (below(task, &found))
+			come(thread, first);
+		else
+			become(thread, STATE_ELSEWHERE);
+		thread->cgroup = found;
+	}
+	return thread->state != STATE_ELSEWHERE;
 }
 
 /* Its entry; NULL for one that does not belong to the foreground. */
@@ -157,37 +189,28 @@ static __always_inline struct thread *foreground(struct task_struct *task)
 {
 	__u32 number = BPF_CORE_READ(task, pid);
 	struct thread *thread = bpf_map_lookup_elem(&threads, &number);
-	bool belonged;
 
-	if (!thread)
-		return NULL;
-	if (thread->cgroup == (unsigned long long)BPF_CORE_READ(task, cgroups, dfl_cgrp))
-		return thread->belongs ? thread : NULL;
-	belonged = thread->belongs;
-	thread->belongs = below(task, &thread->cgroup);
-	if (belonged != thread->belongs)
-		count(thread, belonged ? -1 : 1);
-	return thread->belongs ? thread : NULL;
+	return thread && belongs(thread, task, STATE_AWAKE) ? thread : NULL;
 }
 
 /*
- * One that is not known, in this state; what it waits for is unknown then. Those of other cgroups
- * are entered, too, so that their cgroups are searched once.
+ * One that is not known, in this state. Those of other cgroups are entered, too, so that their
+ * cgroups are searched once.
  */
-static __always_inline void enter(struct task_struct *task, bool waits)
+static __always_inline void enter(struct task_struct *task, enum state first)
 {
 	__u32 number = BPF_CORE_READ(task, pid);
-	struct thread new = {.waits = waits, .unknown = waits};
+	struct thread new = {}, *thread;
 
 	if (!number || bpf_map_lookup_elem(&threads, &number))
 		return;
-	new.belongs = below(task, &new.cgroup);
-	if (bpf_map_update_elem(&threads, &number, &new, BPF_NOEXIST)) {
+	bpf_map_update_elem(&threads, &number, &new, BPF_NOEXIST);
+	/* Another CPU may have entered it. */
+	thread = bpf_map_lookup_elem(&threads, &number);
+	if (thread)
+		belongs(thread, task, first);
+	else
 		__sync_fetch_and_add(&unplaced, 1);
-		return;
-	}
-	if (new.belongs)
-		count(&new, 1);
 }
 
 static __always_inline void what_for(struct task_struct *task, struct wait *wait)
@@ -221,14 +244,10 @@ static __always_inline bool is_known(const struct wait *wait)
 
 static __always_inline void begins_to_wait(struct thread *thread, struct task_struct *task)
 {
-	if (thread->waits)
+	if (is_waiting(thread->state))
 		return;
 	what_for(task, &thread->wait);
-	thread->unknown = !is_known(&thread->wait);
-	if (thread->unknown)
-		add_unknown(1);
-	thread->waits = 1;
-	add_awake(-1);
+	become(thread, is_known(&thread->wait) ? STATE_WAITS : STATE_MAY_WAIT);
 }
 
 static __always_inline void note_end(const struct wait *wait, enum waker waker)
@@ -273,21 +292,10 @@ int BPF_PROG(on_sched_waking, struct task_struct *task)
 	struct thread *thread = foreground(task);
 	struct cpu *cpu = this_cpu();
 
-	if (!thread || !cpu || !thread->waits)
+	if (!thread || !cpu || !is_waiting(thread->state))
 		return 0;
 	note_end(&thread->wait, who_wakes(cpu));
 	return 0;
-}
-
-static __always_inline void runs(struct thread *thread)
-{
-	if (!thread->waits)
-		return;
-	thread->waits = 0;
-	if (thread->unknown)
-		add_unknown(-1);
-	thread->unknown = 0;
-	add_awake(1);
 }
 
 SEC("tp_btf/sched_wakeup")
@@ -296,16 +304,16 @@ int BPF_PROG(on_sched_wakeup, struct task_struct *task)
 	struct thread *thread = foreground(task);
 
 	if (thread)
-		runs(thread);
+		become(thread, STATE_AWAKE);
 	else
-		enter(task, false);
+		enter(task, STATE_AWAKE);
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(on_sched_wakeup_new, struct task_struct *task)
 {
-	enter(task, false);
+	enter(task, STATE_AWAKE);
 	return 0;
 }
 
@@ -316,8 +324,7 @@ static __always_inline void leaves(struct task_struct *task)
 
 	if (!thread)
 		return;
-	if (thread->belongs)
-		count(thread, -1);
+	become(thread, STATE_ELSEWHERE);
 	bpf_map_delete_elem(&threads, &number);
 }
 
@@ -334,13 +341,13 @@ int BPF_PROG(on_sched_switch, bool preempt, struct task_struct *previous, struct
 		if (thread)
 			begins_to_wait(thread, previous);
 		else
-			enter(previous, true);
+			enter(previous, STATE_MAY_WAIT);
 	}
 	/* It was made runnable before it had been switched out: Linux 6.12 leaves it queued then.
 	 */
 	thread = foreground(next);
 	if (thread)
-		runs(thread);
+		become(thread, STATE_AWAKE);
 	return 0;
 }
 
@@ -353,31 +360,36 @@ int BPF_PROG(on_cgroup_attach_task)
 	return 0;
 }
 
+static __always_inline bool sleeps(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, __state) && !BPF_CORE_READ(task, on_cpu);
+}
+
 /* Those that are there at the start, or were moved. */
 SEC("iter/task")
 int enter_present(struct bpf_iter__task *context)
 {
 	struct task_struct *task = context->task;
 	struct thread *thread;
+	enum state first;
 	__u32 number;
-	bool waits;
 
-	if (!task)
+	if (!task || BPF_CORE_READ(task, exit_state))
 		return 0;
-	waits = BPF_CORE_READ(task, __state) != 0;
+	first = sleeps(task) ? STATE_MAY_WAIT : STATE_AWAKE;
 	number = BPF_CORE_READ(task, pid);
 	thread = bpf_map_lookup_elem(&threads, &number);
-	if (!thread) {
-		enter(task, waits);
-		return 0;
-	}
-	/* Others' waits are not followed. */
-	if (!thread->belongs) {
-		thread->waits = waits;
-		thread->unknown = waits;
+	/* What is the foreground may have changed. Others' waits are not followed. */
+	if (thread && thread->state == STATE_ELSEWHERE)
 		thread->cgroup = 0;
-	}
-	foreground(task);
+	if (!thread)
+		enter(task, first);
+	else
+		belongs(thread, task, first);
+	/* What it did since it was looked at may have been before its entry. */
+	thread = foreground(task);
+	if (thread && thread->state == STATE_MAY_WAIT && !sleeps(task))
+		become(thread, STATE_AWAKE);
 	return 0;
 }
 

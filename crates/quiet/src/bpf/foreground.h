@@ -32,16 +32,24 @@ struct ends {
 	unsigned char others;
 };
 
-/* A thread of the foreground. */
+/* What a thread counts as. */
+enum state {
+	/* It does not belong to the foreground. */
+	STATE_ELSEWHERE,
+	STATE_AWAKE,
+	/* It waits for something else than the background. */
+	STATE_WAITS,
+	/* It waits for what the background could have. */
+	STATE_MAY_WAIT,
+};
+
+/* A thread of this machine. */
 struct thread {
 	struct wait wait;
-	/* The last checked cgroup, and whether it belongs to the foreground. */
+	/* The cgroup of which it was last checked whether it belongs to the foreground. */
 	unsigned long long cgroup;
-	unsigned char belongs;
-	/* It waits, and is not counted in `awake`. */
-	unsigned char waits;
-	/* It is counted in `unknown`. */
-	unsigned char unknown;
+	/* enum state */
+	unsigned int state;
 };
 
 struct cpu {

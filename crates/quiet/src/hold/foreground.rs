@@ -161,3 +161,100 @@ fn load(btf: &KernelBtf, has_prev_state: bool) -> Result<ForegroundSkel<'static>
 
 // SAFETY: integers.
 unsafe impl Plain for types::bss {}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::CommandExt;
+    use std::process::{Child, Command, Stdio};
+
+    use super::*;
+
+    /// Two cgroups, and tasks in the first one, which end with them.
+    struct Groups([PathBuf; 2], Vec<Child>);
+
+    impl Groups {
+        fn of_sleepers(count: usize) -> Option<Self> {
+            let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+            let mut mounts = mounts.lines().map(|line| line.split(' '));
+            let mount = mounts.find_map(|mut words| {
+                let place = words.nth(1)?;
+                (words.next()? == "cgroup2").then_some(place)
+            })?;
+            let folder = |name: &str| {
+                let name = format!("reveille-foreground-{name}-{}", std::process::id());
+                Path::new(mount).join(name)
+            };
+            let mut groups = Self(["here", "there"].map(folder), Vec::new());
+            for folder in &groups.0 {
+                fs::create_dir(folder).ok()?;
+            }
+            for _ in 0..count {
+                let tasks = groups.0[0].join("cgroup.procs");
+                let script = "import time\nprint(flush=True)\nwhile True: time.sleep(0.002)";
+                let mut command = Command::new("python3");
+                command.args(["-c", script]).stdout(Stdio::piped());
+                // SAFETY: between fork and exec, in a child whose copy of the allocator nobody else uses.
+                unsafe { command.pre_exec(move || fs::write(&tasks, "0")) };
+                groups.1.push(command.spawn().ok()?);
+            }
+            // What started them has ended then.
+            for task in &mut groups.1 {
+                let mut line = [0];
+                task.stdout.as_mut()?.read_exact(&mut line).ok()?;
+            }
+            Some(groups)
+        }
+    }
+
+    impl Drop for Groups {
+        fn drop(&mut self) {
+            for task in &mut self.1 {
+                let _ = task.kill();
+                let _ = task.wait();
+            }
+            let end = now_ns() + 5_000_000_000;
+            for folder in &self.0 {
+                while fs::remove_dir(folder).is_err() && now_ns() < end {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+    }
+
+    /// They come and go while they run and sleep. All their waits are for the time, so that none is unknown once each has
+    /// ended one.
+    #[test]
+    fn tasks_are_counted_once() {
+        let Some(groups) = Groups::of_sleepers(8) else {
+            return println!(
+                "skipped: tasks_are_counted_once: no cgroup2, no python3, or not root"
+            );
+        };
+        let mut watched = match Watched::start(&groups.0[0]) {
+            Ok(watched) => watched,
+            Err(why) => return println!("skipped: tasks_are_counted_once: {why}"),
+        };
+        for _ in 0..3000 {
+            for folder in groups.0.iter().rev() {
+                for task in &groups.1 {
+                    fs::write(folder.join("cgroup.procs"), task.id().to_string()).unwrap();
+                }
+                watched.now().unwrap();
+            }
+        }
+        std::thread::sleep(Duration::from_millis(100));
+        let mut slept = false;
+        for _ in 0..200 {
+            watched.now().unwrap();
+            let variables = watched.variables.at(0);
+            let members = word!(variables, types::bss, members).load(Ordering::SeqCst);
+            let unknown = word!(variables, types::bss, unknown).load(Ordering::SeqCst);
+            let awake = word!(variables, types::bss, awake).load(Ordering::SeqCst);
+            assert_eq!((members, unknown), (8, 0), "{awake} awake");
+            assert!((0..=8).contains(&awake), "{awake}");
+            slept |= awake == 0;
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        assert!(slept);
+    }
+}
