@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use reveille_kernel::{Identity, Root};
 use reveille_meter::{Counts, Meter, WATCH, Watched};
@@ -17,6 +17,7 @@ use reveille_trial::setting::Machine;
 pub use reveille_trial::setting::held_by_others;
 use serde::Serialize;
 
+use crate::exit::Failure;
 use crate::output_format::{Printed, To};
 use crate::{exit, flags};
 
@@ -114,6 +115,9 @@ impl Metered {
     }
 }
 
+/// A package that was busy is warm for some seconds.
+const AFTER_LOAD: Duration = Duration::from_secs(3);
+
 /// The meter of that name, as it was seen for some seconds, or longer if it has few new values.
 pub fn watched(
     root: &Root,
@@ -132,6 +136,12 @@ pub fn watched(
             WATCH.as_secs()
         ));
         watched = reveille_meter::watch_longer(meter.as_mut(), stop)?;
+        // The machine is as before then.
+        reveille_meter::pause(AFTER_LOAD, stop);
+    }
+    if watched.refresh_s.is_none() && stop.load(Ordering::Relaxed) {
+        let why = format!("interrupted while {name} was watched");
+        return Err(Failure::interrupted(why));
     }
     Ok((meter, watched))
 }

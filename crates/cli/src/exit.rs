@@ -54,6 +54,11 @@ impl Failure {
         Self::of(CANNOT, message).into()
     }
 
+    /// A signal ended it before there was a result.
+    pub fn interrupted(message: impl Into<String>) -> anyhow::Error {
+        Self::of(INTERRUPTED, message).into()
+    }
+
     fn of(code: u8, message: impl Into<String>) -> Self {
         Self {
             code,

@@ -217,7 +217,6 @@ fn what_a_meter_records_has_the_power_and_its_time() {
     assert!(errors.contains("has a new value only every"), "{errors}");
 }
 
-/// A log with the wall clock of now, of a machine that sleeps for three seconds, and a meter that knows that.
 #[test]
 fn a_record_leaves_nothing_behind_and_its_reader_may_leave() {
     let name = made_up(Duration::from_millis(20), || 40.0);
@@ -229,8 +228,8 @@ fn a_record_leaves_nothing_behind_and_its_reader_may_leave() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // It is watched yet.
-    std::thread::sleep(Duration::from_secs(1));
+    // It is still being watched.
+    std::thread::sleep(Duration::from_secs(2));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!file.exists(), "without a sample");
@@ -251,6 +250,7 @@ fn a_record_leaves_nothing_behind_and_its_reader_may_leave() {
     assert!(!errors.contains("roken pipe"), "{errors}");
 }
 
+/// A log with the wall clock of now, of a machine that sleeps for three seconds, and a meter that knows that.
 #[test]
 fn resume_finds_a_sleep_in_what_was_recorded() {
     let sleep = [5.0, 8.0];

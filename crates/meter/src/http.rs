@@ -220,17 +220,25 @@ fn first_shelly(status: &Value, counts: Counts) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// Tasmota's: one, or a list of them, `0`, `1`.
+/// Tasmota's: one, or a list of them, `0`, `1`. Of several the counter may be one for all, which has no name then.
 fn tasmota(status: &Value, counts: Counts) -> Vec<(String, f64)> {
     let (what, scale) = match counts {
         Counts::Power => ("Power", 1.0),
         Counts::Energy => ("Total", 1000.0),
     };
-    let values = match status.pointer(&format!("/StatusSNS/ENERGY/{what}")) {
+    let list = |what| match status.pointer(&format!("/StatusSNS/ENERGY/{what}")) {
         None => &[],
         Some(Value::Array(values)) => &values[..],
         Some(value) => std::slice::from_ref(value),
     };
+    let values = list(what);
+    if values.len() == 1 && list("Power").len() > 1 {
+        let value = values[0].as_f64();
+        return value
+            .map(|value| ("all".to_owned(), value * scale))
+            .into_iter()
+            .collect();
+    }
     let values = values.iter().enumerate();
     values
         .filter_map(|(nth, value)| Some((nth.to_string(), value.as_f64()? * scale)))
@@ -392,10 +400,10 @@ pub mod tests {
                 assert_eq!(why, [words], "{channel}");
             }
         }
-        assert_eq!(
-            answers(Kind::Tasmota, Counts::Energy, path, &[tasmota])[0],
-            "0.000"
-        );
+        // It counts both together.
+        let of_all = |channel| of_channel(channel, Kind::Tasmota, Counts::Energy, path, &[tasmota]);
+        assert_eq!(of_all("/all"), ["0.000"; 2]);
+        assert!(of_all("/0")[0].contains("its channels are all;"));
     }
 
     #[test]

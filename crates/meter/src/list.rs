@@ -13,7 +13,7 @@ use crate::watch::{Watched, watch};
 /// The result of `reveille power meters`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Meters {
-    /// How long each was watched, s; the last one, if it was cut off.
+    /// How long each was watched, s.
     pub watched_s: f64,
     /// Those that gave readings.
     pub meters: Vec<Watched>,
@@ -63,13 +63,20 @@ impl Meters {
                 }
                 Ok(watched)
             });
+            let is_cut_off = stop.load(Ordering::Relaxed);
             match watched {
-                Ok(watched) => result.meters.push(watched),
+                // The others were watched for the whole time.
+                Ok(_) if is_cut_off && !result.meters.is_empty() => {}
+                Ok(watched) => {
+                    if is_cut_off {
+                        result.watched_s = began.elapsed().min(time).as_secs_f64();
+                    }
+                    result.meters.push(watched);
+                }
                 Err(why) if names.is_empty() => result.missing.push(why.to_string()),
                 Err(why) => return Err(why),
             }
-            if stop.load(Ordering::Relaxed) {
-                result.watched_s = began.elapsed().min(time).as_secs_f64();
+            if is_cut_off {
                 break;
             }
         }

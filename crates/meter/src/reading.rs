@@ -113,8 +113,8 @@ impl Reading {
 /// More than a machine takes, even one of eight sockets and as many accelerators: a counter that grew faster has jumped.
 const MOST_W: f64 = 25_000.0;
 
-/// Readings may be less apart than the counter's steps.
-const LEAST_APART: Duration = Duration::from_millis(100);
+/// Readings may be less apart than the counter's steps: one of 0.001 kWh is 3,600 J.
+const LEAST_APART: Duration = Duration::from_millis(200);
 
 /// A counter without its wraps.
 #[derive(Debug, Default)]
@@ -193,6 +193,10 @@ mod tests {
             2.0,
             "after a jump"
         );
+        // The largest step of a socket, however soon it comes.
+        let mut counter = Continued::default();
+        counter.add_j("meter", 0, 3600.0, grown).unwrap();
+        assert_eq!(counter.add_j("meter", 1, 3600.0, grown).unwrap(), 3600.0);
         // No range: it never wraps.
         let mut counter = Continued::default();
         counter

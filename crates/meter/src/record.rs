@@ -39,7 +39,9 @@ impl Watched {
         let refresh = self.refresh();
         match given {
             None => Ok(refresh.max(LEAST)),
-            Some(given) if given >= refresh.mul_f64(SHORTEST) => Ok(given),
+            Some(given) if self.refresh_s.is_none() || given >= refresh.mul_f64(SHORTEST) => {
+                Ok(given)
+            }
             Some(given) => Err(Error::Usage(format!(
                 "--interval {:.3}s: {} has a new value only every {:.3} s",
                 given.as_secs_f64(),

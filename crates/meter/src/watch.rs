@@ -22,6 +22,9 @@ const LONGER: Duration = Duration::from_secs(60);
 /// Between readings of a meter with few new values.
 const SELDOM: Duration = Duration::from_millis(20);
 
+/// So many readings in a row are too many to fail: a meter in a network sometimes does.
+const FAILURES: u32 = 3;
+
 /// New values that give a refresh period, the median of two.
 const CHANGES: usize = 3;
 
@@ -101,8 +104,8 @@ pub fn watch(meter: &mut dyn Meter, time: Duration, stop: &AtomicBool) -> Result
 }
 
 /// Reads a meter until its refresh period is known, for up to a minute. A meter of power may stay at one value because the
-/// power does: all CPUs are busy until it has a new value, idle until the next, and so on. A meter that is slow has each
-/// of them at its next refresh.
+/// power does: all CPUs are busy until it has a new value, idle until the next, and so on. A slow meter
+/// shows each of them at its next refresh.
 ///
 /// # Errors
 /// As [`Meter::read`]; [`Error::Cannot`] if there are too few new values.
@@ -117,7 +120,7 @@ fn watch_until_known(
 ) -> Result<Watched> {
     let began = Instant::now();
     let mut seen = Seen::begin(meter)?;
-    let mut load = Load::default();
+    let (mut load, mut failed) = (Load::default(), 0);
     while seen.changes.len() < CHANGES && began.elapsed() < longest && !stop.load(Ordering::Relaxed)
     {
         if meter.about().counts == Counts::Power && seen.changes.len() % 2 == 0 {
@@ -127,7 +130,11 @@ fn watch_until_known(
         }
         let last = seen.last;
         std::thread::sleep(last.after.duration_since(last.before).max(SELDOM));
-        seen.read(meter)?;
+        match seen.read(meter) {
+            Err(why) if failed + 1 == FAILURES => return Err(why),
+            Err(_) => failed += 1,
+            Ok(()) => failed = 0,
+        }
     }
     drop(load);
     let watched = seen.end(meter.about().clone());
@@ -231,7 +238,8 @@ impl Load {
         }
         self.ended.store(false, Ordering::Relaxed);
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        self.threads.extend((0..cpus).map(|_| {
+        // Fewer where no more may be.
+        self.threads.extend((0..cpus).map_while(|_| {
             let ended = self.ended.clone();
             let busy = move || {
                 while !ended.load(Ordering::Relaxed) {
@@ -239,7 +247,7 @@ impl Load {
                 }
             };
             let thread = std::thread::Builder::new().name(LOAD.to_owned());
-            thread.spawn(busy).expect("a thread starts")
+            thread.spawn(busy).ok()
         }));
     }
 
@@ -348,7 +356,7 @@ mod tests {
         };
         let watched = watch_longer(&mut meter, &stop).unwrap();
         let refresh_s = watched.refresh_s.unwrap();
-        assert!((0.35..0.45).contains(&refresh_s), "{watched:?}");
+        assert!((0.3..0.55).contains(&refresh_s), "{watched:?}");
         assert_eq!(watched.least_change, Some(20.0));
 
         let mut meter = Made::new(Counts::Power, 1.0);

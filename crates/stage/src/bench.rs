@@ -199,18 +199,13 @@ impl Asked {
             });
         }
         let open = |file: &String| File::open(watch.root.path(file)).ok();
-        let entries = watch.entries.iter().filter_map(open).collect();
-        let server = Server::start(options.server_cpus[0], entries, options.work)?;
-        let (address, socket) = (server.address(), server.socket().display());
-        let url = match (options.unix, options.http2) {
-            (false, false) => format!("http://{address}"),
-            (false, true) => format!("h2c://{address}"),
-            (true, false) => format!("unix:{socket}"),
-            (true, true) => format!("unix+h2c:{socket}"),
-        };
+        let entries = watch.entries.iter().map(open).collect();
+        let cpu = options.server_cpus[0];
+        let server = Server::start(cpu, options.unix, entries, options.work)?;
+        let address = server.address();
         let past = format!("http://{address}/").parse();
         Ok(Self {
-            upstream: url.parse().map_err(Error::Usage)?,
+            upstream: server.url(options.http2).parse().map_err(Error::Usage)?,
             past: past.map_err(|_| Error::Failed(format!("no URI: {address}")))?,
             server: Some(server),
         })
@@ -289,7 +284,7 @@ fn turn(
         early: served.counts.early,
         wakes_per_s,
         wakes_between_per_s: match setting {
-            Setting::NoLoad if options.beside.is_none() => wakes_per_s,
+            Setting::NoLoad if options.beside.is_none() && asked.server.is_some() => wakes_per_s,
             _ => between,
         },
         slept_percent: seen.slept_percent,
@@ -485,9 +480,18 @@ impl Watch {
 mod tests {
     use super::*;
 
-    /// On a machine with one CPU it cannot run.
     #[test]
     fn each_setting_has_a_turn_in_each_round() {
+        each_setting_has_a_turn(false);
+    }
+
+    #[test]
+    fn a_server_is_asked_by_its_unix_socket() {
+        each_setting_has_a_turn(true);
+    }
+
+    /// On a machine with one CPU it cannot run.
+    fn each_setting_has_a_turn(unix: bool) {
         let cpus = affinity::allowed();
         if cpus.len() < 2 {
             return println!("skipped: the turns of stage bench: one CPU");
@@ -496,7 +500,7 @@ mod tests {
             upstream: None,
             work: Duration::from_millis(1),
             http2: false,
-            unix: true,
+            unix,
             server_cpus: vec![cpus[cpus.len() - 1]],
             settings: Setting::ALL.to_vec(),
             rate: 100.0,

@@ -3,8 +3,10 @@
 
 use std::error::Error;
 use std::io::{self, IoSlice};
+use std::path::Path;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use hyper::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -52,7 +54,7 @@ impl Service<Uri> for Connector {
                 (Some(connecting), _) => Box::pin(connecting.await?),
                 (None, socket) => {
                     let path = socket.expect("it is one or the other");
-                    let connecting = tokio::time::timeout(CONNECT, UnixStream::connect(path));
+                    let connecting = tokio::time::timeout(CONNECT, connect(&path));
                     Box::pin(TokioIo::new(connecting.await??))
                 }
             };
@@ -61,6 +63,19 @@ impl Service<Uri> for Connector {
                 takes_nothing: false,
             })
         })
+    }
+}
+
+/// A Unix socket refuses at once, with EAGAIN, what a queue of its server has no room for. TCP waits.
+async fn connect(path: &Path) -> io::Result<UnixStream> {
+    const AGAIN: Duration = Duration::from_millis(1);
+    loop {
+        match UnixStream::connect(path).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                tokio::time::sleep(AGAIN).await
+            }
+            connected => return connected,
+        }
     }
 }
 

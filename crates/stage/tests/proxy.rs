@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread::JoinHandle;
@@ -440,6 +441,44 @@ fn a_server_at_a_unix_socket_is_asked() {
     assert!(answer.body.contains("No such file"), "{}", answer.body);
     let log = proxy.log.lock().unwrap().join("\n");
     assert!(log.contains(&format!("unix:{}", path.display())), "{log}");
+}
+
+/// The kernel refuses at once what its queue has no room for.
+#[test]
+fn a_burst_waits_for_room_in_the_queue_of_a_unix_socket() {
+    use nix::sys::socket::{
+        AddressFamily, Backlog, SockFlag, SockType, UnixAddr, bind, listen, socket,
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let bound = socket(
+        AddressFamily::Unix,
+        SockType::Stream,
+        SockFlag::empty(),
+        None,
+    )
+    .unwrap();
+    bind(bound.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    listen(&bound, Backlog::new(1).unwrap()).unwrap();
+    let listener = std::os::unix::net::UnixListener::from(bound);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::sleep(ms(5));
+            head(&mut BufReader::new(stream.try_clone().unwrap()));
+            let _ = stream
+                .write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+        }
+    });
+    let proxy = direct(&format!("unix:{}", path.display()));
+    let mut clients: Vec<Client> = (0..20).map(|_| Client::to(proxy.addresses[0])).collect();
+    for client in &mut clients {
+        client.send("GET / HTTP/1.1\r\nHost: test\r\n\r\n");
+    }
+    let start = Instant::now();
+    for client in &mut clients {
+        assert_eq!(client.answer(start).status, 200);
+    }
 }
 
 #[test]

@@ -206,18 +206,22 @@ fn csv(text: &str) -> Result<Vec<Line>, String> {
 }
 
 fn separator(line: &str) -> Option<char> {
+    // Not one between quotation marks.
+    let bare: String = line.split('"').step_by(2).collect();
     [';', '\t', ',']
         .into_iter()
-        .find(|mark| line.contains(*mark))
+        .find(|mark| bare.contains(*mark))
 }
 
-/// Columns apart by that mark, else by blanks; without quotation marks, between which a mark is none.
+/// Columns apart by that mark, else by blanks; without quotation marks. Between those that begin and end a cell a mark is none.
 fn cells(line: &str, separator: Option<char>) -> Vec<&str> {
     let bare = |cell| str::trim(str::trim(cell).trim_matches('"'));
-    let mut is_quoted = false;
+    let (mut is_quoted, mut is_start) = (false, true);
     let ends = |c: char| {
-        is_quoted ^= c == '"';
-        separator == Some(c) && !is_quoted
+        let ends = separator == Some(c) && !is_quoted;
+        is_quoted ^= c == '"' && (is_quoted || is_start);
+        is_start = ends || (is_start && c == ' ');
+        ends
     };
     match separator {
         Some(_) => line.split(ends).map(bare).collect(),
@@ -280,7 +284,8 @@ fn is_power(name: &str, rank: u8) -> bool {
         0 => ["w", "watts", "watt", "power", "power_w", "p"].contains(&name),
         1 => name.contains("watt") || name.contains("power"),
         _ => [
-            "_w", "(w)", "[w]", "(mw)", "(kw)", " w", "mw", "kw", "_uw", "µw",
+            "_w", "(w)", "[w]", "(mw)", "(kw)", " w", "mw", "kw", "_uw", "(uw)", "[uw]", "µw",
+            "(µw)", "[µw]",
         ]
         .iter()
         .any(|end| name.ends_with(end)),
@@ -306,7 +311,7 @@ fn scale(name: &str) -> f64 {
     match () {
         () if name.contains("mw") || name.contains("milliw") => 1e-3,
         () if name.contains("kw") || name.contains("kilow") => 1e3,
-        () if ["_uw", "(uw", "[uw", "µw", "microw"]
+        () if ["_uw", "(uw", "[uw", "µw", "microwatt"]
             .iter()
             .any(|unit| name.contains(unit)) =>
         {
@@ -323,7 +328,7 @@ fn unnamed(line: &str) -> Option<Columns> {
     let is_number = |place: usize| {
         cells
             .get(place)
-            .is_some_and(|cell| cell.parse::<f64>().is_ok())
+            .is_some_and(|cell| number(cell, separator).is_some())
     };
     let is_time = |text: &str| parse_time(text, 1e6).is_some();
     let two = || format!("{} {}", cells[0], cells[1]);
@@ -356,23 +361,24 @@ fn row(line: &str, columns: &Columns) -> Line {
 
 /// A cell's own unit goes before the column's.
 fn watts_of(cell: &str, columns: &Columns) -> Option<f64> {
-    let number = cell.trim_end_matches(char::is_alphabetic);
-    let scale = match &cell[number.len()..] {
+    let value = cell.trim_end_matches(char::is_alphabetic);
+    let scale = match cell[value.len()..].to_lowercase().as_str() {
         "" => columns.scale,
-        "W" | "w" | "watts" | "Watts" | "watt" | "Watt" => 1.0,
-        "kW" | "kw" => 1e3,
-        "mW" | "mw" => 1e-3,
-        "µW" | "uW" => 1e-6,
+        "w" | "watt" | "watts" => 1.0,
+        "kw" => 1e3,
+        "mw" => 1e-3,
+        "µw" | "uw" => 1e-6,
         _ => return None,
     };
-    let number = number.trim_end();
-    // Elsewhere a comma may stand for thousands.
-    let is_decimal_comma = columns.separator == Some(';') && !number.contains('.');
-    let number = match is_decimal_comma {
-        true => number.replace(',', "."),
-        false => number.to_owned(),
-    };
-    Some(number.parse::<f64>().ok()? * scale)
+    Some(number(value.trim_end(), columns.separator)? * scale)
+}
+
+/// With a decimal comma where columns are apart by semicolons; elsewhere a comma may stand for thousands.
+fn number(cell: &str, separator: Option<char>) -> Option<f64> {
+    match separator == Some(';') && !cell.contains('.') {
+        true => cell.replace(',', ".").parse().ok(),
+        false => cell.parse().ok(),
+    }
 }
 
 fn sample(stamp: Option<Stamp>, watts: Option<f64>) -> Line {
@@ -407,7 +413,11 @@ mod tests {
             "Date,Time,Volts,Watts,Watt Hours\n2026-11-21,18:00:00,230,130,1\n2026-11-21,18:00:01,230,131.5,1\n",
             "\"timestamp\",\"W\"\r\n\"2026-11-21T18:00:00Z\",\"130 W\"\r\n\"2026-11-21T18:00:01Z\",\"131.5 W\"\r\n",
             "\u{feff}0;130\n1;131.5\n",
-            "time;power\n0;0,13 kW\n1;131,5 W\n",
+            "time;power\n0;0,13 KW\n1;131,5 WATTS\n",
+            "0;130\n1;131,5\n",
+            "0;130,0\n1;131,5\n",
+            "time,screen,watts\n0,19\" wide,130\n1,19\" wide,131.5\n",
+            "\"time\",\"room; rack\",\"W\"\n0,2,130\n1,2,131.5\n",
             "time_s,power_kw\n0,0.13\n1,131.5W\n",
             "time_s,power_uw\n0,130000000\n1,131500000\n",
             "\"time\",\"room, rack\",\"W\"\n0,\"2, 7\",130\n1,\"2, 8\",131.5\n",
@@ -567,6 +577,7 @@ mod tests {
             ("p [w]", Some(2)),
             ("in w", Some(2)),
             ("power_uw", Some(1)),
+            ("in (µw)", Some(2)),
             ("out_uw", Some(2)),
             ("watt hours", None),
             ("power factor", None),
@@ -604,6 +615,7 @@ mod tests {
             ("power_uw", 1e-6),
             ("power (µw)", 1e-6),
             ("microwatts", 1e-6),
+            ("microwave_power_w", 1.0),
             ("out_kw", 1e3),
             ("kilowatts", 1e3),
         ] {

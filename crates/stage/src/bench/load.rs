@@ -221,7 +221,7 @@ mod tests {
     fn each_request_that_is_sent_is_answered() {
         let cpus = reveille_kernel::affinity::allowed();
         let server =
-            Server::start(*cpus.last().unwrap(), Vec::new(), Duration::from_millis(1)).unwrap();
+            Server::start(*cpus.last().unwrap(), false, None, Duration::from_millis(1)).unwrap();
         let load = Load {
             beside: None,
             to: server.address(),

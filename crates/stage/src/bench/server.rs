@@ -29,8 +29,7 @@ const BETWEEN: Duration = Duration::from_millis(10);
 /// Dropping it ends it.
 pub struct Server {
     address: SocketAddr,
-    /// Its Unix socket, in a folder of its own.
-    socket: PathBuf,
+    socket: Option<Socket>,
     task: u32,
     quiet: Arc<Mutex<Quiet>>,
     stop: Option<oneshot::Sender<()>>,
@@ -38,21 +37,22 @@ pub struct Server {
 }
 
 impl Server {
-    /// On that CPU, whose entries to sleep are in these `entries`; each request takes `work`.
-    pub fn start(cpu: u32, entries: Vec<File>, work: Duration) -> Result<Self> {
+    /// On that CPU, whose entries to sleep are in these `entries`; each request takes `work`. With a Unix socket beside the
+    /// port, if asked for.
+    pub fn start(
+        cpu: u32,
+        is_unix: bool,
+        entries: Option<Vec<File>>,
+        work: Duration,
+    ) -> Result<Self> {
         let listener = std::net::TcpListener::bind(("127.0.0.1", 0));
         let cannot = |error: std::io::Error| Error::Cannot(format!("the server: {error}"));
         let listener = listener.map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let folder = mkdtemp(&std::env::temp_dir().join("reveille-bench-XXXXXX"));
-        let folder = folder.map_err(|error| cannot(error.into()))?;
-        let socket = folder.join("socket");
-        let local = std::os::unix::net::UnixListener::bind(&socket);
-        // Who cannot has no folder left either.
-        let local = local.inspect_err(|_| drop(std::fs::remove_dir(&folder)));
-        let local = local.map_err(cannot)?;
-        local.set_nonblocking(true).map_err(cannot)?;
+        let socket = is_unix.then(|| Socket::new().map_err(cannot)).transpose()?;
+        let local = socket.as_ref().map(|one| one.listener.try_clone());
+        let local = local.transpose().map_err(cannot)?;
         let quiet = Arc::new(Mutex::new(Quiet::of(entries)));
         let account = Arc::clone(&quiet);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -92,13 +92,18 @@ impl Server {
         self.address
     }
 
-    /// Its Unix socket.
-    pub fn socket(&self) -> &std::path::Path {
-        &self.socket
+    /// As an upstream.
+    pub fn url(&self, http2: bool) -> String {
+        match (&self.socket, http2) {
+            (None, false) => format!("http://{}", self.address),
+            (None, true) => format!("h2c://{}", self.address),
+            (Some(socket), false) => format!("unix:{}", socket.path.display()),
+            (Some(socket), true) => format!("unix+h2c:{}", socket.path.display()),
+        }
     }
 
-    /// How often its CPU woke between bursts, a second, since this was called last, and meanwhile; `None` if it had too little
-    /// such time.
+    /// How often its CPU woke between bursts, a second of such time, since the last call; `None` if there was less than a second
+    /// of it.
     pub fn wakes_between_per_s(&self) -> Option<f64> {
         quiet(&self.quiet).take()
     }
@@ -111,8 +116,31 @@ impl Drop for Server {
             // It has nothing to report.
             let _ = thread.join();
         }
-        let _ = std::fs::remove_file(&self.socket);
-        if let Some(folder) = self.socket.parent() {
+    }
+}
+
+/// A Unix socket, in a folder of its own that goes with it.
+struct Socket {
+    path: PathBuf,
+    listener: std::os::unix::net::UnixListener,
+}
+
+impl Socket {
+    fn new() -> std::io::Result<Self> {
+        let folder = mkdtemp(&std::env::temp_dir().join("reveille-XXXXXX"))?;
+        let path = folder.join("s");
+        let listener = std::os::unix::net::UnixListener::bind(&path);
+        let listener = listener.inspect_err(|_| drop(std::fs::remove_dir(&folder)))?;
+        let socket = Self { path, listener };
+        socket.listener.set_nonblocking(true)?;
+        Ok(socket)
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.path);
+        if let Some(folder) = self.path.parent() {
             let _ = std::fs::remove_dir(folder);
         }
     }
@@ -120,8 +148,8 @@ impl Drop for Server {
 
 /// The times between bursts, and the CPU's wake-ups in them.
 struct Quiet {
-    /// Files with counts of the CPU's entries to sleep.
-    entries: Vec<File>,
+    /// Files with counts of the CPU's entries to sleep; `None` if they cannot be read.
+    entries: Option<Vec<File>>,
     /// When the last request was answered, and the count then.
     since: Option<(Instant, u64)>,
     time: Duration,
@@ -133,7 +161,7 @@ fn quiet(quiet: &Mutex<Quiet>) -> MutexGuard<'_, Quiet> {
 }
 
 impl Quiet {
-    fn of(entries: Vec<File>) -> Self {
+    fn of(entries: Option<Vec<File>>) -> Self {
         Self {
             entries,
             since: None,
@@ -149,8 +177,8 @@ impl Quiet {
             let text = std::str::from_utf8(text.get(..read)?).ok()?;
             text.trim().parse::<u64>().ok()
         };
-        let all: Option<u64> = self.entries.iter().map(count).sum();
-        all.filter(|_| !self.entries.is_empty())
+        let entries = self.entries.as_ref().filter(|all| !all.is_empty())?;
+        entries.iter().map(count).sum()
     }
 
     /// A request comes.
@@ -164,7 +192,7 @@ impl Quiet {
         {
             self.time += time;
             // The request ended the last sleep.
-            self.wakes += (now - before).saturating_sub(1);
+            self.wakes += now.saturating_sub(before + 1);
         }
     }
 
@@ -183,16 +211,21 @@ impl Quiet {
 
 async fn serve(
     listener: std::net::TcpListener,
-    local: std::os::unix::net::UnixListener,
+    local: Option<std::os::unix::net::UnixListener>,
     work: Duration,
     account: Arc<Mutex<Quiet>>,
     mut stopped: oneshot::Receiver<()>,
 ) {
-    let (Ok(listener), Ok(local)) = (
-        TcpListener::from_std(listener),
-        UnixListener::from_std(local),
-    ) else {
+    let Ok(listener) = TcpListener::from_std(listener) else {
         return;
+    };
+    let local = match local.map(UnixListener::from_std).transpose() {
+        Ok(local) => local,
+        Err(_) => return,
+    };
+    let from_local = async || match &local {
+        Some(local) => local.accept().await,
+        None => std::future::pending().await,
     };
     loop {
         tokio::select! {
@@ -201,7 +234,7 @@ async fn serve(
                 let _ = stream.set_nodelay(true);
                 tokio::spawn(answer(stream, work, Arc::clone(&account)));
             }
-            accepted = local.accept() => {
+            accepted = from_local() => {
                 let Ok((stream, _)) = accepted else { continue };
                 tokio::spawn(answer(stream, work, Arc::clone(&account)));
             }

@@ -21,7 +21,7 @@ const SETTINGS: &[Column<Summary>] = &columns!(|one|
     measured(Count) detail "failed", "failed", judged(one.failed), "Requests without a response";
     measured(Of("1/s")) "wakes_per_s", "wakes/s [95%]", one.wakes_per_s.as_ref(),
         "How often the server's CPUs woke, all together, by cpuidle; median over rounds with its 95% interval";
-    measured(Of("1/s")) "wakes_between_per_s", "between", one.wakes_between_per_s.as_ref().map(|one| one.estimate),
+    measured(Of("1/s")) detail "wakes_between_per_s", "between", one.wakes_between_per_s.as_ref().map(|one| one.estimate),
         "How often the own server's CPU woke in the times of 10 ms and more without a request, a second of these times";
     measured(Share) "wakes_left", "left", one.wakes_left.as_ref().map(|left| left.estimate),
         "The wake-ups above those without load, by the direct load's";
