@@ -480,13 +480,10 @@ impl Watch {
 mod tests {
     use super::*;
 
+    /// One after the other: they take both CPUs of a small machine.
     #[test]
     fn each_setting_has_a_turn_in_each_round() {
         each_setting_has_a_turn(false);
-    }
-
-    #[test]
-    fn a_server_is_asked_by_its_unix_socket() {
         each_setting_has_a_turn(true);
     }
 
