@@ -75,7 +75,7 @@ pub struct Tls {
 /// Unix socket of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upstream {
-    /// Scheme (http or https), host and port. Of a Unix socket the host is its path in hexadecimal, and [`SOCKET`].
+    /// Scheme (http or https), host and port. Of a Unix socket the host stands for its path.
     pub uri: Uri,
     /// Without asking: as gRPC servers want it.
     pub http2: bool,

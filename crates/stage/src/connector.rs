@@ -17,7 +17,9 @@ use tokio::net::UnixStream;
 use tower_service::Service;
 
 use crate::config::socket_of;
-use crate::forward::CONNECT;
+
+/// A server that takes no connection within this time does not answer.
+pub const CONNECT: Duration = Duration::from_secs(5);
 
 /// Makes them.
 #[derive(Clone)]

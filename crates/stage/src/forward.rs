@@ -20,15 +20,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::body::{Answer, Progress, Upload};
 use crate::client::Origin;
 use crate::config::{Service, Upstream};
-use crate::connector::Connector;
+use crate::connector::{CONNECT, Connector};
 use crate::counts::{Account, Answered};
 use crate::headers;
 use crate::hints::Hints;
 use crate::hold::{Stage, Turn};
 use crate::tunnel;
 
-/// A server that takes no connection within this time does not answer.
-pub const CONNECT: Duration = Duration::from_secs(5);
 /// Connections to a server that nobody uses are closed after this time, before most servers close them.
 const IDLE: Duration = Duration::from_secs(30);
 
