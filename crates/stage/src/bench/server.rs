@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::fs::File;
 use std::net::SocketAddr;
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,9 @@ impl Server {
         let listener = listener.map_err(cannot)?;
         listener.set_nonblocking(true).map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
-        let socket = is_unix.then(|| Socket::new().map_err(cannot)).transpose()?;
+        let folder = std::env::temp_dir();
+        let socket = is_unix.then(|| Socket::new(&folder).map_err(Error::at(&folder)));
+        let socket = socket.transpose()?;
         let local = socket.as_ref().map(|one| one.listener.try_clone());
         let local = local.transpose().map_err(cannot)?;
         let quiet = Arc::new(Mutex::new(Quiet::of(entries)));
@@ -126,8 +128,8 @@ struct Socket {
 }
 
 impl Socket {
-    fn new() -> std::io::Result<Self> {
-        let folder = mkdtemp(&std::env::temp_dir().join("reveille-XXXXXX"))?;
+    fn new(folder: &Path) -> std::io::Result<Self> {
+        let folder = mkdtemp(&folder.join("reveille-XXXXXX"))?;
         let path = folder.join("s");
         let listener = std::os::unix::net::UnixListener::bind(&path);
         let listener = listener.inspect_err(|_| drop(std::fs::remove_dir(&folder)))?;
