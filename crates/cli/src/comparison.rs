@@ -125,25 +125,37 @@ pub fn watched(
     stop: &AtomicBool,
 ) -> anyhow::Result<(Box<dyn Meter>, Watched)> {
     let mut meter = reveille_meter::named(root, name)?;
-    let mut watched = reveille_meter::watch(meter.as_mut(), WATCH, stop)?;
-    if watched.refresh_s.is_none() && !stop.load(Ordering::Relaxed) {
-        let load = match watched.about.counts {
-            Counts::Energy => "",
-            Counts::Power => ", with all CPUs busy and idle in turn",
-        };
-        exit::say(format_args!(
-            "{name}: too few new values in {} s; watching it for up to a minute{load}",
-            WATCH.as_secs()
-        ));
-        watched = reveille_meter::watch_longer(meter.as_mut(), stop)?;
-        // The machine is as before then.
-        reveille_meter::pause(AFTER_LOAD, stop);
-    }
+    let watched = reveille_meter::watch(meter.as_mut(), WATCH, stop)?;
+    let watched = longer(meter.as_mut(), watched, stop)?;
     if watched.refresh_s.is_none() && stop.load(Ordering::Relaxed) {
         let why = format!("interrupted while {name} was watched");
         return Err(Failure::interrupted(why));
     }
     Ok((meter, watched))
+}
+
+/// Watches a meter until its refresh period is known, if that is not `watched` yet.
+pub fn longer(
+    meter: &mut dyn Meter,
+    watched: Watched,
+    stop: &AtomicBool,
+) -> reveille_kernel::Result<Watched> {
+    if watched.refresh_s.is_some() || stop.load(Ordering::Relaxed) {
+        return Ok(watched);
+    }
+    let (load, after) = match watched.about.counts {
+        Counts::Energy => ("", Duration::ZERO),
+        Counts::Power => (", with all CPUs busy and idle in turn", AFTER_LOAD),
+    };
+    exit::say(format_args!(
+        "{}: too few new values in {} s; watching it for up to a minute{load}",
+        watched.about.name,
+        WATCH.as_secs()
+    ));
+    let watched = reveille_meter::watch_longer(meter, stop)?;
+    // The machine is as before then.
+    reveille_meter::pause(after, stop);
+    Ok(watched)
 }
 
 /// Shows progress while `run` runs.

@@ -110,6 +110,14 @@ impl Reading {
     }
 }
 
+/// So many readings in a row, or works, are too many to fail. A meter in a network sometimes does.
+pub(crate) const FAILURES: u32 = 3;
+
+/// The counter jumped, the battery is charged: what follows is not of the same time, or of something else.
+pub(crate) fn is_over(why: &Error) -> bool {
+    matches!(why, Error::Disturbed(_))
+}
+
 /// More than a machine takes, even one of eight sockets and as many accelerators: a counter that grew faster has jumped.
 const MOST_W: f64 = 25_000.0;
 

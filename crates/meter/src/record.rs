@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use reveille_kernel::{Error, Result};
 
-use crate::reading::{Counts, Reading};
+use crate::reading::{Counts, Reading, is_over};
 use crate::steady::{SHORTEST, Steady, pause};
 use crate::watch::Watched;
 
@@ -88,7 +88,7 @@ impl Steady<'_> {
                     return Err(why);
                 }
                 Err(why) => {
-                    if matches!(why, Error::Disturbed(_)) {
+                    if is_over(&why) {
                         // What it counted meanwhile is unknown.
                         before = None;
                     }

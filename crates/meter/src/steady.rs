@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use reveille_kernel::{Error, Result, affinity};
 
-use crate::reading::{Counts, Meter, Reading};
+use crate::reading::{Counts, FAILURES, Meter, Reading, is_over};
 use crate::watch::{BETWEEN, REFRESHES, suits};
 
 /// The longest sleep without a look at what ends a run.
@@ -23,9 +23,6 @@ const LAG_REFRESHES: f64 = 3.0;
 
 /// A work's time may be less than [`REFRESHES`] periods by so much: if its pauses are drawn, it varies.
 pub(crate) const SHORTEST: f64 = 0.9;
-
-/// So many readings of an energy counter in a row, or works, are too many to fail. A meter in a network sometimes does.
-const FAILURES: u32 = 3;
 
 /// Sleeps, at most until `stop`.
 pub fn pause(time: Duration, stop: &AtomicBool) {
@@ -239,11 +236,6 @@ impl<'m> Steady<'m> {
         }
         Ok(None)
     }
-}
-
-/// The counter jumped, the battery is charged: what follows is not of the same time, or of something else.
-fn is_over(why: &Error) -> bool {
-    matches!(why, Error::Disturbed(_))
 }
 
 /// The largest part of a time that may be without readings.

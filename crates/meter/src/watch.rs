@@ -8,7 +8,7 @@ use reveille_figures::quantile::median;
 use reveille_kernel::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::reading::{About, Counts, Meter, Reading};
+use crate::reading::{About, Counts, FAILURES, Meter, Reading, is_over};
 
 /// The least pause between readings: a tenth of RAPL's period.
 pub(crate) const BETWEEN: Duration = Duration::from_micros(100);
@@ -21,9 +21,6 @@ const LONGER: Duration = Duration::from_secs(60);
 
 /// Between readings of a meter with few new values.
 const SELDOM: Duration = Duration::from_millis(20);
-
-/// So many readings in a row are too many to fail: a meter in a network sometimes does.
-const FAILURES: u32 = 3;
 
 /// New values that give a refresh period, the median of two.
 const CHANGES: usize = 3;
@@ -131,7 +128,7 @@ fn watch_until_known(
         let last = seen.last;
         std::thread::sleep(last.after.duration_since(last.before).max(SELDOM));
         match seen.read(meter) {
-            Err(why) if failed + 1 == FAILURES => return Err(why),
+            Err(why) if failed + 1 == FAILURES || is_over(&why) => return Err(why),
             Err(_) => failed += 1,
             Ok(()) => failed = 0,
         }

@@ -12,7 +12,7 @@ use reveille_results::output::{Folder, Naming};
 use reveille_show::terminal;
 
 use crate::exit::{self, Failure, say};
-use crate::{signals, value};
+use crate::{comparison, signals, value};
 
 const HEAD: &str = "time,power_w\n";
 
@@ -49,14 +49,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let place = args.out.as_deref().map(place).transpose()?;
     let mut watched = reveille_meter::watch(meter.as_mut(), WATCH, &stop)?;
     // Only the counter decides how much a sample covers. A value of power may stay as it is for hours.
-    let is_seldom = watched.about.counts == Counts::Energy && watched.refresh_s.is_none();
-    if is_seldom && !stop.load(Ordering::Relaxed) {
-        say(format!(
-            "{}: too few new values in {} s; watching it for up to a minute",
-            args.meter,
-            WATCH.as_secs()
-        ));
-        watched = reveille_meter::watch_longer(meter.as_mut(), &stop)?;
+    if watched.about.counts == Counts::Energy {
+        watched = comparison::longer(meter.as_mut(), watched, &stop)?;
     }
     let interval = watched.interval(args.interval)?;
     let name = match &place {

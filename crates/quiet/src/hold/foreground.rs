@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     /// Two cgroups, and tasks in the first one, which end with them.
-    struct Groups([PathBuf; 2], Vec<Child>);
+    struct Groups(Vec<PathBuf>, Vec<Child>);
 
     impl Groups {
         fn of_sleepers(count: usize) -> Option<Self> {
@@ -184,9 +184,10 @@ mod tests {
                 let name = format!("reveille-foreground-{name}-{}", std::process::id());
                 Path::new(mount).join(name)
             };
-            let mut groups = Self(["here", "there"].map(folder), Vec::new());
-            for folder in &groups.0 {
-                fs::create_dir(folder).ok()?;
+            let mut groups = Self(Vec::new(), Vec::new());
+            for folder in ["here", "there"].map(folder) {
+                fs::create_dir(&folder).ok()?;
+                groups.0.push(folder);
             }
             for _ in 0..count {
                 let tasks = groups.0[0].join("cgroup.procs");

@@ -31,7 +31,7 @@ pub struct Server {
     address: SocketAddr,
     socket: Option<Socket>,
     task: u32,
-    quiet: Arc<Mutex<Quiet>>,
+    gaps: Arc<Mutex<Gaps>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -55,8 +55,8 @@ impl Server {
         let socket = socket.transpose()?;
         let local = socket.as_ref().map(|one| one.listener.try_clone());
         let local = local.transpose().map_err(cannot)?;
-        let quiet = Arc::new(Mutex::new(Quiet::of(entries)));
-        let account = Arc::clone(&quiet);
+        let gaps = Arc::new(Mutex::new(Gaps::of(entries)));
+        let account = Arc::clone(&gaps);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
@@ -77,7 +77,7 @@ impl Server {
         Ok(Self {
             address,
             socket,
-            quiet,
+            gaps,
             task: task.cast_unsigned(),
             stop: Some(stop),
             thread: Some(thread),
@@ -107,7 +107,7 @@ impl Server {
     /// How often its CPU woke between bursts, a second of such time, since the last call; `None` if there was less than a second
     /// of it.
     pub fn wakes_between_per_s(&self) -> Option<f64> {
-        quiet(&self.quiet).take()
+        gaps(&self.gaps).take()
     }
 }
 
@@ -149,7 +149,7 @@ impl Drop for Socket {
 }
 
 /// The times between bursts, and the CPU's wake-ups in them.
-struct Quiet {
+struct Gaps {
     /// Files with counts of the CPU's entries to sleep; `None` if they cannot be read.
     entries: Option<Vec<File>>,
     /// When the last request was answered, and the count then.
@@ -158,11 +158,11 @@ struct Quiet {
     wakes: u64,
 }
 
-fn quiet(quiet: &Mutex<Quiet>) -> MutexGuard<'_, Quiet> {
-    quiet.lock().unwrap_or_else(PoisonError::into_inner)
+fn gaps(gaps: &Mutex<Gaps>) -> MutexGuard<'_, Gaps> {
+    gaps.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Quiet {
+impl Gaps {
     fn of(entries: Option<Vec<File>>) -> Self {
         Self {
             entries,
@@ -215,7 +215,7 @@ async fn serve(
     listener: std::net::TcpListener,
     local: Option<std::os::unix::net::UnixListener>,
     work: Duration,
-    account: Arc<Mutex<Quiet>>,
+    account: Arc<Mutex<Gaps>>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     let Ok(listener) = TcpListener::from_std(listener) else {
@@ -248,17 +248,17 @@ async fn serve(
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
     work: Duration,
-    account: Arc<Mutex<Quiet>>,
+    account: Arc<Mutex<Gaps>>,
 ) {
     let answer = service_fn(move |_: Request<Incoming>| {
         let account = Arc::clone(&account);
         async move {
-            quiet(&account).ends();
+            gaps(&account).ends();
             let end = Instant::now() + work;
             while Instant::now() < end {
                 std::hint::spin_loop();
             }
-            quiet(&account).begins();
+            gaps(&account).begins();
             Ok::<_, Infallible>(Response::new(Full::new(Bytes::from_static(b"done\n"))))
         }
     });
