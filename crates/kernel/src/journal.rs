@@ -360,15 +360,18 @@ impl Journal {
         file.save()
     }
 
-    /// Notes that the kernel may have moved the interrupts of this journal, since a CPU has gone offline: they are
-    /// restored whatever they are then.
+    /// Notes that the kernel may have moved the interrupts of this journal, since this CPU has gone offline or is about
+    /// to: they are restored whatever they are then. Returns when the kernel has finished, for it would move those
+    /// that are restored before.
     ///
     /// # Errors
     /// If the journal cannot be written.
-    pub fn interrupts_may_have_moved(&mut self) -> Result<()> {
+    pub fn interrupts_may_have_moved(&mut self, cpu: u32) -> Result<()> {
         if !self.has_claims {
             return Ok(());
         }
+        // Both hold the device's lock (drivers/base/core.c, online_show and online_store). It may be gone.
+        let _ = self.root.text(&online(cpu));
         let owner = Owner::this()?;
         let mut file = self.file()?;
         for record in &mut file.records {

@@ -102,7 +102,10 @@ impl Socket {
 
     fn get(&self) -> Result<(u16, String)> {
         let wrong = |error: ureq::Error| {
-            let error = error.to_string().replace(char::is_control, " ");
+            let error = match error {
+                ureq::Error::Timeout(_) => format!("no answer within {} s", TIMEOUT.as_secs()),
+                other => other.to_string().replace(char::is_control, " "),
+            };
             Error::Failed(format!("{}: {}: {error}", self.about.name, self.url))
         };
         let mut answer = self.agent.get(&self.url).call().map_err(wrong)?;
@@ -443,7 +446,8 @@ pub mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = silent.local_addr().unwrap().to_string();
         let why = Socket::find("socket", Kind::Tasmota, &host, Counts::Power);
-        assert!(why.err().unwrap().to_string().contains("timeout"));
+        let why = why.err().unwrap().to_string();
+        assert!(why.ends_with(": no answer within 2 s"), "{why}");
         drop(silent);
         let why = Socket::find("socket", Kind::Tasmota, &host, Counts::Power);
         assert!(

@@ -225,8 +225,14 @@ impl std::str::FromStr for Upstream {
             )
         };
         if let Some((scheme @ ("unix" | "unix+h2c"), path)) = text.split_once(':') {
-            if !path.starts_with('/') || path.len() >= PATH_MAX || path.contains('\0') {
+            if !path.starts_with('/') || path.contains('\0') {
                 return Err(wrong());
+            }
+            if path.len() >= PATH_MAX {
+                return Err(format!(
+                    "`{text}`: the path of a Unix socket has at most {} bytes",
+                    PATH_MAX - 1
+                ));
             }
             let hex: String = path.bytes().map(|byte| format!("{byte:02x}")).collect();
             let uri = format!("http://{hex}{SOCKET}/").parse();
@@ -364,7 +370,6 @@ mod tests {
         for wrong in [
             "unix:",
             "unix:a.sock",
-            &format!("unix:/{}", "a".repeat(107)),
             "http://a:99999",
             "http://:80",
             "http://a:0",
@@ -375,6 +380,9 @@ mod tests {
         ] {
             assert!(wrong.parse::<Upstream>().is_err(), "{wrong}");
         }
+        let path = |bytes: usize| format!("unix:/{}", "a".repeat(bytes - 1)).parse::<Upstream>();
+        assert!(path(107).is_ok());
+        assert!(path(108).unwrap_err().ends_with("at most 107 bytes"));
     }
 
     #[test]

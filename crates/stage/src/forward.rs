@@ -10,8 +10,8 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
 use hyper::{Method, Request, Response, StatusCode, Uri, Version};
 use hyper_rustls::HttpsConnectorBuilder;
-use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
@@ -575,7 +575,10 @@ fn request_to(
 }
 
 /// An error with what caused it, in one line.
-fn why(error: &dyn std::error::Error) -> String {
+fn why(error: &(dyn std::error::Error + 'static)) -> String {
+    // The client's own names only the step, as "client error (Connect)".
+    let cause = error.source().filter(|_| error.is::<ClientError>());
+    let error = cause.unwrap_or(error);
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -386,6 +386,7 @@ fn a_server_that_is_down_or_talks_rubbish_is_an_error_of_one_line() {
             let line = "reveille stage: the server does not answer: ";
             assert!(answer.body.starts_with(line), "{}", answer.body);
             assert_eq!(answer.body.matches('\n').count(), 1);
+            assert!(!answer.body.contains("client error"), "{}", answer.body);
         }
         let served = proxy.end();
         // Nothing is learnt of failures, so nothing is held.

@@ -9,6 +9,7 @@ use std::time::Duration;
 use reveille_kernel::{Error, Root};
 use reveille_meter::{Counts, Steady, WATCH};
 use reveille_results::output::{Folder, Naming};
+use reveille_show::quantity::counted;
 use reveille_show::terminal;
 
 use crate::exit::{self, Failure, say};
@@ -79,11 +80,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let mut steady = Steady::new(meter.as_mut(), watched.refresh());
+    let mut written = 0;
     let recorded = steady.record(interval, args.duration, &stop, &mut |at, watts| {
         let at = humantime::format_rfc3339_millis(at);
         // No -0.
-        line(format!("{at},{:.4}\n", watts + 0.0))
-    })?;
+        line(format!("{at},{:.4}\n", watts + 0.0))?;
+        written += 1;
+        Ok(())
+    });
+    let recorded = match recorded {
+        Err(why) if written > 0 => {
+            say(format!(
+                "{} kept: {}",
+                counted(written, "sample"),
+                name.display()
+            ));
+            return Err(why.into());
+        }
+        recorded => recorded?,
+    };
     if let Some(why) = recorded.why {
         say(format!(
             "{} readings failed, the last one: {why}",
@@ -94,7 +109,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     say(&match recorded.samples {
         0 => "No sample.".to_owned(),
         samples => format!(
-            "{samples} samples, asked for every {:.3} s, {mean_w:.2} W on average: {}",
+            "{}, asked for every {:.3} s, {mean_w:.2} W on average: {}",
+            counted(samples, "sample"),
             interval.as_secs_f64(),
             name.display()
         ),

@@ -507,7 +507,7 @@ fn an_interrupt_that_the_kernel_moved_off_its_cpu_is_restored() {
     assert_eq!(machine.at(INTERRUPT), "0");
     machine.put(INTERRUPT, "0-1");
     let mut journal = move_it();
-    journal.interrupts_may_have_moved().unwrap();
+    journal.interrupts_may_have_moved(1).unwrap();
     assert_eq!(journal.restore().undone.len(), 1);
     assert_eq!(machine.at(INTERRUPT), "0-1");
     // It is offline, and the owner was killed; another owner wants it there, too, where it cannot go.

@@ -53,8 +53,19 @@ impl Run<'_> {
         let mut counters = Counters::open(self.root, self.options.cpu);
         let mut all = self.loaded(sources, &mut counters)?;
         self.begin()?;
+        let ended = self.measured(&mut all);
+        if all.iter().any(|probes| probes.kernel.was_offline()) {
+            let cpu = self.options.cpu;
+            if let Err(error) = self.journal.interrupts_may_have_moved(cpu) {
+                self.note(error.to_string());
+            }
+        }
+        ended
+    }
+
+    fn measured(&mut self, all: &mut [Probes]) -> Result<()> {
         for number in 0..all.len() {
-            self.switch(&mut all, number)?;
+            self.switch(all, number)?;
             let probes = &mut all[number];
             self.characterise(probes)?;
             self.outcome
@@ -64,11 +75,11 @@ impl Run<'_> {
                 return Ok(());
             }
         }
-        self.floors(&mut all)?;
+        self.floors(all)?;
         if self.over() {
             return Ok(());
         }
-        self.phases(&mut all)
+        self.phases(all)
     }
 
     /// The probes of each source, detached.
@@ -445,9 +456,6 @@ impl Run<'_> {
     /// Ends the run if the CPUs that it needs were offline, even briefly.
     fn look(&mut self, kernel: &Kernel, source: &dyn EventSource) {
         if kernel.was_offline() {
-            if let Err(error) = self.journal.interrupts_may_have_moved() {
-                self.note(error.to_string());
-            }
             self.end_early(format!("CPU {} went offline", self.options.cpu));
         } else if let Some(why) = source.gone() {
             self.end_early(why);

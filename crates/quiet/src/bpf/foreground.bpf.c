@@ -24,6 +24,9 @@
 /* Levels of ancestor cgroups that are searched. */
 #define CGROUP_LEVELS 32
 
+/* Changes of one thread's state by other CPUs during one by this one. */
+#define CHANGES 8
+
 /* A wait is known after this number of ends, of which none of the last eight was by another. */
 #define KNOWN 3
 
@@ -155,9 +158,25 @@ static __always_inline void count(enum state before, enum state now)
  * Other CPUs may change the state of the same thread at the same time. Each change is counted once,
  * so that the counters are those of the states whatever the order.
  */
+static __always_inline void leave(struct thread *thread)
+{
+	count(__sync_lock_test_and_set(&thread->state, STATE_ELSEWHERE), STATE_ELSEWHERE);
+}
+
+/* One of the foreground, unless another CPU has seen it leave. */
 static __always_inline void become(struct thread *thread, enum state now)
 {
-	count(__sync_lock_test_and_set(&thread->state, now), now);
+	enum state before = thread->state;
+
+	for (int tried = 0; tried < CHANGES && before != STATE_ELSEWHERE; tried++) {
+		enum state seen = __sync_val_compare_and_swap(&thread->state, before, now);
+
+		if (seen == before) {
+			count(before, now);
+			return;
+		}
+		before = seen;
+	}
 }
 
 /* One that has come into the foreground, unless another CPU has seen that. */
@@ -178,7 +197,7 @@ static __always_inline bool belongs(struct thread *thread, struct task_struct *t
 		if (below(task, &found))
 			come(thread, first);
 		else
-			become(thread, STATE_ELSEWHERE);
+			leave(thread);
 		thread->cgroup = found;
 	}
 	return thread->state != STATE_ELSEWHERE;
@@ -324,7 +343,7 @@ static __always_inline void leaves(struct task_struct *task)
 
 	if (!thread)
 		return;
-	become(thread, STATE_ELSEWHERE);
+	leave(thread);
 	bpf_map_delete_elem(&threads, &number);
 }
 
