@@ -71,6 +71,18 @@ fn what_is_no_meter_gets_one_line_and_an_exit_code() {
     }
 }
 
+#[test]
+fn one_meter_that_does_not_answer_leaves_the_others_in_the_list() {
+    let name = meter::made_up(Duration::from_millis(20), || 40.0);
+    let mut command = power("meters --time 1s --json", "shelly:127.0.0.1:1");
+    let output = command.args(["--meter", &name]).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(listed["meters"][0]["name"], name);
+    let why = listed["missing"][0].as_str().unwrap();
+    assert!(why.contains("127.0.0.1:1"), "{why}");
+}
+
 /// Two measurements at a time would disturb each other.
 static ALONE: Mutex<()> = Mutex::new(());
 

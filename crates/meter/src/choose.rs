@@ -9,6 +9,7 @@ use crate::reading::{Counts, Meter};
 use crate::snmp::Pdu;
 
 /// The meters of a machine.
+#[derive(Default)]
 pub struct Found {
     /// Those that can be read.
     pub meters: Vec<Box<dyn Meter>>,

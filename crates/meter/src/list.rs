@@ -26,7 +26,7 @@ impl Meters {
     /// until `stop`. `progress` is told before each: its name and the share of meters done.
     ///
     /// # Errors
-    /// Of a meter that was named.
+    /// Of the only meter that was named; [`Error::Usage`] for any name that is none.
     pub fn watch(
         root: &Root,
         names: &[String],
@@ -34,15 +34,20 @@ impl Meters {
         stop: &AtomicBool,
         progress: &mut dyn FnMut(&str, f64),
     ) -> Result<Self> {
+        let is_only = names.len() == 1;
         let found = match names {
             [] => find(root),
-            names => Found {
-                meters: names
-                    .iter()
-                    .map(|name| named(root, name))
-                    .collect::<Result<_>>()?,
-                missing: Vec::new(),
-            },
+            names => {
+                let mut found = Found::default();
+                for name in names {
+                    match named(root, name) {
+                        Ok(meter) => found.meters.push(meter),
+                        Err(why) if is_only || matches!(why, Error::Usage(_)) => return Err(why),
+                        Err(why) => found.missing.push(why.to_string()),
+                    }
+                }
+                found
+            }
         };
         let mut result = Self {
             watched_s: time.as_secs_f64(),
@@ -73,8 +78,8 @@ impl Meters {
                     }
                     result.meters.push(watched);
                 }
-                Err(why) if names.is_empty() => result.missing.push(why.to_string()),
-                Err(why) => return Err(why),
+                Err(why) if is_only => return Err(why),
+                Err(why) => result.missing.push(why.to_string()),
             }
             if is_cut_off {
                 break;

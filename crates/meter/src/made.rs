@@ -1,24 +1,27 @@
 //! A made-up meter for tests.
 
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reveille_kernel::{Error, Result};
 
 use crate::reading::{About, Counts, Meter, Scope};
 
-/// 40 W, counted in steps of a period; in every other period a value of power is `more` W higher.
+/// 40 W, counted in steps of a period; a value of power has `values` in turn, each `more` W higher.
 pub struct Made {
     about: About,
     began: Instant,
     period_s: f64,
     pub more: f64,
+    pub values: f64,
     /// From then on it stands still, s.
     pub stops_s: f64,
     /// It counts nothing, s.
     pub halts_s: Range<f64>,
     /// Readings fail, s.
     pub fails: Vec<Range<f64>>,
+    /// From then on each reading takes so long, s.
+    pub slow_s: (f64, f64),
 }
 
 impl Made {
@@ -35,9 +38,11 @@ impl Made {
             began: Instant::now(),
             period_s,
             more: 1.0,
+            values: 2.0,
             stops_s: f64::INFINITY,
             halts_s: 0.0..0.0,
             fails: Vec::new(),
+            slow_s: (f64::INFINITY, 0.0),
         }
     }
 }
@@ -48,6 +53,10 @@ impl Meter for Made {
     }
 
     fn read(&mut self) -> Result<f64> {
+        let (slow_from_s, takes_s) = self.slow_s;
+        if self.began.elapsed().as_secs_f64() >= slow_from_s {
+            std::thread::sleep(Duration::from_secs_f64(takes_s));
+        }
         let s = self.began.elapsed().as_secs_f64();
         if self.fails.iter().any(|range| range.contains(&s)) {
             return Err(Error::Failed("no answer".into()));
@@ -56,7 +65,7 @@ impl Meter for Made {
         let step = ((s.min(self.stops_s) - halted_s) / self.period_s).floor();
         Ok(match self.about.counts {
             Counts::Energy => step * self.period_s * 40.0,
-            Counts::Power => 40.0 + step % 2.0 * self.more,
+            Counts::Power => 40.0 + step % self.values * self.more,
         })
     }
 }

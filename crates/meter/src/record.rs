@@ -20,7 +20,7 @@ const LEAST: Duration = Duration::from_millis(100);
 pub struct Recorded {
     /// Samples.
     pub samples: u64,
-    /// What they cover: of an energy counter the times between its new values, and else an interval each.
+    /// What they cover: the time since the one before, or after a reading that failed an interval.
     pub covered_s: f64,
     /// The energy in that time.
     pub energy_j: f64,
@@ -88,8 +88,8 @@ impl Steady<'_> {
                     return Err(why);
                 }
                 Err(why) => {
-                    if is_over(&why) {
-                        // What it counted meanwhile is unknown.
+                    if is_over(&why) || counts == Counts::Power {
+                        // What there was meanwhile is unknown.
                         before = None;
                     }
                     recorded.missed += 1;
@@ -99,7 +99,8 @@ impl Steady<'_> {
             };
             answered = Some(now.after);
             let (watts, covered_s) = match (counts, before.replace(now)) {
-                (Counts::Power, _) => (now.value, interval.as_secs_f64()),
+                (Counts::Power, None) => (now.value, interval.as_secs_f64()),
+                (Counts::Power, Some(before)) => (now.value, now.since_s(&before)),
                 (Counts::Energy, None) => continue,
                 (Counts::Energy, Some(before)) => {
                     let s = now.since_s(&before);
@@ -164,6 +165,18 @@ mod tests {
         let recorded = recorded.unwrap();
         let mean_w = recorded.energy_j / recorded.covered_s;
         assert!((9.0..17.0).contains(&mean_w), "{mean_w}: {samples:?}");
+    }
+
+    #[test]
+    fn the_average_of_a_meter_of_power_is_by_time() {
+        // Of 600 ms, the last 300 have two or three samples.
+        let (recorded, samples) = recorded(Counts::Power, |meter| meter.slow_s = (0.3, 0.15));
+        let recorded = recorded.unwrap();
+        let covered_s = recorded.covered_s;
+        assert!(
+            (0.45..0.95).contains(&covered_s),
+            "{covered_s}: {samples:?}"
+        );
     }
 
     #[test]

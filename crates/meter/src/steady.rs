@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use reveille_kernel::{Error, Result, affinity};
 
 use crate::reading::{Counts, FAILURES, Meter, Reading, is_over};
-use crate::watch::{BETWEEN, REFRESHES, suits};
+use crate::watch::{BETWEEN, LOST_MAX, REFRESHES, suits};
 
 /// The longest sleep without a look at what ends a run.
 const LOOK: Duration = Duration::from_millis(250);
@@ -34,6 +34,14 @@ pub fn pause(time: Duration, stop: &AtomicBool) {
     }
 }
 
+/// A reading that failed as the run was stopped does not matter.
+fn unless_stopped(mean_w: Result<Option<f64>>, stop: &AtomicBool) -> Result<Option<f64>> {
+    match mean_w {
+        Err(_) if stop.load(Ordering::Relaxed) => Ok(None),
+        mean_w => mean_w,
+    }
+}
+
 /// The mean power of a time, while the machine does one thing.
 pub struct Steady<'m> {
     pub(crate) meter: &'m mut dyn Meter,
@@ -44,6 +52,8 @@ pub struct Steady<'m> {
     /// Works since then for which the meter failed.
     failed: u32,
     why_failed: Option<String>,
+    /// The last value of a meter of power in a time in which it varied.
+    varied_until: Option<f64>,
 }
 
 impl<'m> Steady<'m> {
@@ -56,6 +66,7 @@ impl<'m> Steady<'m> {
             worked: false,
             failed: 0,
             why_failed: None,
+            varied_until: None,
         }
     }
 
@@ -71,6 +82,10 @@ impl<'m> Steady<'m> {
     /// # Errors
     /// As [`Meter::read`]; [`Error::Disturbed`] if an energy counter does not change any more.
     pub fn mean_w(&mut self, time: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
+        unless_stopped(self.mean_of(time, stop), stop)
+    }
+
+    fn mean_of(&mut self, time: Duration, stop: &AtomicBool) -> Result<Option<f64>> {
         let began = Instant::now();
         let left = || time.saturating_sub(began.elapsed());
         if self.meter.about().counts == Counts::Energy {
@@ -85,7 +100,7 @@ impl<'m> Steady<'m> {
             return Ok(last.map(|last| (last.value - first.value) / last.since_s(&first)));
         }
         let between = self.between();
-        let mut mean = Mean::begin();
+        let mut mean = Mean::begin(&self.meter.about().name, between);
         while !left().is_zero() {
             pause(left().min(between), stop);
             if stop.load(Ordering::Relaxed) {
@@ -93,7 +108,7 @@ impl<'m> Steady<'m> {
             }
             mean.add(self.meter.read())?;
         }
-        mean.end()
+        mean.end(&mut self.varied_until)
     }
 
     /// Is a work that takes so long long enough? `what` begins the message: `a turn of`.
@@ -137,7 +152,8 @@ impl<'m> Steady<'m> {
         });
         let is_whole =
             took >= self.refresh.mul_f64(SHORTEST * REFRESHES) && !stop.load(Ordering::Relaxed);
-        (value, self.forgive(mean_w).map(|w| w.filter(|_| is_whole)))
+        let mean_w = self.forgive(unless_stopped(mean_w, stop));
+        (value, mean_w.map(|w| w.filter(|_| is_whole)))
     }
 
     /// Some works may be without a power.
@@ -178,11 +194,12 @@ impl<'m> Steady<'m> {
             if is_energy || began.elapsed() < lag {
                 self.keep_up()?;
             } else {
-                let mean = mean.get_or_insert_with(Mean::begin);
+                let name = &self.meter.about().name;
+                let mean = mean.get_or_insert_with(|| Mean::begin(name, between));
                 mean.add(self.meter.read())?;
             }
         }
-        mean.map_or(Ok(None), Mean::end)
+        mean.map_or(Ok(None), |mean| mean.end(&mut self.varied_until))
     }
 
     /// Reads it, so that no wrap of a counter is missed. A reading that fails does no harm, unless the counter jumped.
@@ -238,13 +255,26 @@ impl<'m> Steady<'m> {
     }
 }
 
-/// The largest part of a time that may be without readings.
-const LOST_MAX: f64 = 0.1;
+/// A meter varies if it changes so often, among so many values at least: one that is too coarse for the power's changes may
+/// only go to and fro between two.
+const CHANGES: u32 = 8;
+const VALUES: usize = 3;
+
+/// A reading that comes later than this many pauses after the one before, or than this, stands for no more than that.
+const LATE_PAUSES: u32 = 3;
+const LATE: Duration = Duration::from_millis(100);
 
 /// The mean of readings of power. Some may fail: a meter in a network sometimes does.
 struct Mean {
+    name: String,
+    /// The longest time from one reading to the next for which the latter stands.
+    longest: Duration,
     sum: f64,
     readings: u32,
+    /// The last value, how often it was another one than before, and the first different ones.
+    value: Option<f64>,
+    changes: u32,
+    values: Vec<f64>,
     began: Instant,
     /// When the last reading ended.
     last: Instant,
@@ -254,11 +284,17 @@ struct Mean {
 }
 
 impl Mean {
-    fn begin() -> Self {
+    /// Of the meter of this name, with such pauses between readings.
+    fn begin(name: &str, between: Duration) -> Self {
         let now = Instant::now();
         Self {
+            name: name.to_owned(),
+            longest: (between * LATE_PAUSES).max(LATE),
             sum: 0.0,
             readings: 0,
+            value: None,
+            changes: 0,
+            values: Vec::new(),
             began: now,
             last: now,
             lost: Duration::ZERO,
@@ -268,26 +304,54 @@ impl Mean {
 
     fn add(&mut self, read: Result<f64>) -> Result<()> {
         let before = std::mem::replace(&mut self.last, Instant::now());
+        let took = self.last.duration_since(before);
         match read {
             Ok(value) => {
                 self.sum += value;
                 self.readings += 1;
+                let is_other = self.value.replace(value) != Some(value);
+                self.changes += u32::from(is_other && self.readings > 1);
+                if self.values.len() < VALUES && !self.values.contains(&value) {
+                    self.values.push(value);
+                }
+                if let Some(late) = took
+                    .checked_sub(self.longest)
+                    .filter(|late| !late.is_zero())
+                {
+                    self.lost += late;
+                    self.why = Some(Error::Failed(format!(
+                        "{}: a reading came only after {:.1} s",
+                        self.name,
+                        took.as_secs_f64()
+                    )));
+                }
             }
             Err(why) if is_over(&why) => return Err(why),
             Err(why) => {
-                self.lost += self.last.duration_since(before);
+                self.lost += took;
                 self.why = Some(why);
             }
         }
         Ok(())
     }
 
-    /// `None` without a reading; the last error if too many failed.
-    fn end(self) -> Result<Option<f64>> {
-        match self.why {
-            Some(why) if self.lost > self.began.elapsed().mul_f64(LOST_MAX) => Err(why),
-            _ => Ok((self.readings > 0).then(|| self.sum / f64::from(self.readings))),
+    /// `None` without a reading; the last error if too many failed, or came late. A meter that varied in the time before, and
+    /// stays at its last value for the whole of this one, has stopped.
+    fn end(self, varied_until: &mut Option<f64>) -> Result<Option<f64>> {
+        if self.readings == 0 || self.lost > self.began.elapsed().mul_f64(LOST_MAX) {
+            return self.why.map_or(Ok(None), Err);
         }
+        if self.changes == 0 && *varied_until == self.value {
+            return Err(Error::Failed(format!(
+                "{}: its value stayed at {} W for {:.1} s; the meter stopped",
+                self.name,
+                self.values[0],
+                self.began.elapsed().as_secs_f64()
+            )));
+        }
+        let varied = self.changes >= CHANGES && self.values.len() == VALUES;
+        *varied_until = self.value.filter(|_| varied);
+        Ok(Some(self.sum / f64::from(self.readings)))
     }
 }
 
@@ -431,6 +495,68 @@ mod tests {
             let ((), why) = steady.during(&stop, || std::thread::sleep(time));
             assert_eq!(why.unwrap_err().to_string(), "no answer", "{counts:?}");
         }
+    }
+
+    #[test]
+    fn few_readings_are_no_mean_of_a_time() {
+        let stop = AtomicBool::new(false);
+        let time = Duration::from_millis(600);
+        for (takes_s, is_known) in [(0.25, false), (0.05, true)] {
+            let mut meter = Made::new(Counts::Power, 0.02);
+            meter.slow_s = (0.0, takes_s);
+            let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
+            let ((), during) = steady.during(&stop, || std::thread::sleep(time));
+            for mean_w in [steady.mean_w(time, &stop), during] {
+                match mean_w {
+                    Ok(mean_w) => assert!(is_known && mean_w.is_some()),
+                    Err(why) => {
+                        let why = why.to_string();
+                        assert!(!is_known && why.contains("came only after 0."), "{why}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_meter_of_power_that_varied_and_stays_at_its_last_value_has_stopped() {
+        let stop = AtomicBool::new(false);
+        let time = Duration::from_millis(400);
+        // One that is too coarse stays where it is, or goes to and fro.
+        for (values, is_known) in [(3.0, false), (2.0, true)] {
+            let mut meter = Made::new(Counts::Power, 0.02);
+            (meter.values, meter.stops_s) = (values, 0.7);
+            let mut steady = Steady::new(&mut meter, Duration::from_millis(20));
+            let mut mean_w = || steady.mean_w(time, &stop);
+            for _ in 0..2 {
+                assert!(mean_w().unwrap().is_some());
+            }
+            for _ in 0..2 {
+                match mean_w() {
+                    Ok(_) => assert!(is_known),
+                    Err(why) => {
+                        let why = why.to_string();
+                        assert!(
+                            !is_known && why.contains("W for 0.4 s; the meter stopped"),
+                            "{why}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_stop_while_the_meter_does_not_answer_is_no_error() {
+        let mut meter = Made::new(Counts::Power, 0.01);
+        meter.fails.push(0.0..9.0);
+        let mut steady = Steady::new(&mut meter, Duration::from_millis(10));
+        let stop = AtomicBool::new(false);
+        let work = || {
+            std::thread::sleep(Duration::from_millis(100));
+            stop.store(true, Ordering::Relaxed);
+        };
+        assert_eq!(steady.during(&stop, work).1.unwrap(), None);
     }
 
     #[test]

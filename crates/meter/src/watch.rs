@@ -22,6 +22,9 @@ const LONGER: Duration = Duration::from_secs(60);
 /// Between readings of a meter with few new values.
 const SELDOM: Duration = Duration::from_millis(20);
 
+/// The largest part of a time that may be without readings.
+pub(crate) const LOST_MAX: f64 = 0.1;
+
 /// New values that give a refresh period, the median of two.
 const CHANGES: usize = 3;
 
@@ -84,18 +87,28 @@ impl Watched {
     }
 }
 
-/// Reads the meter for `time`.
+/// Reads the meter for `time`. Some readings may fail.
 ///
 /// # Errors
-/// As [`Meter::read`].
+/// As [`Meter::read`], if that takes more than a tenth of the time.
 pub fn watch(meter: &mut dyn Meter, time: Duration, stop: &AtomicBool) -> Result<Watched> {
     let began = Instant::now();
     let mut seen = Seen::begin(meter)?;
+    let mut lost = Duration::ZERO;
     while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
         // At most half of the time.
         let last = seen.last;
+        let before = Instant::now();
         std::thread::sleep(last.after.duration_since(last.before).max(BETWEEN));
-        seen.read(meter)?;
+        if let Err(why) = seen.read(meter) {
+            lost += before.elapsed();
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if is_over(&why) || lost > time.mul_f64(LOST_MAX) {
+                return Err(why);
+            }
+        }
     }
     Ok(seen.end(meter.about().clone()))
 }
@@ -283,6 +296,17 @@ mod tests {
             );
             let change = watched.least_change.unwrap();
             assert!(change > 0.79 && change < 1.01, "0.8 J, 1 W: {change}");
+        }
+    }
+
+    #[test]
+    fn some_readings_may_fail_while_it_is_watched() {
+        let time = Duration::from_millis(500);
+        for (fails, is_watched) in [(0.1..0.12, true), (0.1..0.3, false)] {
+            let mut meter = Made::new(Counts::Power, 0.02);
+            meter.fails.push(fails);
+            let watched = watch(&mut meter, time, &AtomicBool::new(false));
+            assert_eq!(watched.is_ok(), is_watched, "{watched:?}");
         }
     }
 

@@ -103,7 +103,7 @@ impl Here<'_> {
     }
 
     /// W, and what happened meanwhile, under a load that has these CPUs and takes `own` of the others, in CPUs. It is
-    /// tried again if others disturb it.
+    /// tried again if others disturb it, or the meter fails.
     ///
     /// # Errors
     /// As [`Dwells::dwell`].
@@ -114,14 +114,18 @@ impl Here<'_> {
         own: f64,
         stop: &AtomicBool,
     ) -> Result<Option<(f64, Between)>> {
-        let mut others = 0.0;
+        let (mut others, mut failed) = (0.0, None);
         for _ in 0..TRIES {
             let load = load()?;
             pause(self.times.settle, stop);
             let before = self.watch.read();
-            let power_w = self.steady.mean_w(self.times.dwell, stop)?;
+            let power_w = self.steady.mean_w(self.times.dwell, stop);
             let after = self.watch.read();
             let lost = load.end()?;
+            failed = power_w.as_ref().err().map(ToString::to_string);
+            let Ok(power_w) = power_w else {
+                continue;
+            };
             let Some(power_w) = power_w else {
                 return Ok(None);
             };
@@ -130,6 +134,11 @@ impl Here<'_> {
             if others <= OTHERS_MAX {
                 return Ok(Some((power_w, between)));
             }
+        }
+        if let Some(why) = failed {
+            return Err(Error::Failed(format!(
+                "{why} (in the last of {TRIES} tries)"
+            )));
         }
         Err(Error::Disturbed(format!(
             "other load took {:.0}% of a CPU in each of {TRIES} tries (at most {:.0}% is allowed); end it, or measure \

@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -21,45 +21,136 @@ pub struct Progress {
     pub broken: AtomicBool,
 }
 
+/// What a request sends before it is known whether the server takes it, at most: a window of HTTP/2.
+const KEPT_MAX: usize = 64 << 10;
+
 /// A request's body.
 pub struct Upload {
-    /// `None`: it has none.
-    body: Option<Incoming>,
-    /// Its first piece, which has come already.
-    first: Option<Frame<Bytes>>,
+    source: Arc<Mutex<Source>>,
+    /// Which sending of it this is.
+    sending: u32,
+    /// Pieces that this one has sent.
+    sent: usize,
     progress: Arc<Progress>,
 }
 
+struct Source {
+    body: Incoming,
+    /// Its first piece, if that was awaited.
+    first: Option<Frame<Bytes>>,
+    /// What was sent until now, if [`Repeat`] can still send it.
+    kept: Vec<Bytes>,
+    keeps: bool,
+    is_whole: bool,
+    /// The latest sending has asked for it.
+    begun: bool,
+    /// The latest one: those before it get nothing more.
+    sending: u32,
+}
+
+impl Source {
+    fn sends(&mut self, frame: &Frame<Bytes>) {
+        let before: usize = self.kept.iter().map(Bytes::len).sum();
+        match frame.data_ref() {
+            Some(data) if self.keeps && before + data.len() <= KEPT_MAX => {
+                self.kept.push(data.clone());
+            }
+            _ => {
+                (self.keeps, self.is_whole) = (false, false);
+                self.kept.clear();
+            }
+        }
+    }
+}
+
+/// Sends a request's body again, from its beginning.
+pub struct Repeat {
+    source: Arc<Mutex<Source>>,
+    progress: Arc<Progress>,
+}
+
+impl Repeat {
+    /// Has the latest sending sent nothing of a body that has something?
+    pub fn is_unsent(&self) -> bool {
+        let source = locked(&self.source);
+        let is_empty =
+            source.kept.is_empty() && source.first.is_none() && source.body.is_end_stream();
+        !source.begun && !is_empty
+    }
+
+    /// `None` if what was sent of it is not kept.
+    pub fn again(&self) -> Option<Upload> {
+        let mut source = locked(&self.source);
+        source.sending += 1;
+        source.begun = false;
+        source.is_whole.then(|| Upload {
+            source: Arc::clone(&self.source),
+            sending: source.sending,
+            sent: 0,
+            progress: Arc::clone(&self.progress),
+        })
+    }
+}
+
+fn locked(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
+    source.lock().expect("nothing panics with it")
+}
+
 impl Upload {
-    /// The client's.
-    pub fn of(body: Incoming) -> (Self, Arc<Progress>) {
+    /// The client's. With `keeps` [`Repeat`] can send it again also after its first 64 KiB at most were sent.
+    pub fn of(body: Incoming, keeps: bool) -> (Self, Repeat, Arc<Progress>) {
         let progress = Arc::<Progress>::default();
-        let upload = Self {
-            body: Some(body),
+        let source = Arc::new(Mutex::new(Source {
+            body,
             first: None,
+            kept: Vec::new(),
+            keeps,
+            is_whole: true,
+            begun: false,
+            sending: 0,
+        }));
+        let repeat = Repeat {
+            source: Arc::clone(&source),
             progress: Arc::clone(&progress),
         };
-        (upload, progress)
+        let upload = Self {
+            source,
+            sending: 0,
+            sent: 0,
+            progress: Arc::clone(&progress),
+        };
+        (upload, repeat, progress)
     }
 
     /// Has the client send it, and takes its first piece; the rest waits in the library's buffers, which have limits.
     /// False if it breaks off.
     pub async fn begin(&mut self) -> bool {
-        self.first = match poll_fn(|context| Pin::new(&mut *self).poll_frame(context)).await {
-            Some(Ok(frame)) => Some(frame),
+        let first = poll_fn(|context| self.poll_body(&mut locked(&self.source), context)).await;
+        match first {
+            Some(Ok(frame)) => locked(&self.source).first = Some(frame),
             Some(Err(_)) => return false,
-            None => None,
-        };
+            None => {}
+        }
         true
     }
 
-    /// None, as that of the request before.
-    pub fn empty() -> Self {
-        Self {
-            body: None,
-            first: None,
-            progress: Arc::default(),
+    fn poll_body(
+        &self,
+        source: &mut Source,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let frame = Pin::new(&mut source.body).poll_frame(context);
+        match &frame {
+            Poll::Ready(None) => {
+                let _ = self.progress.ended.set(Instant::now());
+            }
+            Poll::Ready(Some(Err(_))) => self.progress.broken.store(true, Ordering::Relaxed),
+            Poll::Ready(Some(Ok(_))) if source.body.is_end_stream() => {
+                let _ = self.progress.ended.set(Instant::now());
+            }
+            _ => {}
         }
+        frame
     }
 }
 
@@ -71,39 +162,45 @@ impl Body for Upload {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(first)));
-        }
-        let Some(body) = &mut self.body else {
+        let source = Arc::clone(&self.source);
+        let mut source = locked(&source);
+        if source.sending != self.sending {
             return Poll::Ready(None);
+        }
+        source.begun = true;
+        if let Some(piece) = source.kept.get(self.sent) {
+            self.sent += 1;
+            return Poll::Ready(Some(Ok(Frame::data(piece.clone()))));
+        }
+        let frame = match source.first.take() {
+            Some(first) => Poll::Ready(Some(Ok(first))),
+            None => self.poll_body(&mut source, context),
         };
-        let frame = Pin::new(body).poll_frame(context);
-        match &frame {
-            Poll::Ready(None) => {
-                let _ = self.progress.ended.set(Instant::now());
-            }
-            Poll::Ready(Some(Err(_))) => self.progress.broken.store(true, Ordering::Relaxed),
-            Poll::Ready(Some(Ok(_))) if self.is_end_stream() => {
-                let _ = self.progress.ended.set(Instant::now());
-            }
-            _ => {}
+        if let Poll::Ready(Some(Ok(frame))) = &frame {
+            source.sends(frame);
+            self.sent += 1;
         }
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.first.is_none() && self.body.as_ref().is_none_or(Body::is_end_stream)
+        let source = locked(&self.source);
+        source.sending != self.sending
+            || (source.first.is_none()
+                && source.kept.len() <= self.sent
+                && source.body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        let none = || SizeHint::with_exact(0);
-        let mut hint = self.body.as_ref().map_or_else(none, Body::size_hint);
-        let first = self.first.as_ref().and_then(Frame::data_ref);
-        let first = first.map_or(0, |data| data.len() as u64);
+        let source = locked(&self.source);
+        let mut hint = source.body.size_hint();
+        let first = source.first.as_ref().and_then(Frame::data_ref);
+        let kept = source.kept.iter().skip(self.sent).chain(first);
+        let before: u64 = kept.map(|data| data.len() as u64).sum();
         if let Some(upper) = hint.upper() {
-            hint.set_upper(upper + first);
+            hint.set_upper(upper + before);
         }
-        hint.set_lower(hint.lower() + first);
+        hint.set_lower(hint.lower() + before);
         hint
     }
 }

@@ -1,5 +1,6 @@
 //! A request on its way: held, sent to its server, answered.
 
+use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::body::{Answer, Progress, Upload};
+use crate::body::{Answer, Progress, Repeat, Upload};
 use crate::client::Origin;
 use crate::config::{Service, Upstream};
 use crate::connector::{CONNECT, Connector};
@@ -29,6 +30,14 @@ use crate::tunnel;
 
 /// Connections to a server that nobody uses are closed after this time, before most servers close them.
 const IDLE: Duration = Duration::from_secs(30);
+
+/// A server may refuse a request so often: one that ends each connection after a few requests refuses most of a burst, again
+/// and again.
+const REFUSALS: u32 = 100;
+
+/// Of these the first ones are sent again at once, and the others after a while.
+const REFUSALS_AT_ONCE: u32 = 10;
+const AFTER_REFUSAL: Duration = Duration::from_millis(1);
 
 /// Sends requests to the servers of one service.
 pub struct Forwarder {
@@ -228,7 +237,7 @@ impl Forwarder {
         let deadline = own.min(self.service.deadline);
         let on_upgrade = upgrade.is_some().then(|| hyper::upgrade::on(&mut request));
         let (mut head, body) = request.into_parts();
-        let (mut upload, progress) = Upload::of(body);
+        let (mut upload, repeat, progress) = Upload::of(body, target.upstream.http2);
         // A connection that becomes a tunnel lasts for longer than any deadline.
         let turn = match upgrade.is_some() || self.service.is_exempt(head.uri.path()) {
             true => target.stage.passes_by(target.number),
@@ -271,7 +280,7 @@ impl Forwarder {
         let mut permit = clients.permit().await;
         let went = Instant::now();
         let sent = self
-            .send(clients, nth, head, host, upload, can_be_repeated)
+            .send(clients, nth, head, host, (upload, repeat), can_be_repeated)
             .await;
         let (target, mut response) = match sent {
             Ok(answered) => answered,
@@ -320,44 +329,45 @@ impl Forwarder {
         response.map(|body| Answer::theirs(body, broken, permit))
     }
 
-    /// Sends a request to that server. One without a body is sent to the next one where the first takes no connection, and
-    /// once more, if it changes nothing, where the connection ends before the response: most often the server has just
-    /// closed it.
+    /// Sends a request to that server. One that a server refuses before it does anything with it is sent again. One
+    /// without a body is sent to the next server where the first takes no connection, and once more, if it changes
+    /// nothing, where the connection ends before the response: most often the server has just closed it.
     async fn send(
         &self,
         clients: &Clients,
         nth: usize,
         head: Parts,
         host: Option<HeaderValue>,
-        upload: Upload,
-        can_be_repeated: bool,
-    ) -> Result<(&Target, Response<Incoming>), (&Target, hyper_util::client::legacy::Error)> {
+        (mut upload, repeat): (Upload, Repeat),
+        mut can_be_repeated: bool,
+    ) -> Result<(&Target, Response<Incoming>), (&Target, ClientError)> {
         let to = |nth: usize| &self.targets[nth % self.targets.len()];
-        let send = |target: &Target, body: Upload| {
-            let request = request_to(&target.upstream, &head, host.clone(), body);
-            clients.to(&target.upstream).request(request)
-        };
-        let first = to(nth);
-        let error = match send(first, upload).await {
-            Ok(response) => return Ok((first, response)),
-            Err(error) => error,
-        };
-        let second = match error.is_connect() {
-            true => Some(to(nth + 1)).filter(|_| self.targets.len() > 1),
-            false => Some(first).filter(|_| head.method.is_idempotent()),
-        };
-        match second.filter(|_| can_be_repeated) {
-            None => Err((first, error)),
-            Some(second) => {
-                if error.is_connect() {
-                    self.fails_said(first, &why(&error));
+        let (mut target, mut refused) = (to(nth), 0);
+        loop {
+            let request = request_to(&target.upstream, &head, host.clone(), upload);
+            let error = match clients.to(&target.upstream).request(request).await {
+                Ok(response) => return Ok((target, response)),
+                Err(error) => error,
+            };
+            // Without its body it is none: the library drops one that waits for its stream as the connection ends.
+            let is_unsent = target.upstream.http2 && !error.is_connect() && repeat.is_unsent();
+            let next = if (is_unsent || is_refused(&error)) && refused < REFUSALS {
+                // It may be the connection's end, which others see at the same time.
+                if refused >= REFUSALS_AT_ONCE {
+                    tokio::time::sleep(AFTER_REFUSAL).await;
                 }
-                let again = send(second, Upload::empty()).await;
-                match again {
-                    Ok(response) => Ok((second, response)),
-                    Err(error) => Err((second, error)),
-                }
-            }
+                refused += 1;
+                Some(target)
+            } else if !std::mem::take(&mut can_be_repeated) {
+                None
+            } else if error.is_connect() {
+                let next = (self.targets.len() > 1).then(|| to(nth + 1));
+                next.inspect(|_| self.fails_said(target, &why(&error)))
+            } else {
+                Some(target).filter(|_| head.method.is_idempotent())
+            };
+            let again = next.and_then(|next| Some((next, repeat.again()?)));
+            (target, upload) = again.ok_or((target, error))?;
         }
     }
 
@@ -572,6 +582,17 @@ fn request_to(
         _ => request.headers_mut().remove(HOST),
     };
     request
+}
+
+/// Did the server do nothing with the request? It ends a connection of HTTP/2 with the number of the last stream that it
+/// answers, and those after it fail so (RFC 9113, sections 6.8 and 8.7).
+fn is_refused(error: &ClientError) -> bool {
+    let causes = std::iter::successors(error.source(), |&error| error.source());
+    let mut of_stream = causes.filter_map(|error| error.downcast_ref::<h2::Error>());
+    of_stream.next().is_some_and(|error| {
+        let is_reset = error.reason() == Some(h2::Reason::REFUSED_STREAM);
+        error.is_remote() && (error.is_go_away() || is_reset)
+    })
 }
 
 /// An error with what caused it, in one line.

@@ -444,6 +444,95 @@ fn a_server_at_a_unix_socket_is_asked() {
     assert!(log.contains(&format!("unix:{}", path.display())), "{log}");
 }
 
+/// A frame of HTTP/2 (RFC 9113, section 4.1).
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let mut frame = (payload.len() as u32).to_be_bytes()[1..].to_vec();
+    frame.extend([kind, flags]);
+    frame.extend(stream.to_be_bytes());
+    frame.extend(payload);
+    frame
+}
+
+/// A server of HTTP/2 that answers the first two requests of each connection, and then ends it, as servers do after some
+/// number of them (nginx's `keepalive_requests`). The answer is how many bytes the body has.
+fn ends_after_two(stream: &mut TcpStream, answered: &AtomicUsize) {
+    const DATA: u8 = 0;
+    const HEADERS: u8 = 1;
+    const SETTINGS: u8 = 4;
+    const GOAWAY: u8 = 7;
+    const END_STREAM: u8 = 1;
+    const ACK: u8 = 1;
+    const END_HEADERS: u8 = 4;
+    // Of HPACK's static table: `:status: 200`, and `content-length` with a value (RFC 7541, appendix A).
+    const STATUS_200: u8 = 0x88;
+    const CONTENT_LENGTH: [u8; 2] = [0x0f, 28 - 15];
+    let mut preface = [0; 24];
+    let _ = stream.read_exact(&mut preface);
+    let mut bodies = std::collections::BTreeMap::new();
+    let _ = stream.write_all(&frame(SETTINGS, 0, 0, &[]));
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).is_ok() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+        let mut payload = vec![0; length as usize];
+        let _ = stream.read_exact(&mut payload);
+        let (kind, flags) = (head[3], head[4]);
+        let number = u32::from_be_bytes([head[5], head[6], head[7], head[8]]);
+        match kind {
+            SETTINGS if flags & ACK == 0 => {
+                let _ = stream.write_all(&frame(SETTINGS, ACK, 0, &[]));
+            }
+            HEADERS => {
+                bodies.insert(number, 0);
+            }
+            DATA => *bodies.entry(number).or_default() += payload.len(),
+            _ => {}
+        }
+        if !matches!(kind, DATA | HEADERS) || flags & END_STREAM == 0 || number > 3 {
+            continue;
+        }
+        answered.fetch_add(1, Ordering::SeqCst);
+        let body = bodies[&number].to_string();
+        let mut fields = vec![STATUS_200];
+        fields.extend(CONTENT_LENGTH);
+        fields.extend([1, b'0' + body.len() as u8]);
+        let mut answer = frame(HEADERS, END_HEADERS, number, &fields);
+        answer.extend(frame(DATA, END_STREAM, number, body.as_bytes()));
+        if number == 3 {
+            answer.extend(frame(GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]));
+        }
+        let _ = stream.write_all(&answer);
+    }
+}
+
+#[test]
+fn what_a_server_refuses_as_it_ends_a_connection_is_sent_again() {
+    let server = Server::by(ends_after_two);
+    let proxy = Proxy::of(service(&format!("h2c://{}", server.address), ms(400)));
+    let address = proxy.addresses[0];
+    let post = move |bytes: usize| {
+        let mut client = Client::to(address);
+        client.send(&format!(
+            "POST / HTTP/1.1\r\nHost: test\r\nContent-Length: {bytes}\r\n\r\n{}",
+            "x".repeat(bytes)
+        ));
+        client.answer(Instant::now())
+    };
+    for _ in 0..21 {
+        assert_eq!(post(7).body, "7");
+    }
+    // A burst of them.
+    let bursts: Vec<_> = (0..12)
+        .map(|nth| std::thread::spawn(move || (nth * 1000, post(nth * 1000))))
+        .collect();
+    for one in bursts {
+        let (bytes, answer) = one.join().unwrap();
+        assert_eq!((answer.status, answer.body), (200, bytes.to_string()));
+    }
+    let counts = proxy.end().counts;
+    assert_eq!((counts.requests, counts.failed), (33, 0));
+    assert_eq!(server.requests(), 33);
+}
+
 /// The kernel refuses at once what its queue has no room for.
 #[test]
 fn a_burst_waits_for_room_in_the_queue_of_a_unix_socket() {

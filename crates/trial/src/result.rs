@@ -173,7 +173,7 @@ fn conclude(
         let as_is = by_setting.first().filter(|_| place > 0);
         setting(name, turns, as_is, workload)
     });
-    let cost = cost(rounds);
+    let cost = cost(&by_setting);
     let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
     let weighed = by_setting.iter().map(|turns| verdict::Rounds {
         median: median(&figures(turns)).map(|median| sign * median),
@@ -197,15 +197,23 @@ fn gain(by_setting: &[ByRound<'_, Round>], best: usize) -> Option<Estimate> {
     rounds::median_difference(&differences, verdict::one_of_all(by_setting.len()))
 }
 
-/// Power if every round has it, otherwise the time awake if every round has that.
-fn cost(rounds: &[Round]) -> Option<Cost> {
-    let all = |known: fn(&Observed) -> Option<f64>| {
-        !rounds.is_empty() && rounds.iter().all(|one| known(&one.observed).is_some())
+/// Power if some turns of each setting have it, for a meter may fail in others; else the time awake, likewise.
+fn cost(by_setting: &[ByRound<'_, Round>]) -> Option<Cost> {
+    let had_turns = || {
+        let all = by_setting.iter();
+        all.filter(|turns| turns.turns().next().is_some())
     };
-    if all(|observed| observed.power_w) {
+    let is_known = |known: fn(&Observed) -> Option<f64>| {
+        let of_some = |turns: &ByRound<'_, Round>| {
+            let mut turns = turns.turns();
+            turns.any(|one| known(&one.observed).is_some())
+        };
+        had_turns().next().is_some() && had_turns().all(of_some)
+    };
+    if is_known(|observed| observed.power_w) {
         return Some(Cost::Power);
     }
-    all(|observed| observed.awake_percent).then_some(Cost::TimeAwake)
+    is_known(|observed| observed.awake_percent).then_some(Cost::TimeAwake)
 }
 
 fn setting(
@@ -465,14 +473,19 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn power_known_in_some_rounds_only_is_not_weighed() {
+    fn power_is_weighed_by_the_rounds_that_have_it_if_each_setting_has_some() {
         let mut rounds = rounds();
         for round in &mut rounds[1..] {
             round.observed.power_w = Some(5.0);
         }
         let (settings, cost, _) = conclude(&names(), &workload(false), &rounds);
-        assert_eq!(cost, Some(Cost::TimeAwake));
+        assert_eq!(cost, Some(Cost::Power));
         assert_eq!(settings[1].power_difference_w.as_ref().unwrap().rounds, 9);
+        for round in rounds.iter_mut().filter(|one| one.setting == 1) {
+            round.observed.power_w = None;
+        }
+        let (_, cost, _) = conclude(&names(), &workload(false), &rounds);
+        assert_eq!(cost, Some(Cost::TimeAwake));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 . ./assert.sh
 
 naps() {
-  run 0 reveille cost --out "$1" -- sh -c 'for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.05; done'
+  run 0 reveille cost --out "$1" -- sh -c 'for i in $(seq 30); do sleep 0.05; done'
 }
 naps /tmp/naps
 contains "the table" "woken by" "$output"

@@ -44,6 +44,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .print(&meters, &show::sheet(&meters), To::Output)?;
     Ok(match stop.load(Ordering::Relaxed) {
         true => ExitCode::from(exit::INTERRUPTED),
+        false if !args.meter.is_empty() && !meters.missing.is_empty() => ExitCode::FAILURE,
         false if meters.meters.is_empty() => ExitCode::from(exit::CANNOT),
         false => ExitCode::SUCCESS,
     })

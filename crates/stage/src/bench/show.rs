@@ -94,6 +94,9 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
             .facts
             .push(("Meter", reveille_meter::show::words(meter)));
     }
+    if let Some(early) = bench.about.ended.early() {
+        sheet.fact("Ended", early);
+    }
     sheet.notes.extend(bench.notes.iter().cloned());
     if bench.disturbed > 0 {
         let turns = counted(u64::from(bench.disturbed), "turn");
