@@ -21,8 +21,9 @@ pub struct Progress {
     pub broken: AtomicBool,
 }
 
-/// What a request sends before it is known whether the server takes it, at most: a window of HTTP/2.
+/// What is kept of what a request has sent before its answer begins: a window of HTTP/2, in so many pieces.
 const KEPT_MAX: usize = 64 << 10;
+const PIECES_MAX: usize = 64;
 
 /// A request's body.
 pub struct Upload {
@@ -40,6 +41,7 @@ struct Source {
     first: Option<Frame<Bytes>>,
     /// What was sent until now, if [`Repeat`] can still send it.
     kept: Vec<Bytes>,
+    kept_bytes: usize,
     keeps: bool,
     is_whole: bool,
     /// The latest sending has asked for it.
@@ -50,9 +52,11 @@ struct Source {
 
 impl Source {
     fn sends(&mut self, frame: &Frame<Bytes>) {
-        let before: usize = self.kept.iter().map(Bytes::len).sum();
+        let has_room =
+            |data: &Bytes| self.kept.len() < PIECES_MAX && self.kept_bytes + data.len() <= KEPT_MAX;
         match frame.data_ref() {
-            Some(data) if self.keeps && before + data.len() <= KEPT_MAX => {
+            Some(data) if self.keeps && has_room(data) => {
+                self.kept_bytes += data.len();
                 self.kept.push(data.clone());
             }
             _ => {
@@ -92,6 +96,13 @@ impl Repeat {
     }
 }
 
+/// The answer has begun: nothing further is kept, and what is goes with the next piece.
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        locked(&self.source).keeps = false;
+    }
+}
+
 fn locked(source: &Mutex<Source>) -> MutexGuard<'_, Source> {
     source.lock().expect("nothing panics with it")
 }
@@ -104,6 +115,7 @@ impl Upload {
             body,
             first: None,
             kept: Vec::new(),
+            kept_bytes: 0,
             keeps,
             is_whole: true,
             begun: false,

@@ -39,6 +39,9 @@ const REFUSALS: u32 = 100;
 const REFUSALS_AT_ONCE: u32 = 10;
 const AFTER_REFUSAL: Duration = Duration::from_millis(1);
 
+/// So often a request of which nothing but the head may have been sent is sent again.
+const UNSENT: u32 = 3;
+
 /// Sends requests to the servers of one service.
 pub struct Forwarder {
     service: Service,
@@ -342,21 +345,24 @@ impl Forwarder {
         mut can_be_repeated: bool,
     ) -> Result<(&Target, Response<Incoming>), (&Target, ClientError)> {
         let to = |nth: usize| &self.targets[nth % self.targets.len()];
-        let (mut target, mut refused) = (to(nth), 0);
+        let (mut target, mut refused, mut unsent) = (to(nth), 0, 0);
         loop {
             let request = request_to(&target.upstream, &head, host.clone(), upload);
             let error = match clients.to(&target.upstream).request(request).await {
                 Ok(response) => return Ok((target, response)),
                 Err(error) => error,
             };
-            // Without its body it is none: the library drops one that waits for its stream as the connection ends.
+            // The library drops one that waits for its stream as the connection ends. Without its body it is none.
             let is_unsent = target.upstream.http2 && !error.is_connect() && repeat.is_unsent();
-            let next = if (is_unsent || is_refused(&error)) && refused < REFUSALS {
+            let next = if is_refused(&error) && refused < REFUSALS {
                 // It may be the connection's end, which others see at the same time.
                 if refused >= REFUSALS_AT_ONCE {
                     tokio::time::sleep(AFTER_REFUSAL).await;
                 }
                 refused += 1;
+                Some(target)
+            } else if is_unsent && unsent < UNSENT {
+                unsent += 1;
                 Some(target)
             } else if !std::mem::take(&mut can_be_repeated) {
                 None
