@@ -17,7 +17,7 @@ const COLUMNS: &[Column<Watched>] = &columns!(|one|
     words detail "range_j", "range", one.about.range_j.map(|j| format!("{j:.0} J")),
         "Where the counter begins again";
     measured(Seconds) "refresh_s", "refresh", one.refresh_s,
-        "Median time between two new values; unknown with fewer than three of them";
+        "Mean time between two new values; unknown with fewer than three of them";
     words detail "least_change", "least change", with_unit(one, one.least_change),
         "The least change that was seen; in the JSON J or W";
     measured(Seconds) detail "reading_s", "reading", one.reading_s, "Median time that a reading takes";

@@ -25,7 +25,7 @@ const SELDOM: Duration = Duration::from_millis(20);
 /// The largest part of a time that may be without readings.
 pub(crate) const LOST_MAX: f64 = 0.1;
 
-/// New values that give a refresh period, the median of two.
+/// New values that give a refresh period.
 const CHANGES: usize = 3;
 
 /// What was seen of a meter.
@@ -38,7 +38,7 @@ pub struct Watched {
     pub readings: u64,
     /// The median time of a reading, s.
     pub reading_s: f64,
-    /// The median time between two new values, s; `None` with fewer than three of them.
+    /// The mean time between two new values, s. `None` with fewer than three of them.
     pub refresh_s: Option<f64>,
     /// The least change between two values, J or W; `None` without a change.
     pub least_change: Option<f64>,
@@ -164,8 +164,22 @@ fn watch_until_known(
     Ok(watched)
 }
 
+/// The mean of the times between new values. Not the median, which is a whole number of readings. One that is much longer has
+/// new values that were as those before, and counts so often; not where `readings` are few, each so many s after the one before.
+fn usual(periods: &[f64], readings_s: f64) -> Option<f64> {
+    const LONG: f64 = 1.75;
+    const FEW: f64 = 0.25;
+    let median = median(periods)?;
+    let count = |period: &f64| match period / median {
+        times if times < LONG || readings_s > FEW * median => 1.0,
+        times => times.round(),
+    };
+    Some(periods.iter().sum::<f64>() / periods.iter().map(count).sum::<f64>())
+}
+
 /// What was seen until now.
 struct Seen {
+    began: Instant,
     last: Reading,
     changes: Vec<Reading>,
     took_s: Vec<f64>,
@@ -177,6 +191,7 @@ impl Seen {
     fn begin(meter: &mut dyn Meter) -> Result<Self> {
         let last = Reading::of(meter)?;
         Ok(Self {
+            began: last.before,
             last,
             changes: Vec::new(),
             took_s: Vec::new(),
@@ -201,6 +216,7 @@ impl Seen {
 
     fn end(self, about: About) -> Watched {
         let readings = self.took_s.len() as u64 + 1;
+        let watched_s = (self.last.after.duration_since(self.began)).as_secs_f64();
         let periods: Vec<f64> = self
             .changes
             .windows(2)
@@ -223,7 +239,7 @@ impl Seen {
             readings,
             reading_s: median(&self.took_s).unwrap_or_default(),
             refresh_s: (self.changes.len() >= CHANGES)
-                .then(|| median(&periods))
+                .then(|| usual(&periods, watched_s / readings as f64))
                 .flatten(),
             least_change: self.least_change,
             power_w,
@@ -296,6 +312,18 @@ mod tests {
             );
             let change = watched.least_change.unwrap();
             assert!(change > 0.79 && change < 1.01, "0.8 J, 1 W: {change}");
+        }
+    }
+
+    #[test]
+    fn the_refresh_period_is_not_a_whole_number_of_readings() {
+        // With the pauses after them a reading takes 44 ms, or 88: new values are seen after whole numbers of them.
+        for takes_s in [0.022, 0.044] {
+            let mut meter = Made::new(Counts::Power, 0.1);
+            meter.slow_s = (0.0, takes_s);
+            let watched = watch(&mut meter, Duration::from_secs(3), &AtomicBool::new(false));
+            let refresh_s = watched.unwrap().refresh_s.unwrap();
+            assert!((0.095..0.106).contains(&refresh_s), "{refresh_s}");
         }
     }
 
