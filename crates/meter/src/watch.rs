@@ -164,14 +164,15 @@ fn watch_until_known(
     Ok(watched)
 }
 
-/// The mean of the times between new values. Not the median, which is a whole number of readings. One that is much longer has
-/// new values that were as those before, and counts so often; not where `readings` are few, each so many s after the one before.
-fn usual(periods: &[f64], readings_s: f64) -> Option<f64> {
+/// The mean of the times between new values, with a reading every `between_s`. Not the median, which is a whole number of
+/// readings. A much longer time counts for several: new values in it were equal to the ones before. With few readings it does
+/// not, since then it is longer by a reading.
+fn usual(periods: &[f64], between_s: f64) -> Option<f64> {
     const LONG: f64 = 1.75;
     const FEW: f64 = 0.25;
     let median = median(periods)?;
     let count = |period: &f64| match period / median {
-        times if times < LONG || readings_s > FEW * median => 1.0,
+        times if times < LONG || between_s > FEW * median => 1.0,
         times => times.round(),
     };
     Some(periods.iter().sum::<f64>() / periods.iter().map(count).sum::<f64>())
