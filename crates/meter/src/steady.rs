@@ -314,11 +314,8 @@ impl Mean {
                 if self.values.len() < VALUES && !self.values.contains(&value) {
                     self.values.push(value);
                 }
-                if let Some(late) = took
-                    .checked_sub(self.longest)
-                    .filter(|late| !late.is_zero())
-                {
-                    self.lost += late;
+                if took > self.longest {
+                    self.lost += took - self.longest;
                     self.why = Some(Error::Failed(format!(
                         "{}: a reading came only after {:.1} s",
                         self.name,
