@@ -1,6 +1,7 @@
 . ./assert.sh
 
 naps() {
+  # shellcheck disable=SC2016  # the inner shell expands it
   run 0 reveille cost --out "$1" -- sh -c 'for i in $(seq 30); do sleep 0.05; done'
 }
 naps /tmp/naps
