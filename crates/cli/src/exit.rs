@@ -86,7 +86,7 @@ pub fn usage_error(error: &clap::Error, command: &clap::Command) -> ExitCode {
             return report(&error.into());
         }
     } else {
-        let line = in_one_line(&error.to_string());
+        let line = usage_in_one_line(error);
         let words = std::env::args_os().skip(1);
         let words = words.map(|word| word.to_string_lossy().into_owned());
         match before_dashes(error, command, words) {
@@ -123,6 +123,10 @@ fn before_dashes(
 }
 
 /// clap's error without its usage, which `--help` prints.
+pub fn usage_in_one_line(error: &clap::Error) -> String {
+    in_one_line(&error.to_string())
+}
+
 fn in_one_line(rendered: &str) -> String {
     let lines = rendered
         .lines()

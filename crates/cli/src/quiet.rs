@@ -3,6 +3,8 @@
 mod find;
 mod run;
 
+pub use run::check;
+
 use std::process::ExitCode;
 use std::time::Duration;
 

@@ -8,13 +8,14 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use regex::Regex;
+use reveille_govern::rules::Rules;
 use reveille_meter::Steady;
 use reveille_results::description::Ended;
 use reveille_results::kept;
 use reveille_show::terminal;
 use reveille_trial::result::{FILE, Plan, Round, SCHEMA_VERSION, Trial};
 use reveille_trial::run::{self, Around};
-use reveille_trial::setting::{Machine, Planned, Setting, Wanted, choose, parse_line};
+use reveille_trial::setting::{Kind, Machine, Planned, Setting, Wanted, choose, parse_line};
 use reveille_trial::show;
 use reveille_trial::workload::{
     Bursts, Client, Command, Figure, Pace, Rhythm, Server, Transport, Workload, parse_address,
@@ -28,7 +29,7 @@ use crate::elsewhere::{self, Elsewhere, OUT};
 use crate::exit::Failure;
 use crate::output_format::To;
 use crate::value;
-use crate::{exit, flags, signals};
+use crate::{exit, flags, quiet, signals};
 
 /// Run one workload under several idle settings and compare.
 ///
@@ -152,6 +153,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let (settings, notes) = choose(&machine.idle, &wanted)?;
     let planned = Planned::of(args.rounds, &settings, notes, &machine.idle)?;
+    for setting in &args.setting {
+        // These take effect by a program of their own, which would find its mistakes in the middle of the trial.
+        match &setting.kind {
+            Kind::Govern(rules) => drop(Rules::read(rules)?),
+            Kind::Quiet(flags) if args.root.is_none() => quiet::check(flags)?,
+            _ => {}
+        }
+    }
     if args.dry_run {
         let sheet = show::planned(&planned);
         args.kept.printed.print(&planned, &sheet, To::Output)?;

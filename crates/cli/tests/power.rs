@@ -1,21 +1,22 @@
 //! `reveille power` with made-up meters, whose truth is known.
 
 mod meter;
+#[allow(dead_code, reason = "others are another user, too")]
+mod program;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use meter::made_up;
+use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use program::reveille;
 use serde_json::Value;
-
-fn reveille() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_reveille"))
-}
 
 fn power(words: &str, meter: &str) -> Command {
     let mut command = reveille();
@@ -260,6 +261,32 @@ fn a_record_leaves_nothing_behind_and_its_reader_may_leave() {
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{errors}");
     assert!(!errors.contains("roken pipe"), "{errors}");
+}
+
+#[test]
+fn a_full_disk_ends_a_record_with_whole_lines() {
+    let name = made_up(Duration::from_millis(20), || 40.0);
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("meter.csv");
+    // 5 bytes: not even the first line.
+    for (room, samples_kept) in [(500, true), (5, false)] {
+        let mut record = power("record --interval 50ms", &name);
+        record.arg("--out").arg(&file);
+        let limit = move || Ok(setrlimit(Resource::RLIMIT_FSIZE, room, room)?);
+        // SAFETY: between fork and exec only setrlimit(2) is called.
+        let output = unsafe { record.pre_exec(limit) }.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{errors}");
+        assert!(errors.contains("meter.csv: File too large"), "{errors}");
+        assert_eq!(file.exists(), samples_kept);
+        if samples_kept {
+            let text = fs::read_to_string(&file).unwrap();
+            let kept = samples(&text).len();
+            assert!(text.ends_with('\n') && kept > 5, "{text}");
+            assert!(errors.contains(&format!("{kept} samples kept")), "{errors}");
+            fs::remove_file(&file).unwrap();
+        }
+    }
 }
 
 /// A log with the wall clock of now, of a machine that sleeps for three seconds, and a meter that knows that.

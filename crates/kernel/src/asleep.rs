@@ -9,8 +9,9 @@
 //! two is taken.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
-use crate::{Idle, Root, limits, load};
+use crate::{Idle, Root, affinity, limits, load};
 
 /// Where the counts of one CPU are.
 #[derive(Debug, Clone)]
@@ -19,8 +20,6 @@ pub struct Counts {
     cpu: u32,
     /// The files of the times in states in which it sleeps; empty without cpuidle.
     states: Vec<String>,
-    /// ns in a tick of /proc/stat.
-    tick_ns: u64,
 }
 
 impl Counts {
@@ -32,21 +31,22 @@ impl Counts {
             .filter(|state| limits::poll(std::slice::from_ref(state)).is_none());
         let file =
             |index: u32| format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state{index}/time");
-        let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
-        let per_s = per_s.ok().flatten().unwrap_or(100).max(1) as u64;
         Self {
             root: root.clone(),
             cpu,
             states: sleeps.map(|state| file(state.index)).collect(),
-            tick_ns: 1_000_000_000 / per_s,
         }
     }
 
     /// The counts, complete where the CPU is awake while they are read.
     pub fn read(&self) -> Reading {
+        self.read_beside(&Scheduler::read(&self.root))
+    }
+
+    fn read_beside(&self, scheduler: &Scheduler) -> Reading {
         Reading {
             by_states_ns: self.by_states_ns(),
-            by_scheduler_ns: self.by_scheduler_ns(),
+            by_scheduler_ns: scheduler.idle_ns(self.cpu),
         }
     }
 
@@ -59,15 +59,38 @@ impl Counts {
         let us: Option<u64> = self.states.iter().map(|file| self.root.number(file)).sum();
         Some(us?.saturating_mul(1000))
     }
+}
 
-    fn by_scheduler_ns(&self) -> Option<u64> {
-        // Root's, and in ns; a tick is 10 ms.
-        let exact = self.root.text("proc/timer_list");
-        let exact = exact.and_then(|list| sleep_times_ns(&list, self.cpu));
-        exact.or_else(|| {
-            let ticks = load::idle_ticks(&self.root)?;
-            Some(ticks.get(&self.cpu)?.saturating_mul(self.tick_ns))
-        })
+/// The scheduler's counts of all CPUs.
+struct Scheduler {
+    /// ns: root's.
+    exact: BTreeMap<u32, u64>,
+    /// For the others.
+    ticks: BTreeMap<u32, u64>,
+    /// ns in a tick.
+    tick_ns: u64,
+}
+
+impl Scheduler {
+    fn read(root: &Root) -> Self {
+        let exact = root.text("proc/timer_list");
+        let exact = exact.map_or_else(BTreeMap::new, |list| sleep_times_ns(&list));
+        let ticks = match exact.is_empty() {
+            true => load::idle_ticks(root),
+            false => None,
+        };
+        let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK);
+        let per_s = per_s.ok().flatten().unwrap_or(100).max(1) as u64;
+        Self {
+            exact,
+            ticks: ticks.unwrap_or_default(),
+            tick_ns: 1_000_000_000 / per_s,
+        }
+    }
+
+    fn idle_ns(&self, cpu: u32) -> Option<u64> {
+        let ticks = || Some(self.ticks.get(&cpu)?.saturating_mul(self.tick_ns));
+        self.exact.get(&cpu).copied().or_else(ticks)
     }
 }
 
@@ -91,6 +114,80 @@ impl Reading {
     }
 }
 
+/// The counts of all CPUs that are online.
+#[derive(Debug, Clone)]
+pub struct Cpus {
+    root: Root,
+    numbers: Vec<u32>,
+    counts: Vec<Counts>,
+}
+
+/// The counts of several CPUs at one instant.
+#[derive(Debug, Clone)]
+pub struct Readings {
+    at: Instant,
+    /// The list of those that are.
+    online: Option<String>,
+    each: Vec<Reading>,
+}
+
+impl Cpus {
+    /// Of the CPUs that are online.
+    pub fn online(root: &Root, idle: &Idle) -> Self {
+        let online = idle.cpus.iter().filter(|cpu| cpu.online);
+        let numbers: Vec<u32> = online.map(|cpu| cpu.number).collect();
+        let counts = numbers.iter().map(|&cpu| Counts::of(root, idle, cpu));
+        Self {
+            root: root.clone(),
+            counts: counts.collect(),
+            numbers,
+        }
+    }
+
+    /// Their numbers.
+    pub fn numbers(&self) -> &[u32] {
+        &self.numbers
+    }
+
+    /// The counts, after a visit to every CPU that this process may use: a stay is counted when it ends.
+    pub fn read(&self) -> Readings {
+        affinity::visit(&self.numbers);
+        let scheduler = Scheduler::read(&self.root);
+        let each = self.counts.iter();
+        Readings {
+            at: Instant::now(),
+            online: self.root.line("sys/devices/system/cpu/online"),
+            each: each.map(|one| one.read_beside(&scheduler)).collect(),
+        }
+    }
+}
+
+impl Readings {
+    /// From an earlier reading to this one, s.
+    pub fn elapsed_s(&self, before: &Self) -> f64 {
+        self.at.duration_since(before.at).as_secs_f64()
+    }
+
+    /// The share of that time that each CPU was asleep; `None` where that is not counted.
+    pub fn shares(&self, before: &Self) -> Vec<Option<f64>> {
+        let elapsed_s = self.elapsed_s(before);
+        let both = before.each.iter().zip(&self.each);
+        let share = both.map(|(before, after)| {
+            let share = after.since(before)? as f64 / 1e9 / elapsed_s;
+            Some(share.clamp(0.0, 1.0))
+        });
+        share.collect()
+    }
+
+    /// How long all CPUs slept at once at least and at most in that time, per cent; `None` where one is not counted, or
+    /// came or went.
+    pub fn together_percent(&self, before: &Self) -> Option<(f64, f64)> {
+        let shares: Option<Vec<f64>> = self.shares(before).into_iter().collect();
+        let shares = shares.filter(|shares| !shares.is_empty() && self.online == before.online);
+        Some(together_percent(&shares?))
+    }
+}
+
 /// The time in which all CPUs slept at once, since a counting began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Together {
@@ -107,31 +204,40 @@ pub struct Together {
 }
 
 /// How long all slept at once at least and at most, per cent, by each one's share.
-pub fn together_percent(slept: &[f64]) -> (f64, f64) {
+fn together_percent(slept: &[f64]) -> (f64, f64) {
     let awake: f64 = slept.iter().map(|share| 1.0 - share).sum();
     let most = slept.iter().copied().fold(1.0, f64::min);
     (100.0 * (1.0 - awake).max(0.0), 100.0 * most)
 }
 
-/// `idle_sleeptime` and `iowait_sleeptime` of that CPU in a /proc/timer_list text.
-fn sleep_times_ns(list: &str, cpu: u32) -> Option<u64> {
-    let heading = format!("cpu: {cpu}");
-    let of_cpu = list.lines().skip_while(|line| *line != heading).skip(1);
-    let of_cpu = of_cpu.take_while(|line| !line.starts_with("cpu: "));
-    let ns = |name: &str| {
-        let mut values = of_cpu.clone().filter_map(|line| {
+/// `idle_sleeptime` and `iowait_sleeptime` together, ns, of each CPU in a /proc/timer_list text.
+fn sleep_times_ns(list: &str) -> BTreeMap<u32, u64> {
+    let (mut times, mut cpu) = (BTreeMap::new(), None);
+    for line in list.lines() {
+        if let Some(number) = line.strip_prefix("cpu: ") {
+            cpu = number.parse().ok();
+        }
+        let ns = |name: &str| {
             let value = line.trim().strip_prefix(name)?.trim_start();
-            let value = value.strip_prefix(':')?;
-            value.trim().strip_suffix(" nsecs")?.parse::<u64>().ok()
-        });
-        values.next()
-    };
-    Some(ns(".idle_sleeptime")? + ns(".iowait_sleeptime").unwrap_or(0))
+            let value = value.strip_prefix(':')?.trim();
+            value.strip_suffix(" nsecs")?.parse::<u64>().ok()
+        };
+        let Some(cpu) = cpu else { continue };
+        if let Some(idle) = ns(".idle_sleeptime") {
+            times.insert(cpu, idle);
+        }
+        // It comes after the other.
+        if let (Some(waited), Some(time)) = (ns(".iowait_sleeptime"), times.get_mut(&cpu)) {
+            *time += waited;
+        }
+    }
+    times
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use super::*;
 
@@ -148,11 +254,8 @@ mod tests {
     }
 
     #[test]
-    fn scheduler_times_are_read_for_the_given_cpu() {
-        assert_eq!(sleep_times_ns(LIST, 0), Some(12));
-        assert_eq!(sleep_times_ns(LIST, 1), Some(100));
-        assert_eq!(sleep_times_ns(LIST, 11), None);
-        assert_eq!(sleep_times_ns(LIST, 2), None);
+    fn scheduler_times_are_read_for_each_cpu_that_has_them() {
+        assert_eq!(sleep_times_ns(LIST), [(0, 12), (1, 100)].into());
     }
 
     /// A machine with one CPU, POLL and C1, and these counts.
@@ -191,6 +294,37 @@ mod tests {
         let slept = read(&machine(0, 20_000, 1, None));
         assert_eq!(slept.since(&before), Some(10_000_000));
         assert_eq!(before.since(&slept), None);
+    }
+
+    #[test]
+    fn several_cpus_are_counted_if_all_are_and_none_comes_or_goes() {
+        let reading = |ns: u64| Reading {
+            by_states_ns: Some(ns),
+            by_scheduler_ns: None,
+        };
+        let begin = Instant::now();
+        let at = |s: u64, each: &[Reading]| Readings {
+            at: begin + Duration::from_secs(s),
+            online: Some("0-1".into()),
+            each: each.to_vec(),
+        };
+        let s = 1_000_000_000;
+        let (before, after) = (
+            at(0, &[reading(0), reading(s)]),
+            at(4, &[reading(3 * s), reading(9 * s)]),
+        );
+        // A count cannot be of more than the time.
+        assert_eq!(after.shares(&before), [Some(0.75), Some(1.0)]);
+        assert_eq!(after.together_percent(&before), Some((75.0, 75.0)));
+        let mut fewer = after.clone();
+        fewer.online = Some("0".into());
+        assert_eq!(fewer.together_percent(&before), None);
+        // It was reset.
+        let mut reset = after.clone();
+        reset.each[1] = reading(0);
+        assert_eq!(reset.shares(&before), [Some(0.75), None]);
+        assert_eq!(reset.together_percent(&before), None);
+        assert_eq!(at(4, &[]).together_percent(&at(0, &[])), None);
     }
 
     #[test]

@@ -4,17 +4,15 @@
 //! least for what is left when the times awake of all do not overlap.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
-use reveille_kernel::asleep::{Counts, Reading as Slept, together_percent};
-use reveille_kernel::{Idle, Root, affinity, load};
+use reveille_kernel::asleep::{Cpus, Readings};
+use reveille_kernel::{Idle, Root, load};
 use reveille_trial::residency::{self, PackageStates};
 
 /// The counters of a machine.
 pub struct Watch {
     root: Root,
-    cpus: Vec<u32>,
-    counts: Vec<Counts>,
+    cpus: Cpus,
     packages: PackageStates,
     /// A state's name, and the file of a CPU's entries.
     entries: Vec<(String, String)>,
@@ -22,8 +20,7 @@ pub struct Watch {
 
 /// The counters at one instant.
 pub struct Reading {
-    at: Instant,
-    slept: Vec<Slept>,
+    slept: Readings,
     packages: residency::Reading,
     entries: Vec<Option<u64>>,
     idle_ticks: Option<BTreeMap<u32, u64>>,
@@ -48,8 +45,7 @@ impl Watch {
     /// Of the CPUs that are online.
     pub fn new(root: &Root, idle: &Idle) -> Self {
         let online = idle.cpus.iter().filter(|cpu| cpu.online);
-        let cpus: Vec<u32> = online.clone().map(|cpu| cpu.number).collect();
-        let entries = online.clone().flat_map(|cpu| {
+        let entries = online.flat_map(|cpu| {
             let number = cpu.number;
             cpu.states.iter().map(move |state| {
                 let folder = format!("sys/devices/system/cpu/cpu{number}/cpuidle");
@@ -62,27 +58,21 @@ impl Watch {
         let entries = entries.collect();
         Self {
             root: root.clone(),
-            counts: cpus
-                .iter()
-                .map(|&cpu| Counts::of(root, idle, cpu))
-                .collect(),
+            cpus: Cpus::online(root, idle),
             packages: PackageStates::open(root),
-            cpus,
             entries,
         }
     }
 
     /// The CPUs that are watched.
     pub fn cpus(&self) -> &[u32] {
-        &self.cpus
+        self.cpus.numbers()
     }
 
     /// Reads all, after a visit to every CPU: a stay is counted when it ends.
     pub fn read(&self) -> Reading {
-        affinity::visit(&self.cpus);
         Reading {
-            at: Instant::now(),
-            slept: self.counts.iter().map(Counts::read).collect(),
+            slept: self.cpus.read(),
             packages: self.packages.read(),
             entries: self
                 .entries
@@ -95,14 +85,7 @@ impl Watch {
 
     /// What happened between two readings while the CPUs of `busy` were kept busy.
     pub fn between(&self, before: &Reading, after: &Reading, busy: &[u32]) -> Between {
-        let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
-        let slept = before.slept.iter().zip(&after.slept);
-        let slept: Option<Vec<f64>> = slept
-            .map(|(before, after)| {
-                let share = after.since(before)? as f64 / 1e9 / elapsed_s;
-                Some(share.clamp(0.0, 1.0))
-            })
-            .collect();
+        let elapsed_s = after.slept.elapsed_s(&before.slept);
         let packages = self.packages.between(&before.packages, &after.packages);
         let mut entries: BTreeMap<String, u64> = BTreeMap::new();
         let counted = before.entries.iter().zip(&after.entries);
@@ -115,9 +98,7 @@ impl Watch {
         Between {
             elapsed_s,
             entries,
-            joint_percent: slept
-                .filter(|slept| !slept.is_empty())
-                .map(|slept| together_percent(&slept)),
+            joint_percent: after.slept.together_percent(&before.slept),
             package_percent: (!packages.is_empty()).then(|| {
                 packages
                     .iter()
@@ -125,13 +106,19 @@ impl Watch {
                     .sum::<f64>()
                     .min(100.0)
             }),
-            others: others(before, after, busy, elapsed_s),
+            others: (before.idle_ticks.as_ref().zip(after.idle_ticks.as_ref()))
+                .and_then(|(before, after)| others(before, after, busy, elapsed_s)),
         }
     }
 }
 
-fn others(before: &Reading, after: &Reading, busy: &[u32], elapsed_s: f64) -> Option<f64> {
-    let (before, after) = (before.idle_ticks.as_ref()?, after.idle_ticks.as_ref()?);
+/// By the idle ticks of each CPU.
+fn others(
+    before: &BTreeMap<u32, u64>,
+    after: &BTreeMap<u32, u64>,
+    busy: &[u32],
+    elapsed_s: f64,
+) -> Option<f64> {
     let per_s = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok()??;
     let idle_cpus = before.iter().filter(|(cpu, _)| !busy.contains(cpu));
     idle_cpus
@@ -148,15 +135,8 @@ mod tests {
 
     #[test]
     fn time_of_others_is_that_of_cpus_that_were_to_be_idle() {
-        let begin = Instant::now();
-        let reading = |s: u64, ticks: [u64; 3]| Reading {
-            at: begin + std::time::Duration::from_secs(s),
-            slept: Vec::new(),
-            packages: Vec::new(),
-            entries: Vec::new(),
-            idle_ticks: Some((0..).zip(ticks).collect()),
-        };
-        let (before, after) = (reading(0, [0, 0, 0]), reading(2, [0, 150, 190]));
+        let ticks = |ticks: [u64; 3]| (0..).zip(ticks).collect();
+        let (before, after) = (ticks([0, 0, 0]), ticks([0, 150, 190]));
         let of = |busy: &[u32]| others(&before, &after, busy, 2.0).unwrap();
         assert!((of(&[0]) - 0.3).abs() < 1e-9, "a quarter and a twentieth");
         assert!((of(&[0, 1]) - 0.05).abs() < 1e-9);

@@ -148,6 +148,10 @@ pub struct Counts {
     /// By how much cpuidle's own counts rose meanwhile on the measured CPU, the second method: at
     /// least as much. `None` where it does not count.
     pub cpuidle_entries: Option<u64>,
+    /// All CPUs slept at once at least and at most so long, per cent of the run, preparation included; `None` where
+    /// that is not counted, a CPU came or went, or others were taken offline. The kernel counts each CPU by itself, so
+    /// these are bounds: a program that counted would run in each wake-up that is measured.
+    pub joint_percent: Option<(f64, f64)>,
 }
 
 /// A result's description.

@@ -13,12 +13,12 @@ use std::fs::File;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hyper::Uri;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use reveille_kernel::asleep::{Counts as Slept, together_percent};
+use reveille_kernel::asleep::{Cpus, Readings};
 use reveille_kernel::{Error, Idle, Result, Root, affinity, load as machine_load};
 use reveille_meter::Steady;
 use reveille_results::statistics::Percentile;
@@ -360,16 +360,13 @@ struct Watch {
     root: Root,
     /// Files with the entries to the idle states in which the server's CPUs sleep.
     entries: Vec<String>,
-    server: Vec<Slept>,
-    all: Vec<Slept>,
-    cpus: Vec<u32>,
+    server: Vec<u32>,
+    cpus: Cpus,
 }
 
 struct Reading {
-    at: Instant,
+    slept: Readings,
     entries: Option<u64>,
-    server: Vec<reveille_kernel::asleep::Reading>,
-    all: Vec<reveille_kernel::asleep::Reading>,
     idle_s: Option<f64>,
     own_s: f64,
 }
@@ -384,12 +381,6 @@ struct Seen {
 
 impl Watch {
     fn new(root: &Root, idle: &Idle, server: &[u32]) -> Self {
-        let online: Vec<u32> = idle
-            .cpus
-            .iter()
-            .filter(|cpu| cpu.online)
-            .map(|cpu| cpu.number)
-            .collect();
         let entries = idle
             .cpus
             .iter()
@@ -407,28 +398,22 @@ impl Watch {
                     )
                 })
             });
-        let of = |cpus: &[u32]| cpus.iter().map(|&cpu| Slept::of(root, idle, cpu)).collect();
         Self {
             root: root.clone(),
             entries: entries.collect(),
-            server: of(server),
-            all: of(&online),
-            cpus: online,
+            server: server.to_vec(),
+            cpus: Cpus::online(root, idle),
         }
     }
 
     fn read(&self) -> Reading {
-        // A stay is counted when it ends.
-        affinity::visit(&self.cpus);
+        let slept = self.cpus.read();
         let entries: Option<u64> = self.entries.iter().map(|file| self.root.number(file)).sum();
         let idle = machine_load::idle_ticks(&self.root);
         // /proc/stat's ticks are of 10 ms.
         let idle_s = idle.map(|ticks| {
-            self.cpus
-                .iter()
-                .filter_map(|cpu| ticks.get(cpu))
-                .sum::<u64>() as f64
-                / 100.0
+            let cpus = self.cpus.numbers().iter();
+            cpus.filter_map(|cpu| ticks.get(cpu)).sum::<u64>() as f64 / 100.0
         });
         let own = getrusage(UsageWho::RUSAGE_SELF);
         let own_s = own.map_or(0.0, |usage| {
@@ -436,33 +421,27 @@ impl Watch {
                 / 1e6
         });
         Reading {
-            at: Instant::now(),
+            slept,
             entries: entries.filter(|_| !self.entries.is_empty()),
-            server: self.server.iter().map(Slept::read).collect(),
-            all: self.all.iter().map(Slept::read).collect(),
             idle_s,
             own_s,
         }
     }
 
     fn between(&self, before: &Reading, after: &Reading) -> Seen {
-        let elapsed_s = after.at.duration_since(before.at).as_secs_f64();
-        let shares = |before: &[reveille_kernel::asleep::Reading],
-                      after: &[reveille_kernel::asleep::Reading]| {
-            let both = before.iter().zip(after);
-            let share = both.map(|(before, after)| {
-                Some((after.since(before)? as f64 / 1e9 / elapsed_s).min(1.0))
-            });
-            share
-                .collect::<Option<Vec<f64>>>()
-                .filter(|shares| !shares.is_empty())
-        };
-        let server = shares(&before.server, &after.server);
-        let all = shares(&before.all, &after.all);
+        let elapsed_s = after.slept.elapsed_s(&before.slept);
+        let each = self
+            .cpus
+            .numbers()
+            .iter()
+            .zip(after.slept.shares(&before.slept));
+        let server = each.filter(|(cpu, _)| self.server.contains(cpu));
+        let server: Option<Vec<f64>> = server.map(|(_, share)| share).collect();
+        let server = server.filter(|shares| !shares.is_empty());
         let busy = before
             .idle_s
             .zip(after.idle_s)
-            .map(|(before, after)| self.cpus.len() as f64 - (after - before) / elapsed_s);
+            .map(|(before, after)| self.cpus.numbers().len() as f64 - (after - before) / elapsed_s);
         Seen {
             elapsed_s,
             wakes: before
@@ -470,7 +449,7 @@ impl Watch {
                 .zip(after.entries)
                 .and_then(|(before, after)| after.checked_sub(before)),
             slept_percent: server.map(|all| 100.0 * all.iter().sum::<f64>() / all.len() as f64),
-            joint_percent: all.map(|all| together_percent(&all)),
+            joint_percent: after.slept.together_percent(&before.slept),
             others: busy.map(|busy| busy - (after.own_s - before.own_s) / elapsed_s),
         }
     }

@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -234,6 +235,11 @@ impl std::str::FromStr for Upstream {
                     PATH_MAX - 1
                 ));
             }
+            // A server may make it later.
+            let at = Path::new(path).metadata();
+            if at.is_ok_and(|at| !at.file_type().is_socket()) {
+                return Err(format!("`{text}`: not a socket"));
+            }
             let hex: String = path.bytes().map(|byte| format!("{byte:02x}")).collect();
             let uri = format!("http://{hex}{SOCKET}/").parse();
             return Ok(Self {
@@ -383,6 +389,8 @@ mod tests {
         let path = |bytes: usize| format!("unix:/{}", "a".repeat(bytes - 1)).parse::<Upstream>();
         assert!(path(107).is_ok());
         assert!(path(108).unwrap_err().ends_with("at most 107 bytes"));
+        let folder = "unix:/proc".parse::<Upstream>().unwrap_err();
+        assert!(folder.ends_with("not a socket"), "{folder}");
     }
 
     #[test]

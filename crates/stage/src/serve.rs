@@ -172,7 +172,7 @@ async fn serve(
     let say = &services.say;
     tokio::select! {
         () = all_end => {}
-        () = again => say("told to end again: requests on their way are dropped".into()),
+        () = again => say("a second signal: requests on their way are dropped".into()),
         () = tokio::time::sleep(LAST) => say(format!(
             "some requests are not answered after {} s; they are dropped",
             LAST.as_secs()

@@ -1,5 +1,6 @@
 //! `reveille power record`: a meter's samples as a file.
 
+use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -60,24 +61,40 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut left = false;
     // Made with the first sample: what has none leaves no file.
-    let mut file: Option<Box<dyn Write>> = None;
+    let mut file: Option<File> = None;
+    let mut whole = 0;
     let mut line = |line: String| -> Result<(), Error> {
-        let (file, head) = match (&mut file, &place) {
-            (Some(file), _) => (file, ""),
-            (none, Some((folder, name))) => (none.insert(Box::new(folder.create(name)?)), HEAD),
-            (none, None) => (none.insert(Box::new(terminal::data())), HEAD),
-        };
-        let line = format!("{head}{line}");
-        let written = file.write_all(line.as_bytes()).and_then(|()| file.flush());
-        match (written, &place) {
-            // Who reads standard output has enough.
-            (Err(why), None) if why.kind() == ErrorKind::BrokenPipe => {
-                stop.store(true, Ordering::Relaxed);
-                left = true;
-                Ok(())
+        let line = format!("{}{line}", if whole == 0 { HEAD } else { "" });
+        let written = match &place {
+            Some((folder, short)) => {
+                let file = match &mut file {
+                    Some(file) => file,
+                    none => none.insert(folder.create(short)?),
+                };
+                file.write_all(line.as_bytes()).inspect_err(|_| {
+                    // Half a line does not stay, nor a file without a sample.
+                    match whole {
+                        0 => folder.remove(short),
+                        whole => drop(file.set_len(whole)),
+                    }
+                })
             }
-            (written, _) => written.map_err(Error::at(&name)),
-        }
+            None => {
+                let mut output = terminal::data();
+                let written = output.write_all(line.as_bytes());
+                match written.and_then(|()| output.flush()) {
+                    // Who reads standard output has enough.
+                    Err(why) if why.kind() == ErrorKind::BrokenPipe => {
+                        stop.store(true, Ordering::Relaxed);
+                        left = true;
+                        Ok(())
+                    }
+                    written => written,
+                }
+            }
+        };
+        whole += line.len() as u64;
+        written.map_err(Error::at(&name))
     };
     let mut steady = Steady::new(meter.as_mut(), watched.refresh());
     let mut written = 0;

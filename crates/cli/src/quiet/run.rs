@@ -7,10 +7,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use clap::Parser;
 use humantime::format_duration;
 use reveille_advise::show::Statement;
-use reveille_kernel::{Idle, Journal, Root, cpulist, journal};
-use reveille_quiet::hold::cpus::{cheapest, confine};
+use reveille_kernel::{Idle, Journal, Root, cpulist, journal, workload};
+use reveille_quiet::hold::cpus::{are_online, cheapest, confine};
 use reveille_quiet::hold::policy::Times;
 use reveille_quiet::hold::{Account, Background, Freeze, Held, Slack};
 use reveille_show::quantity::{self, counted};
@@ -19,6 +20,7 @@ use serde::Serialize;
 use signal_hook::consts::SIGTSTP;
 
 use crate::command::As;
+use crate::exit::Failure;
 use crate::held::Until;
 use crate::output_format::Printed;
 use crate::{completion, exit, restore, value};
@@ -111,14 +113,45 @@ struct Frozen<'a> {
     after_s: f64,
 }
 
+/// Checks flags that are used later; wrong ones, and cgroups and CPUs that do not exist, are usage errors.
+pub fn check(flags: &[String]) -> anyhow::Result<()> {
+    #[derive(clap::Parser)]
+    #[command(no_binary_name = true)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+    let line = Line::try_parse_from(flags);
+    let wrong = |error| Failure::usage(format!("quiet run: {}", exit::usage_in_one_line(&error)));
+    let Line { args } = line.map_err(wrong)?;
+    let root = Root::default();
+    args.background(&root)?;
+    if let Some(foreground) = &args.foreground {
+        workload::cgroup(&root, "--foreground", foreground)?;
+    }
+    if let Some(Cpus::These(cpus)) = &args.cpus {
+        are_online(&Idle::read(&root)?, cpus)?;
+    }
+    Ok(())
+}
+
+impl Args {
+    /// The cgroups of --cgroup, and of --freeze.
+    fn background(&self, root: &Root) -> reveille_kernel::Result<[Vec<Background>; 2]> {
+        let all = |flag, names: &[PathBuf]| {
+            let all = names.iter().map(|name| Background::of(root, flag, name));
+            all.collect::<reveille_kernel::Result<Vec<_>>>()
+        };
+        Ok([
+            all("--cgroup", &self.cgroup)?,
+            all("--freeze", &self.freeze)?,
+        ])
+    }
+}
+
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
-    let all = |flag, names: &[PathBuf]| {
-        let all = names.iter().map(|name| Background::of(&root, flag, name));
-        all.collect::<reveille_kernel::Result<Vec<_>>>()
-    };
-    let delayed = all("--cgroup", &args.cgroup)?;
-    let frozen = all("--freeze", &args.freeze)?;
+    let [delayed, frozen] = args.background(&root)?;
     if !frozen.is_empty() {
         // A stopped process thaws nothing. The command, if there is one, is stopped as ever.
         signal_hook::flag::register(SIGTSTP, Arc::default()).context("signals")?;

@@ -166,15 +166,20 @@ fn a_command_keeps_its_callers_scheduling_limits_and_signals() {
     let script = "grep -E '^(SigBlk|SigIgn|Cpus_allowed_list|NoNewPrivs)' /proc/self/status; \
                   cat /proc/self/limits /proc/self/oom_score_adj /proc/self/timerslack_ns; \
                   cut -d ' ' -f 18,19,40,41 /proc/self/stat";
-    // SIGUSR1 blocked, SIGHUP ignored, a niceness of 3.
+    // SIGUSR1 blocked, SIGHUP ignored, a niceness of 3. Ctrl-C and Ctrl-\ as `reveille()` has them, though this test
+    // may run in the background of a shell.
     let changed = |mut command: Command| {
         let before_exec = || {
             use nix::sys::signal::{SigHandler, SigSet, Signal, signal};
             let mut blocked = SigSet::empty();
             blocked.add(Signal::SIGUSR1);
             blocked.thread_block()?;
-            // SAFETY: SIG_IGN is no handler.
-            unsafe { signal(Signal::SIGHUP, SigHandler::SigIgn) }?;
+            // SAFETY: these are no handlers.
+            unsafe {
+                signal(Signal::SIGHUP, SigHandler::SigIgn)?;
+                signal(Signal::SIGINT, SigHandler::SigDfl)?;
+                signal(Signal::SIGQUIT, SigHandler::SigDfl)?;
+            }
             // SAFETY: the call takes a number.
             unsafe { libc::nice(3) };
             Ok(())

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
+use reveille_kernel::asleep::Cpus;
 use reveille_kernel::{Root, limits};
 use reveille_results::description::Probe;
 
@@ -40,6 +41,11 @@ impl Run<'_> {
             self.outcome.probe = Probe::User;
         }
         self.announce();
+        // CPUs that are offline do not sleep.
+        let before = (!self.options.offline_others).then(|| {
+            let cpus = Cpus::online(self.root, &self.outcome.idle);
+            (cpus.read(), cpus)
+        });
         let gathered = match self.outcome.probe {
             Probe::User => self.by_thread(),
             _ => self.by_bpf(),
@@ -50,7 +56,9 @@ impl Run<'_> {
         if let Some(why) = self.gave_up.take() {
             self.end_early(why);
         }
+        let joint = before.and_then(|(before, cpus)| cpus.read().together_percent(&before));
         let counts = &mut self.outcome.counts;
+        counts.joint_percent = joint;
         counts.elapsed_s = self.measured.as_secs_f64();
         let busy = counts.dropped.get(NOT_IDLE).copied().unwrap_or(0);
         if let Some(why) = mostly_busy(self.options.cpu, busy, counts.launched) {

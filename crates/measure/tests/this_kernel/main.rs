@@ -13,12 +13,12 @@ mod tracefs;
 
 use std::fs;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gathered::{gather, options};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use reveille_kernel::{Idle, Root};
+use reveille_kernel::{Idle, Root, load};
 use reveille_measure::{Distances, Protocol};
 use reveille_results::description::{Ended, Probe};
 use reveille_results::{First, Source, WokenBy};
@@ -62,6 +62,30 @@ fn a_timer_wakes_an_idle_cpu_and_each_datapoint_is_whole() {
         assert!(datapoint.interrupt_latency_ns >= Some(datapoint.wake_latency_ns));
         assert!(datapoint.requested_state.is_some());
     }
+}
+
+/// By the scheduler's ticks, which count polling as idle.
+#[test]
+fn all_cpus_sleep_at_once_for_at_most_as_long_as_the_one_that_is_idle_least() {
+    let _alone = need_bpf!();
+    let mut options = options(1_000_000);
+    options.duration = Some(Duration::from_secs(2));
+    let (root, began) = (Root::default(), Instant::now());
+    let before = load::idle_ticks(&root).unwrap();
+    let (_, outcome) = gathered::run(&options);
+    let after = load::idle_ticks(&root).unwrap();
+    // Ticks are of 10 ms.
+    let idle = before
+        .iter()
+        .map(|(cpu, ticks)| (after[cpu] - ticks) as f64 / began.elapsed().as_secs_f64());
+    let idle_percent = idle.fold(100.0, f64::min);
+    let (least, most) = outcome.counts.joint_percent.unwrap();
+    println!("together {least:.1} to {most:.1}%, idle {idle_percent:.1}%");
+    assert!(
+        least <= most && most <= idle_percent + 10.0,
+        "{least} {most}"
+    );
+    assert!(most > 5.0 || idle_percent < 50.0, "{most}");
 }
 
 #[test]

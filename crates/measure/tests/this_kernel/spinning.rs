@@ -52,6 +52,8 @@ fn measured(probe: Probe, source: &str) -> Outcome {
     );
     let counts = &outcome.counts;
     assert_eq!(counts.idle_periods, 0, "{counts:?}");
+    let (_, most) = counts.joint_percent.unwrap();
+    assert!(most < 5.0, "{most}");
     assert!(counts.launched > 0, "{counts:?} {:?}", outcome.notes);
     assert_eq!(
         counts.dropped.values().sum::<u64>(),

@@ -37,6 +37,20 @@ fn power_of(kind: &&CoreKind) -> u64 {
     }
 }
 
+/// # Errors
+/// [`Error::Usage`] for a CPU that is missing or offline.
+pub fn are_online(idle: &Idle, cpus: &[u32]) -> Result<()> {
+    for &number in cpus {
+        let why = match idle.cpus.iter().find(|cpu| cpu.number == number) {
+            None => format!("there is no CPU {number}"),
+            Some(cpu) if !cpu.online => format!("CPU {number} is offline"),
+            Some(_) => continue,
+        };
+        return Err(Error::Usage(format!("--cpus: {why}")));
+    }
+    Ok(())
+}
+
 /// Lets the tasks of these cgroups use these CPUs only; the journal undoes it.
 ///
 /// # Errors
@@ -48,14 +62,7 @@ pub fn confine(
     cpus: &[u32],
     journal: &mut Journal,
 ) -> Result<()> {
-    for &number in cpus {
-        let why = match idle.cpus.iter().find(|cpu| cpu.number == number) {
-            None => format!("there is no CPU {number}"),
-            Some(cpu) if !cpu.online => format!("CPU {number} is offline"),
-            Some(_) => continue,
-        };
-        return Err(Error::Usage(format!("--cpus: {why}")));
-    }
+    are_online(idle, cpus)?;
     for Background { folder, .. } in background {
         let above = folder.parent().unwrap_or(folder).display();
         let why = match cpuset::of(folder).as_deref() {

@@ -171,6 +171,13 @@ fn counts(description: &Description, sheet: &mut Sheet<'_>) {
             },
         );
     }
+    if let Some((least, most)) = counts.joint_percent {
+        let (least, most) = (share(least / 100.0), share(most / 100.0));
+        sheet.detail(
+            "Asleep",
+            format!("all CPUs at once for {least} to {most} of the run"),
+        );
+    }
     if let Some(cost) = description.characterisation.probe_cost_per_idle_ns {
         let windows = description.characterisation.costs.get(PROBE_COST);
         let of = windows.map_or(String::new(), |windows| {

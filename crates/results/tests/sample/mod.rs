@@ -284,6 +284,7 @@ fn described(name: &str, rows: u64, elapsed_s: f64) -> Description {
         possible: Some(rows + rows / 60),
         idle_periods: rows,
         cpuidle_entries: Some(rows + rows / 10),
+        joint_percent: Some((41.0, 57.5)),
     };
     description
 }

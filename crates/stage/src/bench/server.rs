@@ -4,8 +4,9 @@
 use std::convert::Infallible;
 use std::fs::File;
 use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -15,6 +16,8 @@ use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
+use nix::fcntl::{OFlag, open};
+use nix::sys::stat::Mode;
 use nix::unistd::{gettid, mkdtemp};
 use reveille_kernel::{Error, Result};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -99,8 +102,8 @@ impl Server {
         match (&self.socket, http2) {
             (None, false) => format!("http://{}", self.address),
             (None, true) => format!("h2c://{}", self.address),
-            (Some(socket), false) => format!("unix:{}", socket.path.display()),
-            (Some(socket), true) => format!("unix+h2c:{}", socket.path.display()),
+            (Some(socket), false) => format!("unix:{}", socket.path()),
+            (Some(socket), true) => format!("unix+h2c:{}", socket.path()),
         }
     }
 
@@ -121,30 +124,31 @@ impl Drop for Server {
     }
 }
 
-/// A Unix socket, in a folder of its own that goes with it.
+/// A Unix socket without a name: nothing is left of it, even after kill -9.
 struct Socket {
-    path: PathBuf,
     listener: std::os::unix::net::UnixListener,
+    file: OwnedFd,
 }
 
 impl Socket {
+    /// `folder` holds its name for a moment.
     fn new(folder: &Path) -> std::io::Result<Self> {
         let folder = mkdtemp(&folder.join("reveille-XXXXXX"))?;
         let path = folder.join("s");
-        let listener = std::os::unix::net::UnixListener::bind(&path);
-        let listener = listener.inspect_err(|_| drop(std::fs::remove_dir(&folder)))?;
-        let socket = Self { path, listener };
-        socket.listener.set_nonblocking(true)?;
-        Ok(socket)
+        let made = (|| {
+            let listener = std::os::unix::net::UnixListener::bind(&path)?;
+            listener.set_nonblocking(true)?;
+            let file = open(&path, OFlag::O_PATH | OFlag::O_CLOEXEC, Mode::empty())?;
+            Ok(Self { listener, file })
+        })();
+        let _ = std::fs::remove_file(&path);
+        let removed = std::fs::remove_dir(&folder);
+        made.and_then(|made| removed.map(|()| made))
     }
-}
 
-impl Drop for Socket {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-        if let Some(folder) = self.path.parent() {
-            let _ = std::fs::remove_dir(folder);
-        }
+    /// Where this process connects to it.
+    fn path(&self) -> String {
+        format!("/proc/self/fd/{}", self.file.as_raw_fd())
     }
 }
 
@@ -265,4 +269,17 @@ async fn answer(
     let server = auto::Builder::new(TokioExecutor::new());
     // The client has gone.
     let _ = server.serve_connection(TokioIo::new(stream), answer).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_without_a_name_is_reached_and_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = Socket::new(folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+        std::os::unix::net::UnixStream::connect(socket.path()).unwrap();
+    }
 }

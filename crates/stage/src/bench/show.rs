@@ -135,7 +135,7 @@ fn answer(bench: &Bench) -> String {
     let power = direct.power_w.as_ref().zip(staged.power_w.as_ref());
     let power = power.map_or(String::new(), |(before, after)| {
         let (before, after) = (before.text(number), after.text(number));
-        format!(" By the meter {after} W are taken instead of {before} W.")
+        format!(" The meter reads {after} W instead of {before} W.")
     });
     format!(
         "Staged, the server's CPUs wake {} times a second instead of {}; {} of {} took longer than the deadline.{power}",

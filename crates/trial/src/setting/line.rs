@@ -7,26 +7,44 @@ use reveille_show::parse;
 
 use super::{Kind, Setting};
 
+/// What `quiet run` takes in a setting.
+const QUIET: [&str; 6] = [
+    "--cgroup",
+    "--freeze",
+    "--foreground",
+    "--cpus",
+    "--within",
+    "--after",
+];
+
 /// Reads `hold --latency 50us --cpu 2`, `limit --disable C6`, `govern --config rules.toml` or `quiet run --cgroup G`.
 pub fn parse(text: &str) -> Result<Setting, String> {
     let words = words(text)?;
     let own = words.iter().map(String::as_str);
     let mut own = own.skip_while(|word| matches!(*word, "reveille" | "sudo"));
     let command = own.next().unwrap_or_default();
-    if !matches!(command, "hold" | "limit" | "govern" | "quiet") {
-        let what = match command {
-            "" => String::new(),
-            other => format!("{other}: not a setting; "),
-        };
-        return Err(format!(
-            "{what}write a line such as 'hold --latency 50us', 'limit --disable C6', \
-             'govern --config rules.toml' or 'quiet run --cgroup GROUP'"
-        ));
-    }
-    if command == "quiet" && own.next() != Some("run") {
-        return Err("of quiet only 'quiet run' is a setting".into());
-    }
-    let mut flags = flags(own)?;
+    let known: &[&str] = match command {
+        "hold" => &["--latency", "--cpu"],
+        "limit" => &["--deepest", "--disable", "--cpu"],
+        "govern" => &["--config"],
+        "quiet" => &QUIET,
+        other => {
+            let what = match other {
+                "" => String::new(),
+                other => format!("{other}: not a setting; "),
+            };
+            return Err(format!(
+                "{what}write a line such as 'hold --latency 50us', 'limit --disable C6', \
+                 'govern --config rules.toml' or 'quiet run --cgroup GROUP'"
+            ));
+        }
+    };
+    let whole = match command {
+        "quiet" if own.next() == Some("run") => "quiet run",
+        "quiet" => return Err("of quiet only 'quiet run' is a setting".into()),
+        whole => whole,
+    };
+    let mut flags = Flags::read(own, whole, known)?;
     let cpus = match flags.one("--cpu")? {
         Some(list) => {
             let cpus = cpulist::parse(list).filter(|cpus| !cpus.is_empty());
@@ -43,23 +61,10 @@ pub fn parse(text: &str) -> Result<Setting, String> {
             let bound_us = pm_qos::bound_us(time).map_err(wrong)?;
             Kind::Hold { bound_us, cpus }
         }
-        "quiet" if cpus.is_some() => return Err("quiet run has no --cpu".into()),
         "quiet" => {
-            let known = [
-                "--cgroup",
-                "--freeze",
-                "--foreground",
-                "--cpus",
-                "--within",
-                "--after",
-            ];
-            let taken = flags.0.extract_if(.., |flag| known.contains(&flag.0));
-            let taken: Vec<String> = taken
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect();
-            Kind::Quiet(taken)
+            let all = flags.0.drain(..);
+            Kind::Quiet(all.map(|(name, value)| format!("{name}={value}")).collect())
         }
-        "govern" if cpus.is_some() => return Err("govern has no --cpu; its rules have".into()),
         "govern" => {
             let rules = flags.one("--config")?.ok_or("govern needs --config")?;
             Kind::Govern(rules.into())
@@ -78,9 +83,6 @@ pub fn parse(text: &str) -> Result<Setting, String> {
             Kind::Limit { limit, cpus }
         }
     };
-    if let Some((unknown, _)) = flags.0.first() {
-        return Err(format!("{command} has no {unknown}"));
-    }
     let shown = |word: &String| match word.contains(char::is_whitespace) {
         true => format!("'{word}'"),
         false => word.clone(),
@@ -89,10 +91,34 @@ pub fn parse(text: &str) -> Result<Setting, String> {
     Ok(Setting::new(shown.join(" "), kind))
 }
 
-/// Names and values that are not yet taken.
+/// Names and values that are not yet used.
 struct Flags<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Flags<'a> {
+    /// `--name value` or `--name=value`, of these names.
+    fn read(
+        mut words: impl Iterator<Item = &'a str>,
+        command: &str,
+        known: &[&str],
+    ) -> Result<Self, String> {
+        let mut flags = Vec::new();
+        while let Some(word) = words.next() {
+            let (name, value) = match word.split_once('=') {
+                _ if !word.starts_with("--") => return Err(format!("unexpected word {word:?}")),
+                Some((name, value)) => (name, Some(value)),
+                None => (word, None),
+            };
+            flags.push(match value.or_else(|| words.next()) {
+                // The end of the flags; no command follows.
+                None if word == "--" => break,
+                _ if !known.contains(&name) => return Err(format!("{command} has no {name}")),
+                Some(value) => (name, value),
+                None => return Err(format!("{name} has no value")),
+            });
+        }
+        Ok(Self(flags))
+    }
+
     /// Takes the values of a flag that may be repeated.
     fn all(&mut self, name: &str) -> Vec<&'a str> {
         let taken = self.0.extract_if(.., |flag| flag.0 == name);
@@ -106,24 +132,6 @@ impl<'a> Flags<'a> {
             _ => Err(format!("{name} is given twice")),
         }
     }
-}
-
-/// `--name value` or `--name=value`.
-fn flags<'a>(mut words: impl Iterator<Item = &'a str>) -> Result<Flags<'a>, String> {
-    let mut flags = Vec::new();
-    while let Some(word) = words.next() {
-        flags.push(match word.split_once('=') {
-            _ if !word.starts_with("--") => return Err(format!("unexpected word {word:?}")),
-            Some(flag) => flag,
-            None => match words.next() {
-                Some(value) => (word, value),
-                // The end of the flags; no command follows.
-                None if word == "--" => break,
-                None => return Err(format!("{word} has no value")),
-            },
-        });
-    }
-    Ok(Flags(flags))
 }
 
 /// The line's words; quotes keep spaces in a word, as a shell has it: `--disable 'haltpoll idle'`.
@@ -208,6 +216,9 @@ mod tests {
             ("limit --disable C6 --cpu 1 --cpu 2", "twice"),
             ("limit --disable", "no value"),
             ("limit --disable C6 -- ls", "has no --"),
+            ("limit --keep --disable C6", "limit has no --keep"),
+            ("govern --cpu 1", "govern has no --cpu"),
+            ("quiet run --cpu 1", "quiet run has no --cpu"),
             ("limit --disable C6 C8", "unexpected word \"C8\""),
             ("hold --latency 5us --deepest C1", "has no --deepest"),
         ] {
