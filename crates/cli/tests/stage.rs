@@ -7,6 +7,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -408,6 +409,12 @@ fn get(stream: &mut TcpStream) {
     assert!(answer[..bytes].starts_with(b"HTTP/1.1 200"));
 }
 
+/// Thousands of connections take the time of the CPUs on which another test's server has to be idle.
+fn alone() -> MutexGuard<'static, ()> {
+    static ALONE: Mutex<()> = Mutex::new(());
+    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A held request waits for most of its deadline, or until its server runs for another client.
 #[test]
 fn held_requests_go_while_their_server_runs_for_others() {
@@ -415,6 +422,7 @@ fn held_requests_go_while_their_server_runs_for_others() {
     use std::time::Instant;
 
     let test = "held_requests_go_while_their_server_runs_for_others";
+    let _alone = alone();
     let server = Command::new("python3")
         .args(["-c", SERVER])
         .stdout(Stdio::piped())
@@ -451,10 +459,7 @@ fn held_requests_go_while_their_server_runs_for_others() {
             get(&mut client);
             began.elapsed()
         };
-        // Whatever else wakes the server for a moment releases one, too; other tests run beside this one.
-        let alone: Vec<Duration> = (0..3).map(|_| took()).collect();
-        let is_held = |one: &Duration| *one > Duration::from_secs(1);
-        assert!(alone.iter().any(is_held), "{alone:?}");
+        assert!(took() > Duration::from_secs(1));
         let ends = AtomicBool::new(false);
         std::thread::scope(|scope| {
             scope.spawn(|| {
@@ -486,6 +491,7 @@ fn thousands_of_silent_and_slow_clients_keep_nobody_from_being_served() {
 
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
+    let _alone = alone();
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
     // The proxy has two descriptors for each, and so has this process at most.
