@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::Write;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use crate::network::timestamps;
 use crate::{Error, Result, cpulist, cpuset, freezer, timer_slack};
@@ -200,7 +202,10 @@ impl Kind {
             (Self::Cpuset, _) => cpuset::write(number(path), value)?,
             _ => write(path, value)?,
         }
-        let present = self.read(path)?;
+        // While the kernel moves an interrupt, at its next one, it shows the CPUs before.
+        // Source: kernel/irq/migration.c, irq_move_masked_irq(); kernel/irq/proc.c, show_irq_affinity().
+        let looks = if self == Self::Interrupt { LOOKS } else { 1 };
+        let present = settled(value, looks, || self.read(path))?;
         match present == value {
             true => Ok(()),
             false => Err(Error::Content {
@@ -211,6 +216,23 @@ impl Kind {
         }
     }
 }
+
+/// The value that `read` returns once it is `value`, or at the last of some looks.
+fn settled(value: &str, looks: u32, mut read: impl FnMut() -> Result<String>) -> Result<String> {
+    let mut present = read()?;
+    for _ in 1..looks {
+        if present == value {
+            break;
+        }
+        thread::sleep(LOOK);
+        present = read()?;
+    }
+    Ok(present)
+}
+
+/// How often, and how far apart, an interrupt's CPUs are read until they are those written.
+const LOOKS: u32 = 20;
+const LOOK: Duration = Duration::from_millis(10);
 
 /// Values of a folder's claim and its original.
 const ABSENT: &str = "absent";
@@ -343,6 +365,19 @@ mod tests {
         assert_eq!(wanted(Kind::Interrupt, "0-1", &["0-1"]), None);
         assert_eq!(wanted(Kind::Interrupt, "0-1", &["0"]), some("0"));
         assert_eq!(wanted(Kind::Interrupt, "0-1", &[]), some("0-1"));
+    }
+
+    #[test]
+    fn a_value_that_shows_late_is_waited_for() {
+        let looked = |values: &[&str]| {
+            let mut values = values.iter();
+            let found = settled("1", 3, || Ok((*values.next().unwrap()).to_owned()));
+            (found.unwrap(), values.len())
+        };
+        assert_eq!(looked(&["1"]), ("1".into(), 0));
+        assert_eq!(looked(&["0-1", "0-1", "1"]), ("1".into(), 0));
+        assert_eq!(looked(&["0-1", "1", "0-1"]), ("1".into(), 1));
+        assert_eq!(looked(&["0-1", "0", "2", "1"]), ("2".into(), 1));
     }
 
     #[test]

@@ -45,7 +45,7 @@ const PROBE_AHEAD_NS: u64 = 5_000_000;
 const PROBE_WAITS_NS: u64 = 50_000_000;
 /// Periodic launches take two seconds to begin anew.
 const MOVES_WITHIN: Duration = Duration::from_secs(5);
-const FOUND_WITHIN: Duration = Duration::from_secs(5);
+const FOUND_WITHIN: Duration = Duration::from_secs(10);
 /// The clock is read no earlier than this after a launch, ns, so that it disturbs no wake-up.
 const AFTER_NS: u64 = 100_000;
 /// How often the thread looks whether an interrupt came, ns.
@@ -86,6 +86,14 @@ struct Pacing {
     lost: u32,
     /// Reading it sends the measured CPU a message.
     kick: File,
+}
+
+/// Counts around a launch.
+struct Probe<T> {
+    before: T,
+    after: T,
+    /// The launches before and after it were outside.
+    is_of_one_launch: bool,
 }
 
 /// A launch to come.
@@ -302,19 +310,17 @@ impl Pacing {
             .collect();
         let count =
             |number: &u32| listed(*number).map_or(0, |line| line.counts.iter().sum::<u64>());
+        let counts = || numbers.iter().map(count).collect::<Vec<_>>();
         let end = Instant::now() + FOUND_WITHIN;
+        let mut once = vec![0; numbers.len()];
+        let mut probes = 0;
         loop {
-            let mut once = vec![0; numbers.len()];
-            for _ in 0..PROBES {
-                // Of the launches before.
-                let before: Vec<u64> = numbers.iter().map(count).collect();
-                self.probe()?;
-                for (at, number) in numbers.iter().enumerate() {
-                    once[at] += usize::from(count(number) == before[at] + 1);
+            let probe = self.probe(counts)?;
+            if probe.is_of_one_launch {
+                probes += 1;
+                for (at, times) in once.iter_mut().enumerate() {
+                    *times += usize::from(probe.after[at] == probe.before[at] + 1);
                 }
-            }
-            if let Some(found) = with_most(&once) {
-                return Ok(numbers[found]);
             }
             if Instant::now() > end {
                 return Err(Error::Cannot(format!(
@@ -323,10 +329,18 @@ impl Pacing {
                     card.interface.name
                 )));
             }
+            if probes < PROBES {
+                continue;
+            }
+            if let Some(found) = with_most(&once) {
+                return Ok(numbers[found]);
+            }
             if once.iter().all(|times| *times == 0) {
                 // The driver may have moved the start of periodic launches: they are begun anew.
                 self.running = None;
             }
+            once.fill(0);
+            probes = 0;
         }
     }
 
@@ -342,13 +356,11 @@ impl Pacing {
         };
         let end = Instant::now() + MOVES_WITHIN;
         while Instant::now() < end {
-            let (there, anywhere) = counts();
-            self.probe()?;
-            let now = counts();
-            if now.0 > there {
+            let Probe { before, after, .. } = self.probe(counts)?;
+            if after.0 > before.0 {
                 return Ok(());
             }
-            if now.1 == anywhere {
+            if after.1 == before.1 {
                 // The card was reset: periodic launches are begun anew.
                 self.running = None;
             }
@@ -360,13 +372,22 @@ impl Pacing {
     }
 
     /// A launch that nobody observes; returns after its interrupt.
-    fn probe(&mut self) -> Result<()> {
-        let before = self.phc.burst()?;
-        let aim = self.aim(&before, PROBE_AHEAD_NS)?;
+    fn probe<T>(&mut self, count: impl Fn() -> T) -> Result<Probe<T>> {
+        let readings = self.phc.burst()?;
+        let aim = self.aim(&readings, PROBE_AHEAD_NS)?;
         sleep_until(aim.armed_at);
+        // Of the launches before. Reading the clock may have taken longer than from one to the next.
+        let before = count();
         self.arm(&aim)?;
+        let is_in_time = now_ns() + aim.error_ns < aim.at;
         sleep_until(aim.at + PROBE_WAITS_NS);
-        Ok(())
+        let after = count();
+        let next = aim.at + self.rule.interval_ns();
+        Ok(Probe {
+            before,
+            after,
+            is_of_one_launch: is_in_time && now_ns() + aim.error_ns < next,
+        })
     }
 
     /// The next launch that is so far ahead. `before`: the newest readings of the clock.

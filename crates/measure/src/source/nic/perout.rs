@@ -68,18 +68,26 @@ impl Rule {
         }
     }
 
+    /// From a launch to the next one if nothing else is requested, ns.
+    pub fn interval_ns(self) -> u64 {
+        match self {
+            Self::EachLaunch => LONG_NS,
+            Self::Periodic => SHORTEST_NS,
+        }
+    }
+
     /// The request for a launch at `target_ns`, or for launches from now on. `now_ns`: the card's clock.
     pub fn request(self, now_ns: u64, target_ns: u64) -> Request {
         match self {
             Self::EachLaunch => Request {
                 start_ns: target_ns,
-                half_ns: LONG_NS,
+                half_ns: self.interval_ns(),
             },
             Self::Periodic => {
                 let latest = now_ns + IGC_ASKED_WITHIN_NS;
                 Request {
                     start_ns: (latest / SECOND_NS + IGC_AHEAD_S) * SECOND_NS,
-                    half_ns: SHORTEST_NS,
+                    half_ns: self.interval_ns(),
                 }
             }
         }
