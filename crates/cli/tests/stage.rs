@@ -7,8 +7,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use std::{hint, thread};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -129,6 +131,26 @@ fn mistakes_get_one_line_and_an_exit_code() {
         assert!(errors.contains(why), "{words:?}: {errors}");
         assert!(code == 2 || errors.lines().count() == 1, "{errors}");
     }
+}
+
+#[test]
+fn other_load_ends_its_bench_as_it_ends_other_measurements() {
+    let _alone = alone();
+    let is_over = AtomicBool::new(false);
+    let (code, errors) = thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !is_over.load(Ordering::Relaxed) {
+                    hint::spin_loop();
+                }
+            });
+        }
+        let ended = ended(&["bench", "--rounds", "1", "--turn", "1s"]);
+        is_over.store(true, Ordering::Relaxed);
+        ended
+    });
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("other load took more than 25%"), "{errors}");
 }
 
 #[test]
@@ -261,7 +283,7 @@ fn a_closed_pipe_or_a_full_disk_ends_it_with_a_code() {
     let mut errors = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
     errors.read_line(&mut line).unwrap();
-    std::thread::sleep(Duration::from_millis(50));
+    thread::sleep(Duration::from_millis(50));
     signal(&child, Signal::SIGTERM);
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
@@ -271,9 +293,9 @@ fn a_closed_pipe_or_a_full_disk_ends_it_with_a_code() {
 fn tunnels_count_as_the_connections_that_they_were() {
     let server = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let upstream = format!("http://{}", server.local_addr().unwrap());
-    std::thread::spawn(move || {
+    thread::spawn(move || {
         for stream in server.incoming() {
-            std::thread::spawn(move || {
+            thread::spawn(move || {
                 let mut reader = BufReader::new(stream.unwrap());
                 let mut line = String::new();
                 reader.read_line(&mut line).unwrap();
@@ -409,7 +431,7 @@ fn get(stream: &mut TcpStream) {
     assert!(answer[..bytes].starts_with(b"HTTP/1.1 200"));
 }
 
-/// Thousands of connections take the time of the CPUs on which another test's server has to be idle.
+/// Load, and thousands of connections, take the time of CPUs on which another test measures.
 fn alone() -> MutexGuard<'static, ()> {
     static ALONE: Mutex<()> = Mutex::new(());
     ALONE.lock().unwrap_or_else(PoisonError::into_inner)
@@ -461,12 +483,12 @@ fn held_requests_go_while_their_server_runs_for_others() {
         };
         assert!(took() > Duration::from_secs(1));
         let ends = AtomicBool::new(false);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             scope.spawn(|| {
                 let mut other = TcpStream::connect(&upstream).unwrap();
                 while !ends.load(Ordering::Relaxed) {
                     get(&mut other);
-                    std::thread::sleep(Duration::from_millis(20));
+                    thread::sleep(Duration::from_millis(20));
                 }
             });
             let mut times: Vec<Duration> = (0..9).map(|_| took()).collect();
@@ -545,7 +567,7 @@ fn thousands_of_silent_and_slow_clients_keep_nobody_from_being_served() {
             .unwrap();
         let bytes = client.read(&mut [0; 512]).unwrap();
         assert!(bytes > 0 && asked.elapsed() < Duration::from_secs(10));
-        std::thread::sleep(Duration::from_millis(500));
+        thread::sleep(Duration::from_millis(500));
     }
     assert!(slow.is_empty(), "{} are open", slow.len());
     let minute = Duration::from_secs(60);

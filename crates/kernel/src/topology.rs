@@ -30,6 +30,19 @@ pub enum CoreKind {
     MaxFrequencyKhz(u64),
 }
 
+impl CoreKind {
+    /// Less for a kind whose cores take less power than those of another kind of the same machine.
+    pub fn power_rank(&self) -> u64 {
+        match self {
+            Self::LowPowerEfficient => 0,
+            Self::Efficient => 1,
+            Self::Performance => 2,
+            Self::Capacity(capacity) => (*capacity).into(),
+            Self::MaxFrequencyKhz(khz) => *khz,
+        }
+    }
+}
+
 impl fmt::Display for CoreKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -10,4 +10,24 @@ pub mod dwell;
 pub mod states;
 mod waking;
 
+use std::path::Path;
+
+use reveille_kernel::files;
 pub use reveille_kernel::{Error, Result};
+
+/// A result has some hundred bytes a turn.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// Reads the result at `path`, which is the file of that name, or its folder.
+fn open<T>(
+    path: &Path,
+    name: &str,
+    parse: impl Fn(&[u8]) -> std::result::Result<T, String>,
+) -> Result<T> {
+    let file = match path.is_dir() {
+        true => path.join(name),
+        false => path.to_owned(),
+    };
+    let text = files::read(&file, BYTES_MAX)?;
+    parse(&text).map_err(|why| Error::Unreadable { path: file, why })
+}

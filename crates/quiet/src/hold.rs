@@ -88,11 +88,57 @@ pub struct Held {
     pub own_slack: usize,
 }
 
+/// A thread that looks at the background now and then, until this is stopped or dropped.
+struct Looking {
+    stop: Option<Sender<()>>,
+    /// False after an error.
+    thread: Option<JoinHandle<bool>>,
+}
+
+impl Looking {
+    /// `failed` has each error; `goes_on`: it looks again after one.
+    fn start(
+        mut look: impl FnMut() -> Result<()> + Send + 'static,
+        mut failed: impl FnMut(Error) + Send + 'static,
+        goes_on: bool,
+    ) -> Result<Self> {
+        let (stop, stopped) = mpsc::channel();
+        let look_again = move || {
+            let mut whole = true;
+            while (whole || goes_on) && stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout)
+            {
+                if let Err(error) = look() {
+                    failed(error);
+                    whole = false;
+                }
+            }
+            whole
+        };
+        let thread = std::thread::Builder::new().name("look".to_owned());
+        let thread = thread.spawn(look_again);
+        Ok(Self {
+            stop: Some(stop),
+            thread: Some(thread.map_err(Error::system("a thread"))?),
+        })
+    }
+
+    /// False after an error.
+    fn stop(&mut self) -> bool {
+        self.stop = None;
+        let thread = self.thread.take();
+        thread.is_none_or(|thread| thread.join().unwrap_or(false))
+    }
+}
+
+impl Drop for Looking {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
 /// Delays the sleeps of background work by timer slack. A thread of its own looks after those that come.
 pub struct Slack {
-    stop: Sender<()>,
-    /// Whether it looked until the end.
-    thread: JoinHandle<bool>,
+    looking: Looking,
     held: Held,
 }
 
@@ -107,28 +153,16 @@ impl Slack {
         background: Vec<Background>,
         within: Duration,
         journal: &mut Journal,
-        failed: impl FnOnce(Error) + Send + 'static,
+        failed: impl FnMut(Error) + Send + 'static,
     ) -> Result<Self> {
         let within_ns = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
         let value_ns = timer_slack::unique(root, within_ns)?;
         journal.will_switch_off(&timer_slack::setting(value_ns))?;
         let raised = look(root, &background, value_ns)?;
-        let (stop, stopped) = mpsc::channel();
         let root = root.clone();
-        let look_again = move || {
-            while stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                if let Err(error) = look(&root, &background, value_ns) {
-                    failed(error);
-                    return false;
-                }
-            }
-            true
-        };
-        let thread = std::thread::Builder::new().name("look".to_owned());
-        let thread = thread.spawn(look_again);
+        let look_again = move || look(&root, &background, value_ns).map(drop);
         Ok(Self {
-            stop,
-            thread: thread.map_err(Error::system("a thread"))?,
+            looking: Looking::start(look_again, failed, false)?,
             held: Held {
                 slack_ns: value_ns,
                 threads: raised.raised,
@@ -143,10 +177,8 @@ impl Slack {
     }
 
     /// Stops looking, before the journal undoes it. False if that had ended early.
-    pub fn stop(self) -> bool {
-        drop(self.stop);
-        let looked = self.thread.join();
-        looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    pub fn stop(mut self) -> bool {
+        self.looking.stop()
     }
 }
 

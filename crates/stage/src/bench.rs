@@ -35,7 +35,7 @@ use crate::serve::{self, Event, Served};
 const WARM_UP: Duration = Duration::from_secs(2);
 /// CPU time of other programs, in CPUs, from which on a turn is not kept.
 const OTHERS_MAX: f64 = 0.25;
-/// Turns that are tried again for that, in a row.
+/// Tries of a turn, of which none may be kept for that.
 const TRIES: u32 = 5;
 
 /// What is measured.
@@ -129,6 +129,7 @@ pub fn run(
         for setting in order {
             let mut tries = 0;
             loop {
+                tries += 1;
                 progress(&Progress {
                     round,
                     setting,
@@ -155,15 +156,14 @@ pub fn run(
                         gathered.turns.push(Turn { round, ..one });
                         break;
                     }
-                    None if tries < TRIES => {
-                        tries += 1;
-                        gathered.disturbed += 1;
-                    }
+                    None if tries < TRIES => gathered.disturbed += 1,
                     None => {
                         gathered.turns.truncate(before);
                         if gathered.turns.is_empty() {
-                            return Err(Error::Cannot(format!(
-                                "other programs took more than {OTHERS_MAX} of a CPU in {TRIES} tries; end them"
+                            return Err(Error::Failed(format!(
+                                "other load took more than {:.0}% of a CPU in each of {TRIES} tries; end it, or measure when \
+                                 the machine is idle",
+                                100.0 * OTHERS_MAX
                             )));
                         }
                         return Ok(gathered);

@@ -34,6 +34,48 @@ run 0 reveille restore
 equal "the sleeper's CPUs after restore" "$(allowed)" 0-1
 equal "the setting" "$(cat "$top/background/cpuset.cpus")" 0-1
 
+# A cgroup that is removed and made again, as that of a service, is kept there, too.
+begin reveille quiet run --cgroup background --cpus 0
+wait_for 30 restricted
+kill "$sleeper"
+wait "$sleeper" || true
+removed() { rmdir "$top/background"; }
+wait_for 10 removed
+mkdir "$top/background"
+echo 0-1 >"$top/background/cpuset.cpus"
+sleep 3600 &
+sleeper=$!
+echo "$sleeper" >"$top/background/cgroup.procs"
+wait_for 60 restricted
+kill -TERM "$begun"
+ends 0
+equal "the sleeper's CPUs after it" "$(allowed)" 0-1
+equal "the setting of the new cgroup" "$(cat "$top/background/cpuset.cpus")" 0-1
+
+# The cheapest CPUs are those that a result of \`power cpus\` shows.
+turns() {
+  for round in 0 1 2 3 4 5; do
+    printf '{"round":%s,"order":"fill","busy":1,"power_w":4%s},' $round $round
+    printf '{"round":%s,"order":"spread","busy":1,"power_w":3%s},' $round $round
+  done | sed 's/,$//'
+}
+curve() { printf '{"order":"%s","cpus":%s,"points":[],"first_w":null,"further_w":null}' "$1" "$2"; }
+model=$(sed -n 's/^model name\t: //p' /proc/cpuinfo | head -n 1)
+cat >/tmp/power-cpus.json <<END
+{"schema_version":1,"tool":"reveille","name":"made up","started":"2026-11-29T00:00:00Z","command_line":[],
+ "ended":"completed","machine":{"cpu_model":"$model"},"driver":null,"governor":null,
+ "meter":{"name":"made-up","scope":"other","counts":"power","resolution":null,"range_j":null,
+  "readings":9,"reading_s":0.1,"refresh_s":1,"least_change":null,"power_w":40},
+ "rounds":6,"dwell_s":30,"settle_s":1,"seed":1,"notes":[],
+ "orders":[$(curve fill '[0,1]'),$(curve spread '[1,0]')],"turns":[$(turns)]}
+END
+run 0 reveille quiet run --cgroup background --cpus cheapest --power /tmp/power-cpus.json -- cat "/proc/$sleeper/status"
+contains "the sleeper's CPUs" '^Cpus_allowed_list:	1$' "$output"
+contains "why" 'Busy, they took 32.5 W; as many in order fill took 42.5 W' "$output"
+sed -i "s/\"$model\"/\"other\"/" /tmp/power-cpus.json
+complains 2 'another processor' reveille quiet run --cgroup background --cpus cheapest --power /tmp/power-cpus.json
+complains 2 'is for --cpus cheapest' reveille quiet run --cgroup background --cpus 1 --power /tmp/power-cpus.json
+
 # What would not be so is refused, and nothing changes.
 complains 2 'nor a list of CPUs' reveille quiet run --cgroup background --cpus ,
 complains 2 'there is no CPU 7' reveille quiet run --cgroup background --cpus 7

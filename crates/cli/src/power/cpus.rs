@@ -23,9 +23,10 @@ Examples:
   sudo reveille power cpus --meter shelly:10.0.0.7 --order fill,spread --out power
 
 Orders:
-  fill            core by core with all its threads, package by package
-  spread          one package after the other in turn; second threads last
-  siblings-last   package by package; second threads last
+  fill             core by core with all its threads, package by package
+  spread           one package after the other in turn; second threads last
+  siblings-last    package by package; second threads last
+  efficient-first  as fill, efficient cores first
 
 A dwell has at least 30 new values of the meter. Ctrl-C ends the run and keeps the rounds so far.")]
 pub struct Args {
@@ -50,9 +51,9 @@ pub struct Args {
 
 fn order(text: &str) -> Result<Order, String> {
     let found = Order::ALL.iter().find(|(_, name)| *name == text);
-    found
-        .map(|(order, _)| *order)
-        .ok_or_else(|| "not an order; write fill, spread or siblings-last".to_owned())
+    found.map(|(order, _)| *order).ok_or_else(|| {
+        "not an order; write fill, spread, siblings-last or efficient-first".to_owned()
+    })
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {

@@ -10,8 +10,9 @@ use anyhow::Context;
 use clap::Parser;
 use humantime::format_duration;
 use reveille_advise::show::Statement;
-use reveille_kernel::{Idle, Journal, Root, cpulist, journal, workload};
-use reveille_quiet::hold::cpus::{are_online, cheapest, confine};
+use reveille_kernel::{Identity, Idle, Journal, Root, cpulist, journal, workload};
+use reveille_power::cpus::Least;
+use reveille_quiet::hold::cpus::{Confined, are_online, cheapest};
 use reveille_quiet::hold::policy::Times;
 use reveille_quiet::hold::{Account, Background, Freeze, Held, Slack};
 use reveille_show::quantity::{self, counted};
@@ -49,6 +50,7 @@ Examples:
   sudo reveille quiet run --cgroup background.slice
   sudo reveille quiet run --cgroup a.slice --cgroup b.slice --within 1s
   sudo reveille quiet run --cgroup background.slice --cpus cheapest
+  sudo reveille quiet run --cgroup background.slice --cpus cheapest --power RESULT
   sudo reveille quiet run --cgroup background.slice -- ./benchmark
   sudo reveille quiet run --freeze batch.slice --foreground system.slice/nginx.service")]
 pub struct Args {
@@ -71,6 +73,10 @@ pub struct Args {
     /// package, otherwise one core
     #[arg(long, value_name = "CPUS", value_parser = cpus)]
     cpus: Option<Cpus>,
+    /// A result of `power cpus` with several orders: `--cpus cheapest` is as many CPUs, of the order that took least
+    /// power
+    #[arg(long, value_name = "RESULT", requires = "cpus", add = completion::results())]
+    power: Option<PathBuf>,
     #[command(flatten)]
     printed: Printed,
     #[command(flatten)]
@@ -129,10 +135,72 @@ pub fn check(flags: &[String]) -> anyhow::Result<()> {
     if let Some(foreground) = &args.foreground {
         workload::cgroup(&root, "--foreground", foreground)?;
     }
-    if let Some(Cpus::These(cpus)) = &args.cpus {
-        are_online(&Idle::read(&root)?, cpus)?;
+    if let Some(wanted) = &args.cpus {
+        let idle = Idle::read(&root)?;
+        let chosen = wanted.choose(&root, &idle, args.power.as_deref())?;
+        are_online(&idle, &chosen.cpus)?;
     }
     Ok(())
+}
+
+/// CPUs for the background, and what is known of them.
+struct Chosen {
+    cpus: Vec<u32>,
+    /// A sentence; empty if nothing was measured.
+    why: String,
+}
+
+impl Cpus {
+    /// `power`: a result of `power cpus`.
+    fn choose(&self, root: &Root, idle: &Idle, power: Option<&Path>) -> anyhow::Result<Chosen> {
+        let cheapest = match (self, power) {
+            (Self::Cheapest, _) => cheapest(idle),
+            (Self::These(_), Some(_)) => {
+                return Err(Failure::usage("--power is for --cpus cheapest"));
+            }
+            (Self::These(cpus), None) => cpus.clone(),
+        };
+        let Some(power) = power else {
+            let why = String::new();
+            return Ok(Chosen {
+                cpus: cheapest,
+                why,
+            });
+        };
+        let wrong = |why: &str| Failure::usage(format!("--power: {}: {why}", power.display()));
+        let result = reveille_power::cpus::open(power)?;
+        let (here, there) = (Identity::read(root).cpu_model, &result.about.machine);
+        if here != there.cpu_model {
+            return Err(wrong("it is of a machine with another processor"));
+        }
+        let least = result.least(cheapest.len()).map_err(|why| wrong(&why))?;
+        Ok(match least {
+            None => Chosen {
+                cpus: cheapest,
+                why: "No order of busy CPUs took less power than another beyond chance, so they are chosen by their kind, \
+                      package and core."
+                    .to_owned(),
+            },
+            Some(least) => Chosen {
+                cpus: least.cpus.to_vec(),
+                why: took(&least),
+            },
+        })
+    }
+}
+
+/// `Busy, they took 31.2 W; as many in order spread took 38.4 W.`
+fn took(least: &Least<'_>) -> String {
+    let others = least
+        .than
+        .iter()
+        .map(|(order, power_w)| format!("as many in order {} took {power_w:.1} W", order.name()));
+    let others: Vec<String> = others.collect();
+    format!(
+        "Busy, they took {:.1} W; {}.",
+        least.power_w,
+        others.join(", ")
+    )
 }
 
 impl Args {
@@ -163,13 +231,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             None => None,
             Some(wanted) => {
                 let idle = Idle::read(&root)?;
-                let cpus = match wanted {
-                    Cpus::These(cpus) => cpus.clone(),
-                    Cpus::Cheapest => cheapest(&idle),
-                };
+                let chosen = wanted.choose(&root, &idle, args.power.as_deref())?;
                 let both = [&delayed[..], &frozen[..]].concat();
-                confine(&idle, &both, &cpus, &mut journal)?;
-                Some(cpus)
+                let failed = |error| exit::say(error);
+                let journal = &mut journal;
+                let confined = Confined::keep(&root, &idle, both, &chosen.cpus, journal, failed)?;
+                Some((chosen, confined))
             }
         };
         let slack = match delayed.is_empty() {
@@ -208,9 +275,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 foreground,
                 after_s: args.after.as_secs_f64(),
             }),
-            cpus,
+            cpus: cpus.as_ref().map(|(chosen, _)| chosen.cpus.clone()),
         };
-        let statement = statement(&args, held, plan.cpus.as_deref());
+        let statement = statement(&args, held, cpus.as_ref().map(|(chosen, _)| chosen));
         let ended = until.over(&plan, &statement, &args.printed);
         let mut whole = true;
         if let Some(freeze) = freeze {
@@ -221,6 +288,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if let Some(slack) = slack {
             whole &= slack.stop();
         }
+        if let Some((_, confined)) = cpus {
+            whole &= confined.stop();
+        }
         match (ended?, whole) {
             (ExitCode::SUCCESS, false) => Ok(ExitCode::FAILURE),
             (code, _) => Ok(code),
@@ -229,7 +299,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     restore::at_the_end(journal, ran)
 }
 
-fn statement(args: &Args, held: Option<Held>, cpus: Option<&[u32]>) -> Statement {
+fn statement(args: &Args, held: Option<Held>, cpus: Option<&Chosen>) -> Statement {
     let within = format_duration(args.within);
     let mut lines = Vec::new();
     if let Some(held) = held {
@@ -255,8 +325,9 @@ fn statement(args: &Args, held: Option<Held>, cpus: Option<&[u32]>) -> Statement
             "{groups} held for up to {within} at a time while {foreground} waits."
         ));
     }
-    if let Some(cpus) = cpus {
+    if let Some(Chosen { cpus, why }) = cpus {
         lines.push(format!("The background runs on {}.", cpulist::named(cpus)));
+        lines.extend((!why.is_empty()).then(|| why.clone()));
     }
     Statement {
         sheet: Sheet {

@@ -1,6 +1,6 @@
 //! In which order CPUs become busy.
 
-use reveille_kernel::{Cpu, Idle};
+use reveille_kernel::{CoreKind, Cpu, Idle};
 use serde::{Deserialize, Serialize};
 
 /// An order.
@@ -13,14 +13,17 @@ pub enum Order {
     Spread,
     /// Package by package, and a core's second thread when every core has one.
     SiblingsLast,
+    /// As [`Order::Fill`], with the cores of the kind that takes least power first.
+    EfficientFirst,
 }
 
 impl Order {
     /// As `--order` takes them.
-    pub const ALL: [(Self, &str); 3] = [
+    pub const ALL: [(Self, &str); 4] = [
         (Self::Fill, "fill"),
         (Self::Spread, "spread"),
         (Self::SiblingsLast, "siblings-last"),
+        (Self::EfficientFirst, "efficient-first"),
     ];
 
     /// As `--order` takes it.
@@ -47,10 +50,12 @@ impl Order {
                 .filter(|one| one.0 == of.0 && **one < of)
                 .count();
             let package = of.0 as usize;
+            let kind = cpu.kind.as_ref().map_or(0, CoreKind::power_rank);
             match self {
-                Self::Fill => (package, in_package, thread),
-                Self::Spread => (thread, in_package, package),
-                Self::SiblingsLast => (thread, package, in_package),
+                Self::Fill => (0, package, in_package, thread),
+                Self::Spread => (0, thread, in_package, package),
+                Self::SiblingsLast => (0, thread, package, in_package),
+                Self::EfficientFirst => (kind, package, in_package, thread),
             }
         };
         let mut sorted: Vec<_> = cpus.iter().map(|cpu| (key(cpu), cpu.number)).collect();
@@ -93,5 +98,23 @@ mod tests {
         );
         assert_eq!(Order::Fill.cpus(&idle, &[5, 6]), [5, 6]);
         assert_eq!(Order::SiblingsLast.name(), "siblings-last");
+        assert_eq!(
+            Order::EfficientFirst.cpus(&idle, &all),
+            Order::Fill.cpus(&idle, &all)
+        );
+    }
+
+    #[test]
+    fn efficient_cores_come_first() {
+        let mut idle = machine();
+        for cpu in &mut idle.cpus {
+            cpu.kind = Some(match cpu.number {
+                2 | 3 => CoreKind::Efficient,
+                7 => CoreKind::LowPowerEfficient,
+                _ => CoreKind::Performance,
+            });
+        }
+        let cpus = Order::EfficientFirst.cpus(&idle, &(0..8).collect::<Vec<_>>());
+        assert_eq!(cpus, [7, 2, 3, 0, 4, 1, 5, 6]);
     }
 }

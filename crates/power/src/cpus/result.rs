@@ -1,6 +1,9 @@
 //! The result of `reveille power cpus`, kept as `power-cpus.json`.
 
-use reveille_figures::rounds::Estimate;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use reveille_figures::rounds::{self, Estimate};
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -132,19 +135,9 @@ impl Curve {
         let mut counts: Vec<usize> = of_way.iter().map(|turn| turn.busy).collect();
         counts.sort_unstable();
         counts.dedup();
-        // By round; a round that was ended early has none.
-        let powers = |busy: usize| -> Vec<Option<f64>> {
-            let at = |round| {
-                of_way
-                    .iter()
-                    .find(move |turn| turn.round == round && turn.busy == busy)
-            };
-            (0..rounds)
-                .map(|round| at(round).map(|turn| turn.power_w))
-                .collect()
-        };
+        let powers = |busy: usize| powers(turns, way.order, 0..rounds, busy);
         let step = |from: usize, to: usize| {
-            let rounds = reveille_figures::rounds::paired(&powers(to), &powers(from));
+            let rounds = rounds::paired(&powers(to), &powers(from));
             Estimate::over(rounds.into_iter().map(|more_w| more_w / (to - from) as f64))
         };
         let mean = |busy: usize, figure: &dyn Fn(&Turn) -> Option<f64>| {
@@ -181,6 +174,97 @@ impl Curve {
             way,
         }
     }
+}
+
+/// The CPUs that took least power.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Least<'c> {
+    /// The CPUs.
+    pub cpus: &'c [u32],
+    /// The order whose first ones they are.
+    pub order: Order,
+    /// Mean power while they were busy.
+    pub power_w: f64,
+    /// The orders that took more while as many were busy, beyond chance, and their mean power.
+    pub than: Vec<(Order, f64)>,
+}
+
+impl Cpus {
+    /// Of all orders the first CPUs that took least power while `busy` of them were busy, or as many of these as were
+    /// measured. `None` if no other order took more beyond chance.
+    ///
+    /// # Errors
+    /// Why there is nothing to compare.
+    pub fn least(&self, busy: usize) -> Result<Option<Least<'_>>, String> {
+        if self.turns.is_empty() {
+            return Err("it has no turns; give a result that --out wrote".to_owned());
+        }
+        if self.orders.len() < 2 {
+            return Err(
+                "it has one order; measure several: `reveille power cpus --order efficient-first,spread`"
+                    .to_owned(),
+            );
+        }
+        let counts = self.turns.iter().map(|turn| turn.busy);
+        let Some(busy) = counts.filter(|count| (1..=busy).contains(count)).max() else {
+            return Err(format!("it has no turn with {busy} busy CPUs"));
+        };
+        let in_rounds: BTreeSet<u32> = self.turns.iter().map(|turn| turn.round).collect();
+        let of_order = |curve: &Curve| {
+            let rounds = in_rounds.iter().copied();
+            powers(&self.turns, curve.way.order, rounds, busy)
+        };
+        let figures: Vec<Vec<Option<f64>>> = self.orders.iter().map(of_order).collect();
+        let mean = |of_order: &Vec<Option<f64>>| {
+            let known: Vec<f64> = of_order.iter().copied().flatten().collect();
+            match known.is_empty() {
+                true => f64::INFINITY,
+                false => known.iter().sum::<f64>() / known.len() as f64,
+            }
+        };
+        let means: Vec<f64> = figures.iter().map(mean).collect();
+        let best = (0..means.len())
+            .min_by(|one, other| means[*one].total_cmp(&means[*other]))
+            .expect("there are two");
+        let chances = rounds::p_values(&figures, best, rounds::PERMUTATIONS);
+        let order = |place: usize| self.orders[place].way.order;
+        let than: Vec<(Order, f64)> = (0..means.len())
+            .filter(|place| chances[*place].is_some_and(|chance| chance < rounds::ERROR))
+            .map(|place| (order(place), means[place]))
+            .collect();
+        let cpus = self.orders[best].way.cpus.get(..busy);
+        Ok(cpus.filter(|_| !than.is_empty()).map(|cpus| Least {
+            cpus,
+            order: order(best),
+            power_w: means[best],
+            than,
+        }))
+    }
+}
+
+/// Power with so many busy CPUs, by round; a round that was ended early has none.
+fn powers(
+    turns: &[Turn],
+    order: Order,
+    rounds: impl Iterator<Item = u32>,
+    busy: usize,
+) -> Vec<Option<f64>> {
+    let in_round = |round| {
+        turns
+            .iter()
+            .find(move |turn| turn.order == order && turn.round == round && turn.busy == busy)
+    };
+    rounds
+        .map(|round| in_round(round).map(|turn| turn.power_w))
+        .collect()
+}
+
+/// Reads the one at `path`, which is the file or its folder.
+///
+/// # Errors
+/// [`reveille_kernel::Error::Io`], and [`reveille_kernel::Error::Unreadable`] for another file.
+pub fn open(path: &Path) -> reveille_kernel::Result<Cpus> {
+    crate::open(path, FILE, parse)
 }
 
 /// Reads a kept one.

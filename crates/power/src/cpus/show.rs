@@ -204,6 +204,8 @@ mod tests {
     struct Simulated {
         random: fastrand::Rng,
         readings: u32,
+        /// CPUs of the second package, which takes 20 W more while one of them is busy.
+        second: Vec<u32>,
     }
 
     impl Dwells for Simulated {
@@ -212,6 +214,8 @@ mod tests {
                 0 => 20.0,
                 busy => 57.0 + 8.0 * (busy - 1) as f64,
             };
+            let is_second = busy.iter().any(|cpu| self.second.contains(cpu));
+            let true_w = if is_second { true_w + 20.0 } else { true_w };
             // Uniform of a standard deviation of 5%.
             let mut noise = || 1.0 + 0.05 * 3_f64.sqrt() * (2.0 * self.random.f64() - 1.0);
             let sum: f64 = (0..self.readings).map(|_| true_w * noise()).sum();
@@ -224,6 +228,10 @@ mod tests {
     }
 
     fn simulated(rounds: u32, ways: &[Way]) -> Cpus {
+        simulated_with(&[], rounds, ways)
+    }
+
+    fn simulated_with(second: &[u32], rounds: u32, ways: &[Way]) -> Cpus {
         let machine = Machine::read(Root::default()).unwrap();
         let times = Times {
             dwell: Duration::from_secs(30),
@@ -238,6 +246,7 @@ mod tests {
         let mut dwells = Simulated {
             random: fastrand::Rng::with_seed(7),
             readings: 30,
+            second: second.to_vec(),
         };
         let stop = AtomicBool::new(false);
         let (turns, ended) = run(
@@ -351,6 +360,37 @@ mod tests {
         assert!(drawn(&again).contains("<circle"));
         let row = &Table::of("", POINTS, &again.orders[0].points).rows[0];
         assert_eq!(row[3..5], [Value::from(0.0), Value::from(100.0)]);
+    }
+
+    #[test]
+    fn the_least_power_is_that_of_an_order_if_no_chance() {
+        let ways = [
+            way(Order::Spread, &[0, 2, 1, 3]),
+            way(Order::Fill, &[0, 1, 2, 3]),
+            way(Order::SiblingsLast, &[0, 1, 3, 2]),
+        ];
+        let cpus = simulated_with(&[2, 3], 8, &ways);
+        // One busy CPU is the same in each.
+        assert_eq!(cpus.least(1), Ok(None));
+        let least = cpus.least(2).unwrap().unwrap();
+        assert_eq!(least.cpus, [0, 1]);
+        assert_ne!(least.order, Order::Spread);
+        assert!((60.0..70.0).contains(&least.power_w), "{least:?}");
+        let [(Order::Spread, power_w)] = least.than[..] else {
+            panic!("{least:?}");
+        };
+        assert!((80.0..90.0).contains(&power_w), "{least:?}");
+        // As many as were measured.
+        assert_eq!(cpus.least(9), cpus.least(4));
+        let mut none = cpus.clone();
+        none.turns.retain(|turn| turn.busy == 0);
+        assert!(none.least(2).unwrap_err().contains("no turn with 2"));
+        none.turns.clear();
+        assert!(none.least(2).unwrap_err().contains("--out"));
+        let one = simulated(8, &ways[..1]);
+        assert!(one.least(2).unwrap_err().contains("one order"));
+        // Of one round nothing is known.
+        assert_eq!(simulated_with(&[2, 3], 1, &ways).least(2), Ok(None));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use reveille_figures::rounds::Estimate;
-use reveille_kernel::{Error, IdleState, Result, files, limits};
+use reveille_kernel::{IdleState, Result, limits};
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -17,9 +17,6 @@ pub const FILE: &str = "power-states.json";
 
 /// The version of its schema.
 pub const SCHEMA_VERSION: u32 = 1;
-
-/// A result has some hundred bytes a turn.
-const BYTES_MAX: u64 = 64 << 20;
 
 /// Entries of a turn that must be to its state, per cent.
 const SHARE_MIN: f64 = 95.0;
@@ -219,16 +216,7 @@ pub fn parse(text: &[u8]) -> std::result::Result<States, String> {
 /// Reads the one at `path`, which is the file or its folder.
 ///
 /// # Errors
-/// [`Error::Io`], and [`Error::Unreadable`] for another file.
+/// [`reveille_kernel::Error::Io`], and [`reveille_kernel::Error::Unreadable`] for another file.
 pub fn open(path: &Path) -> Result<States> {
-    let file = match path.is_dir() {
-        true => path.join(FILE),
-        false => path.to_owned(),
-    };
-    let unreadable = |why: String| Error::Unreadable {
-        path: file.clone(),
-        why,
-    };
-    let text = files::read(&file, BYTES_MAX)?;
-    parse(&text).map_err(unreadable)
+    crate::open(path, FILE, parse)
 }

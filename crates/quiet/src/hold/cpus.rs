@@ -1,8 +1,12 @@
 //! Keeps background work on few CPUs, so that the others sleep on.
 
-use reveille_kernel::{CoreKind, Cpu, Error, Idle, Journal, Result, cpulist, cpuset};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-use super::Background;
+use reveille_kernel::{Cpu, Error, Idle, Journal, Result, Root, cpulist, cpuset, journal};
+
+use super::{Background, Looking};
 
 /// The CPUs on which work costs least: the most efficient kind of core. Where all are alike, one package, and on a machine
 /// of one package one core: those of the first CPU, which is awake most anyway.
@@ -14,7 +18,7 @@ pub fn cheapest(idle: &Idle) -> Vec<u32> {
     let is_chosen: Box<dyn Fn(&Cpu) -> bool> = match online
         .iter()
         .filter_map(|cpu| cpu.kind.as_ref())
-        .min_by_key(power_of)
+        .min_by_key(|kind| kind.power_rank())
     {
         Some(kind) => Box::new(|cpu| cpu.kind.as_ref() == Some(kind)),
         None if online.iter().any(|cpu| cpu.package != first.package) => {
@@ -24,17 +28,6 @@ pub fn cheapest(idle: &Idle) -> Vec<u32> {
     };
     let chosen = online.iter().filter(|cpu| is_chosen(cpu));
     chosen.map(|cpu| cpu.number).collect()
-}
-
-/// By what a core of the kind takes, compared with others of one machine.
-fn power_of(kind: &&CoreKind) -> u64 {
-    match kind {
-        CoreKind::LowPowerEfficient => 0,
-        CoreKind::Efficient => 1,
-        CoreKind::Performance => 2,
-        CoreKind::Capacity(capacity) => (*capacity).into(),
-        CoreKind::MaxFrequencyKhz(khz) => *khz,
-    }
 }
 
 /// # Errors
@@ -51,59 +44,129 @@ pub fn are_online(idle: &Idle, cpus: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// Lets the tasks of these cgroups use these CPUs only; the journal undoes it.
-///
-/// # Errors
-/// [`Error::Usage`] for a CPU that is missing or offline. [`Error::Cannot`] where a cgroup has no cpuset or is a partition,
-/// where the kernel would not take the present list back, and for CPUs that it does not let the tasks use.
-pub fn confine(
-    idle: &Idle,
-    background: &[Background],
-    cpus: &[u32],
-    journal: &mut Journal,
-) -> Result<()> {
-    are_online(idle, cpus)?;
-    for Background { folder, .. } in background {
-        let above = folder.parent().unwrap_or(folder).display();
-        let why = match cpuset::of(folder).as_deref() {
-            None => format!(
-                "has no cpuset.cpus; `echo +cpuset > {above}/cgroup.subtree_control` enables it, where the controller is \
-                 not used by cgroup 1"
-            ),
-            Some(_) if cpuset::is_partition(folder) => {
-                "is a partition, which other CPUs would make invalid; --cpus is for cgroups whose cpuset.cpus.partition is \
-                 `member`"
-                    .to_owned()
-            }
-            // It could not be restored.
-            Some("") => "has an empty cpuset.cpus, which the kernel does not take back while tasks are in the cgroup; \
-                         write the CPUs that it may use there first"
-                .to_owned(),
-            Some(_) => continue,
-        };
-        let folder = folder.display();
-        return Err(Error::Cannot(format!("--cpus: {folder} {why}")));
-    }
-    for cgroup in background {
-        let set = journal.set(&cpuset::setting(cgroup.number), &cpulist::format(cpus));
-        set.map_err(|why| why.by_root("the CPUs of a cgroup can only be changed"))?;
-        // The kernel takes CPUs that the cgroup above has not, and lets the tasks use others then.
-        let used = cpuset::effective(&cgroup.folder).unwrap_or_default();
-        let is_within = cpulist::parse(&used)
-            .is_some_and(|used| !used.is_empty() && used.iter().all(|cpu| cpus.contains(cpu)));
-        if !is_within {
-            let folder = cgroup.folder.display();
-            let asked = cpulist::format(cpus);
-            return Err(Error::Cannot(format!(
-                "--cpus: with {asked} the kernel lets the tasks of {folder} use {used}: the cgroup above it may not use {asked}"
-            )));
+/// Background work that is kept on some CPUs. A thread of its own looks after cgroups that are made again.
+pub struct Confined(Looking);
+
+impl Confined {
+    /// Lets the tasks of these cgroups use these CPUs only; the journal undoes it, after [`Confined::stop`]. `failed` has
+    /// why one that was made again is not confined.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a CPU that is missing or offline. [`Error::Cannot`] where a cgroup has no cpuset or is a
+    /// partition, where the kernel would not take the present list back, and for CPUs that it does not let the tasks use.
+    pub fn keep(
+        root: &Root,
+        idle: &Idle,
+        background: Vec<Background>,
+        cpus: &[u32],
+        journal: &mut Journal,
+        failed: impl FnMut(Error) + Send + 'static,
+    ) -> Result<Self> {
+        are_online(idle, cpus)?;
+        for cgroup in &background {
+            can_be_confined(cgroup)?;
         }
+        for cgroup in &background {
+            confine(cgroup, cpus, journal)?;
+        }
+        let mut later = Journal::new(root, Path::new(journal::FOLDER));
+        let cpus = cpus.to_vec();
+        let followed = |cgroup| Followed {
+            cgroup,
+            failed: None,
+        };
+        let mut background: Vec<Followed> = background.into_iter().map(followed).collect();
+        let look_again = move || {
+            let all = background.iter_mut();
+            // One that fails does not keep the others from it.
+            let done: Vec<_> = all.map(|one| one.look(&cpus, &mut later)).collect();
+            done.into_iter().collect()
+        };
+        Looking::start(look_again, failed, true).map(Self)
     }
-    Ok(())
+
+    /// Stops looking, before the journal undoes it. False if a cgroup is not confined.
+    pub fn stop(mut self) -> bool {
+        self.0.stop()
+    }
+}
+
+/// A cgroup that may be removed and made again, as those of services are.
+struct Followed {
+    /// As it was confined.
+    cgroup: Background,
+    /// The number of the one that was not confined at the latest look: its list may not have been written yet.
+    failed: Option<u64>,
+}
+
+impl Followed {
+    /// Confines it where it was made again. An error is that of the second look, and the last of this one.
+    fn look(&mut self, cpus: &[u32], journal: &mut Journal) -> Result<()> {
+        let folder = &self.cgroup.folder;
+        let number = fs::metadata(folder).map(|folder| folder.ino());
+        let Some(number) = number.ok().filter(|number| *number != self.cgroup.number) else {
+            return Ok(());
+        };
+        let again = Background {
+            number,
+            folder: folder.clone(),
+        };
+        let done = can_be_confined(&again).and_then(|()| confine(&again, cpus, journal));
+        // It may have been removed meanwhile.
+        let is_there = fs::metadata(folder).is_ok_and(|folder| folder.ino() == number);
+        if done.is_err() && (!is_there || self.failed != Some(number)) {
+            self.failed = Some(number);
+            return Ok(());
+        }
+        self.cgroup = again;
+        done
+    }
+}
+
+fn can_be_confined(cgroup: &Background) -> Result<()> {
+    let folder = &cgroup.folder;
+    let above = folder.parent().unwrap_or(folder).display();
+    let why = match cpuset::of(folder).as_deref() {
+        None => format!(
+            "has no cpuset.cpus; `echo +cpuset > {above}/cgroup.subtree_control` enables it, where the controller is \
+             not used by cgroup 1"
+        ),
+        Some(_) if cpuset::is_partition(folder) => {
+            "is a partition, which other CPUs would make invalid; --cpus is for cgroups whose cpuset.cpus.partition is \
+             `member`"
+                .to_owned()
+        }
+        // It could not be restored.
+        Some("") => "has an empty cpuset.cpus, which the kernel does not take back while tasks are in the cgroup; \
+                     write the CPUs that it may use there first"
+            .to_owned(),
+        Some(_) => return Ok(()),
+    };
+    let folder = folder.display();
+    Err(Error::Cannot(format!("--cpus: {folder} {why}")))
+}
+
+fn confine(cgroup: &Background, cpus: &[u32], journal: &mut Journal) -> Result<()> {
+    let set = journal.set(&cpuset::setting(cgroup.number), &cpulist::format(cpus));
+    set.map_err(|why| why.by_root("the CPUs of a cgroup can only be changed"))?;
+    // The kernel takes CPUs that the cgroup above has not, and lets the tasks use others then.
+    let used = cpuset::effective(&cgroup.folder).unwrap_or_default();
+    let is_within = cpulist::parse(&used)
+        .is_some_and(|used| !used.is_empty() && used.iter().all(|cpu| cpus.contains(cpu)));
+    if is_within {
+        return Ok(());
+    }
+    let folder = cgroup.folder.display();
+    let asked = cpulist::format(cpus);
+    Err(Error::Cannot(format!(
+        "--cpus: with {asked} the kernel lets the tasks of {folder} use {used}: the cgroup above it may not use {asked}"
+    )))
 }
 
 #[cfg(test)]
 mod tests {
+    use reveille_kernel::CoreKind;
+
     use super::*;
 
     fn machine(cpus: &[(u32, u32, Option<CoreKind>)]) -> Idle {
