@@ -77,7 +77,7 @@ pub struct Args {
     )]
     residency: ResidencyChoice,
     /// For --table: a result of `power states`, whose break-even residencies become target residencies
-    #[arg(long, value_name = "RESULT", conflicts_with = "budget")]
+    #[arg(long, value_name = "RESULT", conflicts_with = "budget", add = completion::kept_as(states::FILE))]
     break_even: Option<PathBuf>,
     /// The measured machine: / for this one, or a folder with sys/ and proc/. Provides the other CPUs,
     /// and the driver's table if the result has none [default: this machine, if its host name and CPU

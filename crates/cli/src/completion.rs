@@ -192,6 +192,14 @@ pub fn kept(is_kept: fn(&Path) -> bool) -> ArgValueCompleter {
     ArgValueCompleter::new(PathCompleter::any().filter(is_wanted))
 }
 
+/// A file of this name, and folders that have one.
+pub fn kept_as(name: &'static str) -> ArgValueCompleter {
+    let is_wanted = move |path: &Path| {
+        path.file_name().is_some_and(|file| file == name) || path.join(name).is_file()
+    };
+    ArgValueCompleter::new(PathCompleter::any().filter(is_wanted))
+}
+
 /// A cgroup's path in cgroup2.
 pub fn cgroups() -> ArgValueCompleter {
     ArgValueCompleter::new(PathCompleter::dir().current_dir("/sys/fs/cgroup"))

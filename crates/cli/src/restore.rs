@@ -94,13 +94,17 @@ pub fn at_the_end(
     mut journal: Journal,
     ended: anyhow::Result<ExitCode>,
 ) -> anyhow::Result<ExitCode> {
-    let restored = journal.restore();
-    complain(&restored);
-    let is_done = restored.failed.is_empty() && restored.refused.is_empty();
+    let is_done = is_whole(&journal.restore());
     match ended {
         Ok(ExitCode::SUCCESS) if !is_done => Ok(ExitCode::FAILURE),
         ended => ended,
     }
+}
+
+/// Whether all was restored; reports what was not.
+pub fn is_whole(restored: &Restored) -> bool {
+    complain(restored);
+    restored.failed.is_empty() && restored.refused.is_empty()
 }
 
 fn complain(restored: &Restored) {

@@ -6,5 +6,5 @@ mod run;
 pub mod show;
 
 pub use order::Order;
-pub use result::{Cpus, FILE, Least, SCHEMA_VERSION, open, parse};
+pub use result::{Cpus, FILE, Least, SCHEMA_VERSION, Took, open, parse};
 pub use run::{Options, counts, run, ways};

@@ -98,7 +98,7 @@ struct Looking {
 impl Looking {
     /// `failed` has each error; `goes_on`: it looks again after one.
     fn start(
-        mut look: impl FnMut() -> Result<()> + Send + 'static,
+        mut look: impl FnMut() -> Vec<Error> + Send + 'static,
         mut failed: impl FnMut(Error) + Send + 'static,
         goes_on: bool,
     ) -> Result<Self> {
@@ -107,7 +107,7 @@ impl Looking {
             let mut whole = true;
             while (whole || goes_on) && stopped.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout)
             {
-                if let Err(error) = look() {
+                for error in look() {
                     failed(error);
                     whole = false;
                 }
@@ -160,7 +160,10 @@ impl Slack {
         journal.will_switch_off(&timer_slack::setting(value_ns))?;
         let raised = look(root, &background, value_ns)?;
         let root = root.clone();
-        let look_again = move || look(&root, &background, value_ns).map(drop);
+        let look_again = move || {
+            let looked = look(&root, &background, value_ns);
+            looked.err().into_iter().collect()
+        };
         Ok(Self {
             looking: Looking::start(look_again, failed, false)?,
             held: Held {

@@ -156,15 +156,14 @@ pub fn run(
                         gathered.turns.push(Turn { round, ..one });
                         break;
                     }
-                    None if tries < TRIES => gathered.disturbed += 1,
                     None => {
+                        gathered.disturbed += 1;
+                        if tries < TRIES {
+                            continue;
+                        }
                         gathered.turns.truncate(before);
                         if gathered.turns.is_empty() {
-                            return Err(Error::Failed(format!(
-                                "other load took more than {:.0}% of a CPU in each of {TRIES} tries; end it, or measure when \
-                                 the machine is idle",
-                                100.0 * OTHERS_MAX
-                            )));
+                            return Err(Error::Disturbed(other_load()));
                         }
                         return Ok(gathered);
                     }
@@ -174,6 +173,14 @@ pub fn run(
         }
     }
     Ok(gathered)
+}
+
+/// Why a run ends early.
+pub fn other_load() -> String {
+    format!(
+        "other load took more than {:.0}% of a CPU in each of {TRIES} tries; end it, or measure when the machine is idle",
+        100.0 * OTHERS_MAX
+    )
 }
 
 /// Who answers.

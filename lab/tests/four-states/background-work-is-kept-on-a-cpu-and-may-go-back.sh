@@ -34,8 +34,33 @@ run 0 reveille restore
 equal "the sleeper's CPUs after restore" "$(allowed)" 0-1
 equal "the setting" "$(cat "$top/background/cpuset.cpus")" 0-1
 
-# A cgroup that is removed and made again, as that of a service, is kept there, too.
-begin reveille quiet run --cgroup background --cpus 0
+# A cgroup that is removed and made again, as that of a service, is kept there, too, once it has CPUs of its own; and
+# another one beside it.
+mkdir "$top/other"
+echo 0-1 >"$top/other/cpuset.cpus"
+begin reveille quiet run --cgroup background --cgroup other --cpus 0
+wait_for 30 restricted
+kill "$sleeper"
+wait "$sleeper" || true
+both_removed() { rmdir "$top/background" && rmdir "$top/other"; }
+wait_for 10 both_removed
+mkdir "$top/background" "$top/other"
+sleep 3600 &
+sleeper=$!
+echo "$sleeper" >"$top/background/cgroup.procs"
+complained() { [ "$(grep -c 'made again, and is not kept on its CPUs: .* has an empty cpuset.cpus' /tmp/begun)" = 2 ]; }
+wait_for 60 complained
+echo 0-1 >"$top/background/cpuset.cpus"
+wait_for 60 restricted
+kill -TERM "$begun"
+ends 1
+equal "the sleeper's CPUs after it" "$(allowed)" 0-1
+equal "the setting of the new cgroup" "$(cat "$top/background/cpuset.cpus")" 0-1
+rmdir "$top/other"
+
+# After kill -9 of a run that followed one.
+reveille quiet run --cgroup background --cpus 0 >/dev/null 2>&1 &
+quiet=$!
 wait_for 30 restricted
 kill "$sleeper"
 wait "$sleeper" || true
@@ -47,12 +72,13 @@ sleep 3600 &
 sleeper=$!
 echo "$sleeper" >"$top/background/cgroup.procs"
 wait_for 60 restricted
-kill -TERM "$begun"
-ends 0
-equal "the sleeper's CPUs after it" "$(allowed)" 0-1
-equal "the setting of the new cgroup" "$(cat "$top/background/cpuset.cpus")" 0-1
+kill -9 "$quiet"
+wait "$quiet" || true
+run 0 reveille restore
+equal "the sleeper's CPUs after restore" "$(allowed)" 0-1
+equal "the setting after restore" "$(cat "$top/background/cpuset.cpus")" 0-1
 
-# The cheapest CPUs are those that a result of \`power cpus\` shows.
+# The cheapest CPUs are those that a result of power cpus shows. On this machine all orders are the same.
 turns() {
   for round in 0 1 2 3 4 5; do
     printf '{"round":%s,"order":"fill","busy":1,"power_w":4%s},' $round $round
@@ -64,14 +90,14 @@ model=$(sed -n 's/^model name\t: //p' /proc/cpuinfo | head -n 1)
 cat >/tmp/power-cpus.json <<END
 {"schema_version":1,"tool":"reveille","name":"made up","started":"2026-11-29T00:00:00Z","command_line":[],
  "ended":"completed","machine":{"cpu_model":"$model"},"driver":null,"governor":null,
- "meter":{"name":"made-up","scope":"other","counts":"power","resolution":null,"range_j":null,
+ "meter":{"name":"made-up","scope":"wall","counts":"power","resolution":null,"range_j":null,
   "readings":9,"reading_s":0.1,"refresh_s":1,"least_change":null,"power_w":40},
  "rounds":6,"dwell_s":30,"settle_s":1,"seed":1,"notes":[],
- "orders":[$(curve fill '[0,1]'),$(curve spread '[1,0]')],"turns":[$(turns)]}
+ "orders":[$(curve fill '[0,1]'),$(curve spread '[0,1]')],"turns":[$(turns)]}
 END
 run 0 reveille quiet run --cgroup background --cpus cheapest --power /tmp/power-cpus.json -- cat "/proc/$sleeper/status"
-contains "the sleeper's CPUs" '^Cpus_allowed_list:	1$' "$output"
-contains "why" 'Busy, they took 32.5 W; as many in order fill took 42.5 W' "$output"
+contains "the sleeper's CPUs" '^Cpus_allowed_list:	0$' "$output"
+contains "why" 'busy (order spread) the meter showed 32.5 W; with as many, 42.5 W in order fill' "$output"
 sed -i "s/\"$model\"/\"other\"/" /tmp/power-cpus.json
 complains 2 'another processor' reveille quiet run --cgroup background --cpus cheapest --power /tmp/power-cpus.json
 complains 2 'is for --cpus cheapest' reveille quiet run --cgroup background --cpus 1 --power /tmp/power-cpus.json

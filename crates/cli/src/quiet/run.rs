@@ -11,7 +11,7 @@ use clap::Parser;
 use humantime::format_duration;
 use reveille_advise::show::Statement;
 use reveille_kernel::{Identity, Idle, Journal, Root, cpulist, journal, workload};
-use reveille_power::cpus::Least;
+use reveille_power::cpus::{FILE, Least};
 use reveille_quiet::hold::cpus::{Confined, are_online, cheapest};
 use reveille_quiet::hold::policy::Times;
 use reveille_quiet::hold::{Account, Background, Freeze, Held, Slack};
@@ -73,9 +73,9 @@ pub struct Args {
     /// package, otherwise one core
     #[arg(long, value_name = "CPUS", value_parser = cpus)]
     cpus: Option<Cpus>,
-    /// A result of `power cpus` with several orders: `--cpus cheapest` is as many CPUs, of the order that took least
-    /// power
-    #[arg(long, value_name = "RESULT", requires = "cpus", add = completion::results())]
+    /// A result of `power cpus` with several orders: `--cpus cheapest` is as many CPUs as without it, or as many of
+    /// these as were measured, of the order that took least power
+    #[arg(long, value_name = "RESULT", requires = "cpus", add = completion::kept_as(FILE))]
     power: Option<PathBuf>,
     #[command(flatten)]
     printed: Printed,
@@ -110,6 +110,8 @@ struct Plan<'a> {
     freeze: Option<Frozen<'a>>,
     /// Those that the background may use; `None`: as before.
     cpus: Option<Vec<u32>>,
+    /// Why these, by --power; `None` without it, or if no order took less than another.
+    power: Option<&'a Least>,
 }
 
 #[derive(Serialize)]
@@ -143,64 +145,63 @@ pub fn check(flags: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// CPUs for the background, and what is known of them.
+/// CPUs for the background.
 struct Chosen {
     cpus: Vec<u32>,
-    /// A sentence; empty if nothing was measured.
-    why: String,
+    /// What `--power` tells of them: `None` without it, `Some(None)` if no order took less than another.
+    by: Option<Option<Least>>,
 }
 
 impl Cpus {
     /// `power`: a result of `power cpus`.
     fn choose(&self, root: &Root, idle: &Idle, power: Option<&Path>) -> anyhow::Result<Chosen> {
-        let cheapest = match (self, power) {
-            (Self::Cheapest, _) => cheapest(idle),
-            (Self::These(_), Some(_)) => {
+        let cpus = match self {
+            Self::Cheapest => cheapest(idle),
+            Self::These(_) if power.is_some() => {
                 return Err(Failure::usage("--power is for --cpus cheapest"));
             }
-            (Self::These(cpus), None) => cpus.clone(),
+            Self::These(cpus) => cpus.clone(),
         };
         let Some(power) = power else {
-            let why = String::new();
-            return Ok(Chosen {
-                cpus: cheapest,
-                why,
-            });
+            return Ok(Chosen { cpus, by: None });
         };
         let wrong = |why: &str| Failure::usage(format!("--power: {}: {why}", power.display()));
         let result = reveille_power::cpus::open(power)?;
-        let (here, there) = (Identity::read(root).cpu_model, &result.about.machine);
-        if here != there.cpu_model {
+        let here = Identity::read(root).cpu_model;
+        if here.is_none() || here != result.about.machine.cpu_model {
             return Err(wrong("it is of a machine with another processor"));
         }
-        let least = result.least(cheapest.len()).map_err(|why| wrong(&why))?;
-        Ok(match least {
-            None => Chosen {
-                cpus: cheapest,
-                why: "No order of busy CPUs took less power than another beyond chance, so they are chosen by their kind, \
-                      package and core."
-                    .to_owned(),
-            },
-            Some(least) => Chosen {
-                cpus: least.cpus.to_vec(),
-                why: took(&least),
-            },
+        let least = result.least(idle, cpus.len()).map_err(|why| wrong(&why))?;
+        Ok(Chosen {
+            cpus: least.as_ref().map_or(cpus, |least| least.cpus.clone()),
+            by: Some(least),
         })
     }
 }
 
-/// `Busy, they took 31.2 W; as many in order spread took 38.4 W.`
-fn took(least: &Least<'_>) -> String {
-    let others = least
-        .than
-        .iter()
-        .map(|(order, power_w)| format!("as many in order {} took {power_w:.1} W", order.name()));
-    let others: Vec<String> = others.collect();
-    format!(
-        "Busy, they took {:.1} W; {}.",
-        least.power_w,
-        others.join(", ")
-    )
+/// `The background runs on CPU 1.`, and why on these.
+fn runs_on(Chosen { cpus, by }: &Chosen) -> Vec<String> {
+    let cpus = cpulist::named(cpus);
+    let mut lines = vec![format!("The background runs on {cpus}.")];
+    match by {
+        None => {}
+        Some(None) => lines.push(
+            "By --power no CPUs took less power than others beyond chance; these are chosen by kind, package and core."
+                .to_owned(),
+        ),
+        Some(Some(Least { took, than, .. })) => {
+            let others = than.iter();
+            let others =
+                others.map(|one| format!("{:.1} W in order {}", one.power_w, one.order.name()));
+            lines.push(format!(
+                "With {cpus} busy (order {}) the meter showed {:.1} W; with as many, {}.",
+                took.order.name(),
+                took.power_w,
+                others.collect::<Vec<_>>().join(", ")
+            ));
+        }
+    }
+    lines
 }
 
 impl Args {
@@ -276,6 +277,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 after_s: args.after.as_secs_f64(),
             }),
             cpus: cpus.as_ref().map(|(chosen, _)| chosen.cpus.clone()),
+            power: cpus
+                .as_ref()
+                .and_then(|(chosen, _)| chosen.by.as_ref()?.as_ref()),
         };
         let statement = statement(&args, held, cpus.as_ref().map(|(chosen, _)| chosen));
         let ended = until.over(&plan, &statement, &args.printed);
@@ -289,7 +293,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             whole &= slack.stop();
         }
         if let Some((_, confined)) = cpus {
-            whole &= confined.stop();
+            let (kept, restored) = confined.stop();
+            whole &= kept;
+            for restored in restored {
+                whole &= restore::is_whole(&restored);
+            }
         }
         match (ended?, whole) {
             (ExitCode::SUCCESS, false) => Ok(ExitCode::FAILURE),
@@ -325,10 +333,7 @@ fn statement(args: &Args, held: Option<Held>, cpus: Option<&Chosen>) -> Statemen
             "{groups} held for up to {within} at a time while {foreground} waits."
         ));
     }
-    if let Some(Chosen { cpus, why }) = cpus {
-        lines.push(format!("The background runs on {}.", cpulist::named(cpus)));
-        lines.extend((!why.is_empty()).then(|| why.clone()));
-    }
+    lines.extend(cpus.into_iter().flat_map(runs_on));
     Statement {
         sheet: Sheet {
             title: "Background work".to_owned(),
@@ -349,4 +354,80 @@ fn words(account: &Account) -> String {
         time(account.longest_s),
         counted(account.for_foreground, "time"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use serde_json::json;
+
+    use super::*;
+
+    /// Two packages of two CPUs.
+    fn machine(folder: &Path) -> (Root, Idle) {
+        let cpus = folder.join("sys/devices/system/cpu");
+        for cpu in 0..4 {
+            let topology = cpus.join(format!("cpu{cpu}/topology"));
+            fs::create_dir_all(&topology).unwrap();
+            fs::write(topology.join("physical_package_id"), (cpu / 2).to_string()).unwrap();
+            fs::write(topology.join("core_id"), (cpu % 2).to_string()).unwrap();
+        }
+        fs::write(cpus.join("present"), "0-3").unwrap();
+        fs::write(cpus.join("online"), "0-3").unwrap();
+        fs::create_dir(folder.join("proc")).unwrap();
+        fs::write(folder.join("proc/cpuinfo"), "model name\t: made up\n").unwrap();
+        let root = Root::at(folder);
+        let idle = Idle::read(&root).unwrap();
+        (root, idle)
+    }
+
+    /// A result of six rounds of two busy CPUs.
+    fn result(folder: &Path, model: &str, fill_w: f64, spread_w: f64) {
+        let turns = (0..6).flat_map(|round| {
+            [("fill", fill_w), ("spread", spread_w)].map(|(order, power_w)| {
+                json!({"round": round, "order": order, "busy": 2, "power_w": power_w + f64::from(round * 7 % 5)})
+            })
+        });
+        let order = |name, cpus: [u32; 4]| json!({"order": name, "cpus": cpus, "points": []});
+        let result = json!({
+            "schema_version": 1, "tool": "reveille", "name": "made up", "started": "2026-11-29T00:00:00Z",
+            "command_line": [], "ended": "completed", "machine": {"cpu_model": model}, "driver": null,
+            "governor": null, "rounds": 6, "dwell_s": 30.0, "settle_s": 1.0, "seed": 1, "notes": [],
+            "meter": {"name": "made up", "scope": "wall", "counts": "power", "readings": 9, "reading_s": 0.1},
+            "orders": [order("fill", [0, 1, 2, 3]), order("spread", [0, 2, 1, 3])],
+            "turns": turns.collect::<Vec<_>>(),
+        });
+        fs::write(folder.join(FILE), result.to_string()).unwrap();
+    }
+
+    #[test]
+    fn a_result_decides_which_cpus_are_cheapest_if_it_can() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, idle) = machine(folder.path());
+        let chosen = |power| Cpus::Cheapest.choose(&root, &idle, power);
+        let without = chosen(None).unwrap();
+        assert_eq!((&without.cpus[..], &without.by), (&[0, 1][..], &None));
+
+        result(folder.path(), "made up", 40.0, 30.0);
+        let power = Some(folder.path());
+        let spread = chosen(power).unwrap();
+        assert_eq!(spread.cpus, [0, 2]);
+        assert_eq!(
+            runs_on(&spread).join(" "),
+            "The background runs on CPUs 0,2. With CPUs 0,2 busy (order spread) the meter showed 32.0 W; with as many, \
+             42.0 W in order fill."
+        );
+
+        result(folder.path(), "made up", 30.0, 30.0);
+        let either = chosen(power).unwrap();
+        assert_eq!(either.cpus, [0, 1]);
+        assert!(runs_on(&either)[1].starts_with("By --power no CPUs took less"));
+
+        result(folder.path(), "another", 40.0, 30.0);
+        let why = chosen(power).err().unwrap().to_string();
+        assert!(why.contains("another processor"), "{why}");
+        let why = Cpus::These(vec![0]).choose(&root, &idle, power).err();
+        assert!(why.unwrap().to_string().contains("--cpus cheapest"));
+    }
 }

@@ -180,9 +180,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let rounds = gathered.turns.len() / options.settings.len();
     let ended = match gathered.interrupted {
         true => Ended::Interrupted,
-        false if rounds < options.rounds as usize => {
-            Ended::Disturbed("other programs took CPU time in every try of a turn".into())
-        }
+        false if rounds < options.rounds as usize => Ended::Disturbed(bench::other_load()),
         false => Ended::Completed,
     };
     let percent: f64 = options.percentile.percent().parse().expect("a number");

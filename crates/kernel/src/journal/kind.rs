@@ -202,10 +202,7 @@ impl Kind {
             (Self::Cpuset, _) => cpuset::write(number(path), value)?,
             _ => write(path, value)?,
         }
-        // While the kernel moves an interrupt, at its next one, it shows the CPUs before.
-        // Source: kernel/irq/migration.c, irq_move_masked_irq(); kernel/irq/proc.c, show_irq_affinity().
-        let looks = if self == Self::Interrupt { LOOKS } else { 1 };
-        let present = settled(value, looks, || self.read(path))?;
+        let present = settled(value, self.looks(), || self.read(path))?;
         match present == value {
             true => Ok(()),
             false => Err(Error::Content {
@@ -213,6 +210,18 @@ impl Kind {
                 expected: "the value just written to stay",
                 found: present,
             }),
+        }
+    }
+}
+
+impl Kind {
+    /// How often a value is read until it is that written. While the kernel moves an interrupt, at its next one, it
+    /// shows the CPUs before.
+    /// Source: kernel/irq/migration.c, irq_move_masked_irq(); kernel/irq/proc.c, show_irq_affinity().
+    fn looks(self) -> u32 {
+        match self {
+            Self::Interrupt => 20,
+            _ => 1,
         }
     }
 }
@@ -230,8 +239,7 @@ fn settled(value: &str, looks: u32, mut read: impl FnMut() -> Result<String>) ->
     Ok(present)
 }
 
-/// How often, and how far apart, an interrupt's CPUs are read until they are those written.
-const LOOKS: u32 = 20;
+/// Between two of these looks.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Values of a folder's claim and its original.
@@ -369,6 +377,8 @@ mod tests {
 
     #[test]
     fn a_value_that_shows_late_is_waited_for() {
+        assert!(Kind::Interrupt.looks() > 1);
+        assert_eq!(Kind::Switch.looks(), 1);
         let looked = |values: &[&str]| {
             let mut values = values.iter();
             let found = settled("1", 3, || Ok((*values.next().unwrap()).to_owned()));

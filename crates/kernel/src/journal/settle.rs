@@ -86,6 +86,10 @@ fn plan(root: &Root, record: &Record) -> Plan {
         Err(error) => return Plan::Nothing(Outcome::Failed(error)),
     };
     match record.wanted() {
+        Some(wanted) if wanted == present && may_still_move(root, record, &wanted) => Plan::Write {
+            from: present,
+            to: wanted,
+        },
         Some(wanted) if wanted != present => {
             match record.is_ours(&present) || was_moved(root, record, &wanted) {
                 true => Plan::Write {
@@ -97,6 +101,14 @@ fn plan(root: &Root, record: &Record) -> Plan {
         }
         _ => Plan::Nothing(Outcome::Present(present)),
     }
+}
+
+/// Whether it is an interrupt that was sent to other CPUs than `wanted`: while the kernel moves it there, it shows those
+/// before.
+fn may_still_move(root: &Root, record: &Record, wanted: &str) -> bool {
+    record.kind() == Kind::Interrupt
+        && record.ours.iter().any(|ours| ours != wanted)
+        && !all_are_offline(root, wanted)
 }
 
 /// Whether it is an interrupt whose original CPUs are all offline.

@@ -490,6 +490,19 @@ fn interrupts_moved_by_the_kernel_return_with_their_cpu() {
 }
 
 #[test]
+fn an_interrupt_that_shows_its_original_cpus_may_still_move_away_from_them() {
+    let machine = Machine::new();
+    machine.put("/sys/devices/system/cpu/online", "0-1");
+    machine.put(INTERRUPT, "0-1");
+    let mut journal = machine.journal();
+    journal.set(INTERRUPT, "1").unwrap();
+    // As the kernel shows it while it moves the interrupt to CPU 1.
+    machine.put(INTERRUPT, "0-1");
+    assert_eq!(journal.restore().undone.len(), 1, "it was written");
+    assert!(machine.is_clean());
+}
+
+#[test]
 fn an_interrupt_that_the_kernel_moved_off_its_cpu_is_restored() {
     let machine = Machine::new();
     let list = "/sys/devices/system/cpu/online";

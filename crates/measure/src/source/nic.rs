@@ -44,7 +44,7 @@ const PROBE_AHEAD_NS: u64 = 5_000_000;
 /// For a hypervisor; less than from one periodic launch to the next.
 const PROBE_WAITS_NS: u64 = 50_000_000;
 /// Periodic launches take two seconds to begin anew.
-const MOVES_WITHIN: Duration = Duration::from_secs(5);
+const MOVES_WITHIN: Duration = Duration::from_secs(10);
 const FOUND_WITHIN: Duration = Duration::from_secs(10);
 /// The clock is read no earlier than this after a launch, ns, so that it disturbs no wake-up.
 const AFTER_NS: u64 = 100_000;
@@ -105,6 +105,13 @@ struct Aim {
     error_ns: u64,
     /// Since when the CPU may sleep for it.
     armed_at: u64,
+}
+
+impl Aim {
+    /// Whether it is the only launch between these two times, if launches are so far apart.
+    fn is_alone(&self, from: u64, to: u64, interval_ns: u64) -> bool {
+        from + self.error_ns < self.at && to + self.error_ns < self.at + interval_ns
+    }
 }
 
 impl Nic {
@@ -271,6 +278,13 @@ fn listed(number: u32) -> Option<Line> {
     all.into_iter().find(|line| line.name == number.to_string())
 }
 
+/// How often an interrupt came, on all CPUs together.
+fn of_all_cpus(all: &Interrupts, number: u32) -> Option<u64> {
+    let number = number.to_string();
+    let line = all.lines.iter().find(|line| line.name == number)?;
+    Some(line.counts.iter().sum())
+}
+
 /// Which interrupt came once with most probes, by how often each did. Of two the first: the drivers have those for
 /// packets after it.
 fn with_most(once: &[usize]) -> Option<usize> {
@@ -308,12 +322,19 @@ impl Pacing {
             .iter()
             .map(|one| one.number)
             .collect();
-        let count =
-            |number: &u32| listed(*number).map_or(0, |line| line.counts.iter().sum::<u64>());
-        let counts = || numbers.iter().map(count).collect::<Vec<_>>();
+        let counts = || {
+            let all = Interrupts::read(&Root::default()).unwrap_or_default();
+            let count = |number: &u32| of_all_cpus(&all, *number).unwrap_or(0);
+            numbers.iter().map(count).collect::<Vec<_>>()
+        };
+        let name = &card.interface.name;
         let end = Instant::now() + FOUND_WITHIN;
         let mut once = vec![0; numbers.len()];
         let mut probes = 0;
+        let mut why = format!(
+            "{name}'s launches cannot be told apart, as its clock or /proc/interrupts takes too long to read; try again \
+             when the machine is idle"
+        );
         loop {
             let probe = self.probe(counts)?;
             if probe.is_of_one_launch {
@@ -322,25 +343,24 @@ impl Pacing {
                     *times += usize::from(probe.after[at] == probe.before[at] + 1);
                 }
             }
+            if probes == PROBES {
+                if let Some(found) = with_most(&once) {
+                    return Ok(numbers[found]);
+                }
+                if once.iter().all(|times| *times == 0) {
+                    // The driver may have moved the start of periodic launches: they are begun anew.
+                    self.running = None;
+                }
+                once.fill(0);
+                probes = 0;
+                why = format!(
+                    "no interrupt of {name} came once at its target times; if the card is busy, try again without its \
+                     traffic"
+                );
+            }
             if Instant::now() > end {
-                return Err(Error::Cannot(format!(
-                    "source nic: no interrupt of {} came once at its target times; if the card is busy, try again \
-                     without its traffic",
-                    card.interface.name
-                )));
+                return Err(Error::Cannot(format!("source nic: {why}")));
             }
-            if probes < PROBES {
-                continue;
-            }
-            if let Some(found) = with_most(&once) {
-                return Ok(numbers[found]);
-            }
-            if once.iter().all(|times| *times == 0) {
-                // The driver may have moved the start of periodic launches: they are begun anew.
-                self.running = None;
-            }
-            once.fill(0);
-            probes = 0;
         }
     }
 
@@ -348,19 +368,19 @@ impl Pacing {
     fn wait_for_interrupts_on(&mut self, cpu: u32, number: u32) -> Result<()> {
         let counts = || {
             let all = Interrupts::read(&Root::default()).unwrap_or_default();
-            let there = all.count(&number.to_string(), cpu);
             (
-                there,
-                listed(number).map(|line| line.counts.iter().sum::<u64>()),
+                all.count(&number.to_string(), cpu),
+                of_all_cpus(&all, number),
             )
         };
         let end = Instant::now() + MOVES_WITHIN;
         while Instant::now() < end {
-            let Probe { before, after, .. } = self.probe(counts)?;
+            let probe = self.probe(counts)?;
+            let (before, after) = (probe.before, probe.after);
             if after.0 > before.0 {
                 return Ok(());
             }
-            if after.1 == before.1 {
+            if probe.is_of_one_launch && after.1 == before.1 {
                 // The card was reset: periodic launches are begun anew.
                 self.running = None;
             }
@@ -379,14 +399,13 @@ impl Pacing {
         // Of the launches before. Reading the clock may have taken longer than from one to the next.
         let before = count();
         self.arm(&aim)?;
-        let is_in_time = now_ns() + aim.error_ns < aim.at;
+        let armed = now_ns();
         sleep_until(aim.at + PROBE_WAITS_NS);
         let after = count();
-        let next = aim.at + self.rule.interval_ns();
         Ok(Probe {
             before,
             after,
-            is_of_one_launch: is_in_time && now_ns() + aim.error_ns < next,
+            is_of_one_launch: aim.is_alone(armed, now_ns(), self.rule.interval_ns()),
         })
     }
 
@@ -537,6 +556,19 @@ impl Pacer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_probe_is_of_one_launch_if_the_others_are_outside() {
+        let aim = Aim {
+            target: 0,
+            at: 1_000,
+            error_ns: 10,
+            armed_at: 0,
+        };
+        assert!(aim.is_alone(989, 1_059, 70));
+        assert!(!aim.is_alone(990, 1_059, 70));
+        assert!(!aim.is_alone(989, 1_060, 70));
+    }
 
     #[test]
     fn the_interrupt_that_comes_with_most_probes_is_the_cards() {

@@ -4,7 +4,7 @@ use reveille_kernel::{CoreKind, Cpu, Idle};
 use serde::{Deserialize, Serialize};
 
 /// An order.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// Core by core with all its threads, package by package.
@@ -65,7 +65,7 @@ impl Order {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use reveille_kernel::Root;
 
     use super::*;

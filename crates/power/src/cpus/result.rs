@@ -1,10 +1,11 @@
 //! The result of `reveille power cpus`, kept as `power-cpus.json`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use reveille_figures::rounds::{self, Estimate};
-use reveille_meter::Watched;
+use reveille_figures::rounds::{ERROR, Estimate, PERMUTATIONS, p_values, paired, rounds_needed};
+use reveille_kernel::{Idle, cpulist};
+use reveille_meter::{Scope, Watched};
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
 
@@ -135,9 +136,19 @@ impl Curve {
         let mut counts: Vec<usize> = of_way.iter().map(|turn| turn.busy).collect();
         counts.sort_unstable();
         counts.dedup();
-        let powers = |busy: usize| powers(turns, way.order, 0..rounds, busy);
+        // By round; a round that was ended early has none.
+        let powers = |busy: usize| -> Vec<Option<f64>> {
+            let at = |round| {
+                of_way
+                    .iter()
+                    .find(move |turn| turn.round == round && turn.busy == busy)
+            };
+            (0..rounds)
+                .map(|round| at(round).map(|turn| turn.power_w))
+                .collect()
+        };
         let step = |from: usize, to: usize| {
-            let rounds = rounds::paired(&powers(to), &powers(from));
+            let rounds = paired(&powers(to), &powers(from));
             Estimate::over(rounds.into_iter().map(|more_w| more_w / (to - from) as f64))
         };
         let mean = |busy: usize, figure: &dyn Fn(&Turn) -> Option<f64>| {
@@ -176,32 +187,45 @@ impl Curve {
     }
 }
 
-/// The CPUs that took least power.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Least<'c> {
-    /// The CPUs.
-    pub cpus: &'c [u32],
-    /// The order whose first ones they are.
+/// An order, and the mean power while some of its first CPUs were busy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Took {
+    /// The order.
     pub order: Order,
-    /// Mean power while they were busy.
+    /// Mean power.
     pub power_w: f64,
-    /// The orders that took more while as many were busy, beyond chance, and their mean power.
-    pub than: Vec<(Order, f64)>,
 }
+
+/// The CPUs with which the meter showed least.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Least {
+    /// The CPUs.
+    pub cpus: Vec<u32>,
+    /// The order whose first ones they are.
+    #[serde(flatten)]
+    pub took: Took,
+    /// The orders that took more while as many were busy, beyond chance.
+    pub than: Vec<Took>,
+}
+
+/// More is no meter's value.
+const MOST_W: f64 = 1e9;
 
 impl Cpus {
     /// Of all orders the first CPUs that took least power while `busy` of them were busy, or as many of these as were
     /// measured. `None` if no other order took more beyond chance.
     ///
     /// # Errors
-    /// Why there is nothing to compare.
-    pub fn least(&self, busy: usize) -> Result<Option<Least<'_>>, String> {
+    /// Why the result does not tell that of this machine.
+    pub fn least(&self, idle: &Idle, busy: usize) -> Result<Option<Least>, String> {
+        self.covers(idle)?;
         if self.turns.is_empty() {
             return Err("it has no turns; give a result that --out wrote".to_owned());
         }
         if self.orders.len() < 2 {
             return Err(
-                "it has one order; measure several: `reveille power cpus --order efficient-first,spread`"
+                "it has one order; `power cpus --order efficient-first,spread,siblings-last` measures those that \
+                 differ on a machine"
                     .to_owned(),
             );
         }
@@ -209,54 +233,87 @@ impl Cpus {
         let Some(busy) = counts.filter(|count| (1..=busy).contains(count)).max() else {
             return Err(format!("it has no turn with {busy} busy CPUs"));
         };
-        let in_rounds: BTreeSet<u32> = self.turns.iter().map(|turn| turn.round).collect();
-        let of_order = |curve: &Curve| {
-            let rounds = in_rounds.iter().copied();
-            powers(&self.turns, curve.way.order, rounds, busy)
-        };
-        let figures: Vec<Vec<Option<f64>>> = self.orders.iter().map(of_order).collect();
-        let mean = |of_order: &Vec<Option<f64>>| {
-            let known: Vec<f64> = of_order.iter().copied().flatten().collect();
-            match known.is_empty() {
-                true => f64::INFINITY,
-                false => known.iter().sum::<f64>() / known.len() as f64,
+        let mut by_round: BTreeMap<u32, HashMap<Order, f64>> = BTreeMap::new();
+        for turn in self.turns.iter().filter(|turn| turn.busy == busy) {
+            if !(0.0..=MOST_W).contains(&turn.power_w) {
+                return Err(format!("{} W is no power of a machine", turn.power_w));
             }
-        };
-        let means: Vec<f64> = figures.iter().map(mean).collect();
-        let best = (0..means.len())
-            .min_by(|one, other| means[*one].total_cmp(&means[*other]))
-            .expect("there are two");
-        let chances = rounds::p_values(&figures, best, rounds::PERMUTATIONS);
-        let order = |place: usize| self.orders[place].way.order;
-        let than: Vec<(Order, f64)> = (0..means.len())
-            .filter(|place| chances[*place].is_some_and(|chance| chance < rounds::ERROR))
-            .map(|place| (order(place), means[place]))
+            let round = by_round.entry(turn.round).or_default();
+            round.insert(turn.order, turn.power_w);
+        }
+        // An order whose round was ended early has none of it.
+        let whole: Vec<&HashMap<Order, f64>> = by_round
+            .values()
+            .filter(|round| {
+                let mut orders = self.orders.iter();
+                orders.all(|curve| round.contains_key(&curve.way.order))
+            })
             .collect();
-        let cpus = self.orders[best].way.cpus.get(..busy);
-        Ok(cpus.filter(|_| !than.is_empty()).map(|cpus| Least {
-            cpus,
-            order: order(best),
-            power_w: means[best],
+        let needed = rounds_needed(ERROR);
+        if whole.len() < needed {
+            return Err(format!(
+                "it has {} whole rounds with {busy} busy CPUs; {needed} are needed",
+                whole.len()
+            ));
+        }
+        let figures_of = |curve: &Curve| -> Vec<f64> {
+            let order = &curve.way.order;
+            whole.iter().map(|round| round[order]).collect()
+        };
+        let figures: Vec<Vec<f64>> = self.orders.iter().map(figures_of).collect();
+        let took = |place: usize| Took {
+            order: self.orders[place].way.order,
+            power_w: figures[place].iter().sum::<f64>() / whole.len() as f64,
+        };
+        let best = (0..figures.len())
+            .min_by(|one, other| took(*one).power_w.total_cmp(&took(*other).power_w))
+            .expect("there are two");
+        let known = figures
+            .iter()
+            .map(|of| of.iter().copied().map(Some).collect());
+        let chances = p_values(&known.collect::<Vec<_>>(), best, PERMUTATIONS);
+        let than: Vec<Took> = (0..figures.len())
+            .filter(|place| chances[*place].is_some_and(|chance| chance <= ERROR))
+            .map(took)
+            .collect();
+        Ok((!than.is_empty()).then(|| Least {
+            cpus: self.orders[best].way.cpus[..busy].to_vec(),
+            took: took(best),
             than,
         }))
     }
-}
 
-/// Power with so many busy CPUs, by round; a round that was ended early has none.
-fn powers(
-    turns: &[Turn],
-    order: Order,
-    rounds: impl Iterator<Item = u32>,
-    busy: usize,
-) -> Vec<Option<f64>> {
-    let in_round = |round| {
-        turns
-            .iter()
-            .find(move |turn| turn.order == order && turn.round == round && turn.busy == busy)
-    };
-    rounds
-        .map(|round| in_round(round).map(|turn| turn.power_w))
-        .collect()
+    /// Whether it is of this machine's CPUs, and its meter covers all of them.
+    fn covers(&self, idle: &Idle) -> Result<(), String> {
+        for curve in &self.orders {
+            let Way { order, cpus } = &curve.way;
+            let most = self.turns.iter().filter(|turn| turn.order == *order);
+            let most = most.map(|turn| turn.busy).max().unwrap_or(0);
+            if order.cpus(idle, cpus) != *cpus || most > cpus.len() {
+                return Err(format!(
+                    "its CPUs are not those of this machine: {} in order {}",
+                    cpulist::format(cpus),
+                    order.name()
+                ));
+            }
+        }
+        let online = || idle.cpus.iter().filter(|cpu| cpu.online);
+        let first = online().next().and_then(|cpu| cpu.package);
+        let scope = self.meter.about.scope;
+        let is_part = matches!(
+            scope,
+            Scope::Package | Scope::Cores | Scope::Dram | Scope::Other
+        );
+        match is_part && online().any(|cpu| cpu.package != first) {
+            true => Err(format!(
+                "this machine has several packages, and the meter {} ({}) may not cover them all; measure with one of \
+                 the whole machine",
+                self.meter.about.name,
+                scope.word()
+            )),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Reads the one at `path`, which is the file or its folder.

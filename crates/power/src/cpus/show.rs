@@ -274,7 +274,7 @@ mod tests {
         let meter = Watched {
             about: Meter {
                 name: "made-up".into(),
-                scope: Scope::Other,
+                scope: Scope::Wall,
                 counts: Counts::Power,
                 resolution: None,
                 range_j: None,
@@ -364,33 +364,57 @@ mod tests {
 
     #[test]
     fn the_least_power_is_that_of_an_order_if_no_chance() {
-        let ways = [
-            way(Order::Spread, &[0, 2, 1, 3]),
-            way(Order::Fill, &[0, 1, 2, 3]),
-            way(Order::SiblingsLast, &[0, 1, 3, 2]),
-        ];
+        let idle = super::super::order::tests::machine();
+        let ways = [Order::Spread, Order::Fill, Order::SiblingsLast].map(|order| {
+            let cpus = order.cpus(&idle, &[0, 1, 2, 3]);
+            Way { order, cpus }
+        });
         let cpus = simulated_with(&[2, 3], 8, &ways);
+        let least = |cpus: &Cpus, busy| cpus.least(&idle, busy);
+        let why = |cpus: &Cpus| least(cpus, 2).unwrap_err();
         // One busy CPU is the same in each.
-        assert_eq!(cpus.least(1), Ok(None));
-        let least = cpus.least(2).unwrap().unwrap();
-        assert_eq!(least.cpus, [0, 1]);
-        assert_ne!(least.order, Order::Spread);
-        assert!((60.0..70.0).contains(&least.power_w), "{least:?}");
-        let [(Order::Spread, power_w)] = least.than[..] else {
-            panic!("{least:?}");
+        assert_eq!(least(&cpus, 1), Ok(None));
+        let two = least(&cpus, 2).unwrap().unwrap();
+        assert_eq!(two.cpus, [0, 1]);
+        assert_ne!(two.took.order, Order::Spread);
+        assert!((60.0..70.0).contains(&two.took.power_w), "{two:?}");
+        let [spread] = two.than[..] else {
+            panic!("{two:?}");
         };
-        assert!((80.0..90.0).contains(&power_w), "{least:?}");
+        assert_eq!(spread.order, Order::Spread);
+        assert!((80.0..90.0).contains(&spread.power_w), "{two:?}");
         // As many as were measured.
-        assert_eq!(cpus.least(9), cpus.least(4));
+        assert_eq!(least(&cpus, 9), least(&cpus, 4));
+
         let mut none = cpus.clone();
         none.turns.retain(|turn| turn.busy == 0);
-        assert!(none.least(2).unwrap_err().contains("no turn with 2"));
+        assert!(why(&none).contains("no turn with 2"));
         none.turns.clear();
-        assert!(none.least(2).unwrap_err().contains("--out"));
-        let one = simulated(8, &ways[..1]);
-        assert!(one.least(2).unwrap_err().contains("one order"));
-        // Of one round nothing is known.
-        assert_eq!(simulated_with(&[2, 3], 1, &ways).least(2), Ok(None));
+        assert!(why(&none).contains("--out"));
+        assert!(why(&simulated(8, &ways[..1])).contains("one order"));
+        let few = why(&simulated_with(&[2, 3], 3, &ways));
+        assert!(few.contains("3 whole rounds with 2 busy CPUs; 6"), "{few}");
+        // A round without one of the orders is none.
+        let mut early = simulated_with(&[2, 3], 6, &ways);
+        early
+            .turns
+            .retain(|turn| (turn.round, turn.order) != (5, Order::Fill));
+        assert!(why(&early).contains("5 whole rounds"));
+        let mut absurd = cpus.clone();
+        absurd
+            .turns
+            .iter_mut()
+            .for_each(|turn| turn.power_w = 1e300);
+        assert!(why(&absurd).contains("no power of a machine"));
+        // Of another machine, or of one package of two.
+        let mut other = cpus.clone();
+        other.orders[0].way.cpus.swap(0, 1);
+        assert!(why(&other).contains("not those of this machine: 0-3 in order spread"));
+        other.orders[0].way.cpus = vec![0];
+        assert!(why(&other).contains("not those of this machine"));
+        let mut part = cpus.clone();
+        part.meter.about.scope = Scope::Package;
+        assert!(why(&part).contains("several packages"));
     }
 
     #[test]

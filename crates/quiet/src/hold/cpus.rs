@@ -3,8 +3,11 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use reveille_kernel::{Cpu, Error, Idle, Journal, Result, Root, cpulist, cpuset, journal};
+use reveille_kernel::{
+    Cpu, Error, Idle, Journal, Restored, Result, Root, cpulist, cpuset, journal,
+};
 
 use super::{Background, Looking};
 
@@ -45,11 +48,14 @@ pub fn are_online(idle: &Idle, cpus: &[u32]) -> Result<()> {
 }
 
 /// Background work that is kept on some CPUs. A thread of its own looks after cgroups that are made again.
-pub struct Confined(Looking);
+pub struct Confined {
+    looking: Looking,
+    background: Arc<Mutex<Vec<Followed>>>,
+}
 
 impl Confined {
-    /// Lets the tasks of these cgroups use these CPUs only; the journal undoes it, after [`Confined::stop`]. `failed` has
-    /// why one that was made again is not confined.
+    /// Lets the tasks of these cgroups use these CPUs only. The journal undoes it, but for cgroups that are made again,
+    /// which [`Confined::stop`] does. `failed` has why one of these is not confined.
     ///
     /// # Errors
     /// [`Error::Usage`] for a CPU that is missing or offline. [`Error::Cannot`] where a cgroup has no cpuset or is a
@@ -69,25 +75,34 @@ impl Confined {
         for cgroup in &background {
             confine(cgroup, cpus, journal)?;
         }
-        let mut later = Journal::new(root, Path::new(journal::FOLDER));
-        let cpus = cpus.to_vec();
         let followed = |cgroup| Followed {
             cgroup,
+            journal: Journal::new(root, Path::new(journal::FOLDER)),
             failed: None,
         };
-        let mut background: Vec<Followed> = background.into_iter().map(followed).collect();
+        let background: Arc<Mutex<Vec<Followed>>> =
+            Arc::new(Mutex::new(background.into_iter().map(followed).collect()));
+        let (all, cpus) = (background.clone(), cpus.to_vec());
         let look_again = move || {
-            let all = background.iter_mut();
-            // One that fails does not keep the others from it.
-            let done: Vec<_> = all.map(|one| one.look(&cpus, &mut later)).collect();
-            done.into_iter().collect()
+            let mut all = all.lock().unwrap_or_else(PoisonError::into_inner);
+            let looked = all.iter_mut().map(|one| one.look(&cpus));
+            looked.filter_map(Result::err).collect()
         };
-        Looking::start(look_again, failed, true).map(Self)
+        Ok(Self {
+            looking: Looking::start(look_again, failed, true)?,
+            background,
+        })
     }
 
-    /// Stops looking, before the journal undoes it. False if a cgroup is not confined.
-    pub fn stop(mut self) -> bool {
-        self.0.stop()
+    /// Stops looking, and undoes what was done to cgroups that were made again. False if one was not confined.
+    pub fn stop(mut self) -> (bool, Vec<Restored>) {
+        let whole = self.looking.stop();
+        let mut all = self
+            .background
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let restored = all.iter_mut().map(|one| one.journal.restore()).collect();
+        (whole, restored)
     }
 }
 
@@ -95,31 +110,41 @@ impl Confined {
 struct Followed {
     /// As it was confined.
     cgroup: Background,
-    /// The number of the one that was not confined at the latest look: its list may not have been written yet.
-    failed: Option<u64>,
+    /// Has the one that was made again.
+    journal: Journal,
+    /// The one that was not confined at so many looks.
+    failed: Option<(u64, u32)>,
 }
 
 impl Followed {
-    /// Confines it where it was made again. An error is that of the second look, and the last of this one.
-    fn look(&mut self, cpus: &[u32], journal: &mut Journal) -> Result<()> {
+    /// Confines it where it was made again. An error is that of the second look: at the first, its list may not have
+    /// been written yet.
+    fn look(&mut self, cpus: &[u32]) -> Result<()> {
         let folder = &self.cgroup.folder;
         let number = fs::metadata(folder).map(|folder| folder.ino());
         let Some(number) = number.ok().filter(|number| *number != self.cgroup.number) else {
             return Ok(());
         };
+        // Of the one that was removed.
+        self.journal.restore();
         let again = Background {
             number,
             folder: folder.clone(),
         };
-        let done = can_be_confined(&again).and_then(|()| confine(&again, cpus, journal));
-        // It may have been removed meanwhile.
-        let is_there = fs::metadata(folder).is_ok_and(|folder| folder.ino() == number);
-        if done.is_err() && (!is_there || self.failed != Some(number)) {
-            self.failed = Some(number);
+        let done = can_be_confined(&again).and_then(|()| confine(&again, cpus, &mut self.journal));
+        let Err(why) = done else {
+            self.cgroup = again;
             return Ok(());
+        };
+        let before = self.failed.filter(|(failed, _)| *failed == number);
+        let looks = before.map_or(1, |(_, looks)| looks.saturating_add(1));
+        self.failed = Some((number, looks));
+        match looks {
+            2 => Err(Error::Cannot(format!(
+                "a cgroup was made again, and is not kept on its CPUs: {why}"
+            ))),
+            _ => Ok(()),
         }
-        self.cgroup = again;
-        done
     }
 }
 

@@ -66,9 +66,12 @@ impl Freeze {
         for cgroup in background {
             journal.will_switch_off(&freezer::setting(cgroup.number))?;
             let (freezer, _) = Freezer::of(&cgroup.folder)?;
-            held.push((cgroup, freezer));
+            held.push(Held {
+                cgroup,
+                freezer,
+                later: Journal::new(root, Path::new(journal::FOLDER)),
+            });
         }
-        let later = Journal::new(root, Path::new(journal::FOLDER));
         let root = root.clone();
         let (stopped, stop) = pipe().map_err(Error::system("pipe"))?;
         let thread = std::thread::Builder::new().name("freeze".to_owned());
@@ -78,7 +81,6 @@ impl Freeze {
             let mut holding = Holding {
                 root,
                 background: held,
-                later,
                 account: Account::default(),
                 held_since: None,
             };
@@ -102,11 +104,17 @@ impl Freeze {
     }
 }
 
+/// A cgroup that may be removed and made again.
+struct Held {
+    cgroup: Background,
+    freezer: Freezer,
+    /// Has the one that was made again.
+    later: Journal,
+}
+
 struct Holding {
     root: Root,
-    background: Vec<(Background, Freezer)>,
-    /// Has those that were made again.
-    later: Journal,
+    background: Vec<Held>,
     account: Account,
     held_since: Option<Duration>,
 }
@@ -168,15 +176,21 @@ impl Holding {
 
     /// Takes cgroups that were removed and made again since, as those of services are.
     fn follow(&mut self) -> Result<()> {
-        for (cgroup, freezer) in &mut self.background {
+        for Held {
+            cgroup,
+            freezer,
+            later,
+        } in &mut self.background
+        {
             let number = fs::metadata(&cgroup.folder).map(|folder| folder.ino());
             if let Ok(number) = number
                 && number != cgroup.number
             {
+                // Of the one that was removed.
+                later.restore();
                 // The claim is on what was opened, should the cgroup be made again just now.
                 (*freezer, cgroup.number) = Freezer::of(&cgroup.folder)?;
-                self.later
-                    .will_switch_off(&freezer::setting(cgroup.number))?;
+                later.will_switch_off(&freezer::setting(cgroup.number))?;
             }
             let folder = &cgroup.folder;
             if workload::cgroup_of(&self.root, std::process::id())
@@ -194,7 +208,7 @@ impl Holding {
     /// Of all cgroups, even if one fails; false if all were removed.
     fn set(&mut self, frozen: bool) -> Result<bool> {
         let mut done = Ok(false);
-        for (_, freezer) in &self.background {
+        for Held { freezer, .. } in &self.background {
             match (freezer.set(frozen), &mut done) {
                 (Ok(set), Ok(any)) => *any |= set,
                 (Err(error), _) => done = Err(error),

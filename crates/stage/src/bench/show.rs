@@ -100,9 +100,9 @@ pub fn sheet(bench: &Bench) -> Sheet<'_> {
     sheet.notes.extend(bench.notes.iter().cloned());
     if bench.disturbed > 0 {
         let turns = counted(u64::from(bench.disturbed), "turn");
-        sheet.notes.push(format!(
-            "{turns} tried again: other programs took CPU time."
-        ));
+        sheet
+            .notes
+            .push(format!("{turns} not kept: other programs took CPU time."));
     }
     sheet.section(
         Section::new("settings", "Settings")
