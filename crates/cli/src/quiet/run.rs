@@ -376,7 +376,11 @@ mod tests {
         fs::write(cpus.join("present"), "0-3").unwrap();
         fs::write(cpus.join("online"), "0-3").unwrap();
         fs::create_dir(folder.join("proc")).unwrap();
-        fs::write(folder.join("proc/cpuinfo"), "model name\t: made up\n").unwrap();
+        fs::write(
+            folder.join("proc/cpuinfo"),
+            "processor\t: 0\nmodel name\t: made up\n",
+        )
+        .unwrap();
         let root = Root::at(folder);
         let idle = Idle::read(&root).unwrap();
         (root, idle)
@@ -415,8 +419,8 @@ mod tests {
         assert_eq!(spread.cpus, [0, 2]);
         assert_eq!(
             runs_on(&spread).join(" "),
-            "The background runs on CPUs 0,2. With CPUs 0,2 busy (order spread) the meter showed 32.0 W; with as many, \
-             42.0 W in order fill."
+            "The background runs on CPUs 0,2. With CPUs 0,2 busy (order spread) the meter showed 31.7 W; with as many, \
+             41.7 W in order fill."
         );
 
         result(folder.path(), "made up", 30.0, 30.0);
