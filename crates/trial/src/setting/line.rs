@@ -8,11 +8,12 @@ use reveille_show::parse;
 use super::{Kind, Setting};
 
 /// What `quiet run` takes in a setting.
-const QUIET: [&str; 6] = [
+const QUIET: [&str; 7] = [
     "--cgroup",
     "--freeze",
     "--foreground",
     "--cpus",
+    "--power",
     "--within",
     "--after",
 ];
@@ -173,6 +174,7 @@ mod tests {
         let quiet = parse("quiet run --cgroup a.slice --cgroup=b --within 1s --cpus 0").unwrap();
         let flags = ["--cgroup=a.slice", "--cgroup=b", "--within=1s", "--cpus=0"];
         assert_eq!(quiet.kind, Kind::Quiet(flags.map(str::to_owned).to_vec()));
+        assert!(parse("quiet run --cgroup a --cpus cheapest --power power").is_ok());
         for wrong in [
             "quiet find",
             "quiet",
