@@ -136,6 +136,8 @@ impl Followed {
             self.cgroup = again;
             return Ok(());
         };
+        // Its list may have been written, in vain.
+        self.journal.restore();
         let before = self.failed.filter(|(failed, _)| *failed == number);
         let looks = before.map_or(1, |(_, looks)| looks.saturating_add(1));
         self.failed = Some((number, looks));
