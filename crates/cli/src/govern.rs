@@ -6,8 +6,8 @@ use std::sync::mpsc::Sender;
 
 use anyhow::Context;
 use reveille_govern::event::Event;
-use reveille_govern::metrics::{Address, Listener, Metrics};
-use reveille_govern::service::{self, Options};
+use reveille_govern::metrics::Address;
+use reveille_govern::service::{self, Options, Publish};
 use reveille_govern::{Rules, judge, rules, show, socket};
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;
@@ -15,6 +15,7 @@ use signal_hook::iterator::Signals;
 
 use crate::exit::Failure;
 use crate::output_format::{Printed, To};
+use crate::serving::{self, Serving};
 use crate::signals::ending;
 use crate::value::{self, CpuList};
 use crate::{completion, exit, flags};
@@ -48,6 +49,13 @@ A rule:
 pub struct Args {
     #[command(subcommand)]
     command: Option<Command>,
+    #[command(flatten)]
+    serve: Serve,
+}
+
+/// What the service itself takes.
+#[derive(clap::Args)]
+pub struct Serve {
     /// The rules
     #[arg(long, value_name = "FILE", default_value = rules::FILE)]
     config: PathBuf,
@@ -60,7 +68,10 @@ pub struct Args {
     /// Serve metrics for Prometheus at a port of this machine's own (9816), at ADDRESS:PORT, or at
     /// unix:PATH; systemd can pass sockets instead
     #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<Address>,
+    pub metrics: Option<Address>,
+    /// Answer nobody but at the socket: a setting of `trial`, beside the machine's own service
+    #[arg(long, hide = true, conflicts_with = "metrics")]
+    alone: bool,
 }
 
 #[derive(clap::Subcommand)]
@@ -122,7 +133,7 @@ struct Explain {
     printed: Printed,
 }
 
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args, serving: Option<&Serving>) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Check(args)) => check(&args),
         Some(Command::Status(args)) => {
@@ -132,7 +143,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Explain(args)) => explain(&args),
-        None => serve(args),
+        None if args.serve.alone => serve(args.serve, |_| Ok(Box::new(|_| ()))),
+        None => match serving {
+            Some(serving) => (serving.govern)(args.serve),
+            None => Err(serving::replace()),
+        },
     }
 }
 
@@ -171,12 +186,11 @@ fn explain(args: &Explain) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn serve(args: Args) -> anyhow::Result<ExitCode> {
-    let (mut listeners, complaints) = Listener::passed();
-    complaints.iter().for_each(exit::say);
-    if let Some(address) = &args.metrics {
-        listeners.push(Listener::at(address)?);
-    }
+/// Serves until a signal; `publish` is as in [`service::run`].
+pub fn serve(
+    args: Serve,
+    publish: impl FnOnce(Sender<Event>) -> reveille_kernel::Result<Publish>,
+) -> anyhow::Result<ExitCode> {
     let (sender, events) = service::events();
     hand_on_signals(sender.clone())?;
     let options = Options {
@@ -184,12 +198,7 @@ fn serve(args: Args) -> anyhow::Result<ExitCode> {
         socket: args.socket,
         accounting: args.accounting,
     };
-    let say = |line: &str| exit::say(line);
-    let _metrics = match listeners.is_empty() {
-        true => None,
-        false => Some(Metrics::serve(listeners, sender.clone(), say)?),
-    };
-    service::run(&options, (sender, events), say)?;
+    service::run(&options, (sender, events), publish, |line| exit::say(line))?;
     Ok(ExitCode::SUCCESS)
 }
 

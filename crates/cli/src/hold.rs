@@ -8,7 +8,6 @@ use std::process::ExitCode;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_advise::hold::{Options, Plan};
 use reveille_advise::{MachineResult, show};
-use reveille_govern::bus::client;
 use reveille_kernel::{Idle, Journal, journal};
 use reveille_results::statistics::Percentile;
 
@@ -18,6 +17,7 @@ use crate::exit::{self, Failure};
 use crate::flags;
 use crate::held::Until;
 use crate::output_format::{Printed, To};
+use crate::serving::{self, Serving};
 use crate::value::{self, CpuList};
 
 /// Hold a bound on wake latency while a command runs.
@@ -89,7 +89,7 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub fn run(args: Args, serving: Option<&Serving>) -> anyhow::Result<ExitCode> {
     let root = flags::root(args.root.as_deref())?;
     let idle = Idle::read(&root)?;
     let cpus = flags::cpus(&idle, args.cpu.as_ref())?;
@@ -110,7 +110,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.via_service {
-        return via_service(&args, plan);
+        let Some(serving) = serving else {
+            return Err(serving::replace());
+        };
+        return via_service(&args, plan, serving);
     }
     let until = Until::prepare(&args.command, &args.user)?;
     let mut journal = Journal::new(&root, Path::new(journal::FOLDER));
@@ -119,7 +122,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     until.hold(&plan, &statement, &args.printed, journal)
 }
 
-fn via_service(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
+fn via_service(args: &Args, mut plan: Plan, serving: &Serving) -> anyhow::Result<ExitCode> {
     if plan.through.take().is_none() {
         let why =
             "--via-service: latency bounds have no effect here: no cpuidle driver and governor";
@@ -131,7 +134,7 @@ fn via_service(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
     };
     let cpus = args.cpu.as_ref().map(|CpuList(cpus)| cpus.as_slice());
     // Before signals are caught: Ctrl-C ends this program while polkit asks the user.
-    let held = client::hold(cpus, args.latency, &reason)?;
+    let held = (serving.hold)(cpus, args.latency, &reason)?;
     let until = Until::prepare(&args.command, &args.user)?;
     let statement = show::hold(&plan, "Held by the service until Ctrl-C.");
     let copy = held.try_clone()?;

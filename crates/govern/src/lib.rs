@@ -3,15 +3,14 @@
 //! [`Rules`] are what a file asks for; [`judge`] is what they mean on this machine. [`service`] has
 //! them in force while their conditions hold: [`force`] holds the bounds, by a thread for each CPU, and the kernel's programs call
 //! these threads when packets come. [`status`] is how all of it stands, which the service answers on a
-//! [`socket`]; [`show`] has its names and words; [`metrics`] is the same for Prometheus. [`bus`] takes the
-//! holds of programs. [`systemd`] is what starts the service, and hears how it stands.
+//! [`socket`]; [`show`] has its names and words; [`metrics`] is the same for Prometheus. The holds of
+//! programs come as [`event`]s from who serves the bus. [`systemd`] is what starts the service, and hears how it stands.
 
 #[cfg(feature = "bpf")]
 mod anticipation;
 #[cfg(not(feature = "bpf"))]
 #[path = "without_anticipation.rs"]
 mod anticipation;
-pub mod bus;
 mod conditions;
 pub mod event;
 pub mod force;
@@ -27,8 +26,10 @@ pub mod rules;
 pub mod service;
 pub mod show;
 pub mod socket;
+mod standing;
 pub mod status;
 pub mod systemd;
 mod way;
 
 pub use rules::Rules;
+pub use standing::Standing;

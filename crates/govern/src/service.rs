@@ -18,7 +18,7 @@ use reveille_results::kept;
 use reveille_show::quantity::counted;
 
 use self::in_force::InForce;
-use crate::bus::{self, Bus, Standing};
+use crate::Standing;
 use crate::event::Event;
 use crate::holds::{Asked, Hold, Holds, Refused};
 use crate::rules::Rules;
@@ -42,13 +42,19 @@ pub fn events() -> (Sender<Event>, Receiver<Event>) {
     channel()
 }
 
-/// Runs until [`Event::End`]. `say` gets lines for the log. systemd hears when the rules are in force.
+/// Gets how the service stands, at each change.
+pub type Publish = Box<dyn Fn(Standing)>;
+
+/// Runs until [`Event::End`]. `say` gets lines for the log. `publish` makes who answers others, on the bus, and is
+/// called when the rules are ready; what it returns is dropped before the bounds are taken back. systemd hears when
+/// the rules are in force.
 ///
 /// # Errors
-/// Those of reading the rules; [`reveille_kernel::Error::Cannot`] where the service cannot work here.
+/// Those of reading the rules, and of `publish`; [`reveille_kernel::Error::Cannot`] where the service cannot work here.
 pub fn run(
     options: &Options,
     (sender, events): (Sender<Event>, Receiver<Event>),
+    publish: impl FnOnce(Sender<Event>) -> Result<Publish>,
     mut say: impl FnMut(&str),
 ) -> Result<()> {
     let rules = Rules::read(&options.file)?;
@@ -72,10 +78,10 @@ pub fn run(
     let cpus = service.in_force.cpus().iter();
     let settings = cpus.map(|cpu| service.root.path(&requests::file_of(cpu.number)));
     watch::settings(settings, sender.clone());
-    let bus = Bus::start(move |event| sender.send(Event::Bus(event)).is_ok())?;
+    let publish = publish(sender)?;
     service.problems().iter().for_each(|one| say(one));
     service.in_force.update(&service.holds);
-    bus.publish(service.standing());
+    publish(service.standing());
     systemd::ready();
     for event in events {
         match event {
@@ -83,37 +89,52 @@ pub fn run(
             Event::Reload => {
                 systemd::reloading();
                 service.reload(&mut say)?;
-                bus.publish(service.standing());
+                publish(service.standing());
                 systemd::ready();
             }
             Event::Devices(_seen) => {
                 service.in_force.devices(&service.holds);
                 service.machine(&mut say)?;
-                bus.publish(service.standing());
+                publish(service.standing());
             }
             Event::Settings(_seen) => service.in_force.look_at_settings(),
             Event::Conditions(_seen) => {
                 service.conditions(&mut say)?;
-                bus.publish(service.standing());
+                publish(service.standing());
             }
             Event::Status(asks) => {
                 // No kernel announces another governor.
                 service.machine(&mut say)?;
-                bus.publish(service.standing());
+                publish(service.standing());
                 // Who asked may have left.
                 service.in_force.look_at_settings();
                 service.in_force.wait_for_threads();
                 let _ = asks.send(service.status());
             }
-            Event::Bus(event) => {
-                service.of_bus(event, &mut say);
-                bus.publish(service.standing());
+            Event::Hold(asked, answer) => {
+                let number = service.hold(asked);
+                // Who asked may have left.
+                if let (false, Ok(number)) = (answer.send(number), number) {
+                    service.unhold(number);
+                }
+                publish(service.standing());
+            }
+            Event::Unhold(number) => {
+                service.unhold(number);
+                publish(service.standing());
+            }
+            Event::Bus(problem) => {
+                if problem != service.bus_problem {
+                    say(problem.as_deref().unwrap_or("D-Bus is served"));
+                }
+                service.bus_problem = problem;
+                publish(service.standing());
             }
         }
     }
     systemd::stopping();
     drop(socket);
-    drop(bus);
+    drop(publish);
     for complaint in service.in_force.end() {
         say(&complaint);
     }
@@ -136,25 +157,6 @@ struct Service<'a> {
 }
 
 impl Service<'_> {
-    fn of_bus(&mut self, event: bus::Event, say: &mut impl FnMut(&str)) {
-        match event {
-            bus::Event::Hold(asked, answer) => {
-                let number = self.hold(asked);
-                // Who asked may have left.
-                if let (Err(_), Ok(number)) = (answer.send(number), number) {
-                    self.unhold(number);
-                }
-            }
-            bus::Event::Unhold(number) => self.unhold(number),
-            bus::Event::Problem(problem) => {
-                if problem != self.bus_problem {
-                    say(problem.as_deref().unwrap_or("D-Bus is served"));
-                }
-                self.bus_problem = problem;
-            }
-        }
-    }
-
     fn hold(&mut self, asked: Asked) -> std::result::Result<u64, Refused> {
         let number = self.holds.add(Hold {
             judged: self.in_force.judge(&asked),

@@ -7,8 +7,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use hyper::Uri;
-use hyper::http::uri::Scheme;
+use http::Uri;
+use http::uri::Scheme;
 use reveille_kernel::{Error, Result, files};
 use reveille_results::statistics::Percentile;
 use reveille_show::parse;

@@ -12,6 +12,26 @@ pub const LIMITS_S: [f64; 13] = [
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0,
 ];
 
+/// A service as it is now.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Served {
+    /// Its name.
+    pub name: String,
+    /// Requests that are held for its servers' machines now.
+    pub held_now: usize,
+    /// Requests that these machines have to answer now.
+    pub open_now: usize,
+    /// How long one request takes at the service's percentile, as learnt, s; `None` if that is not known yet.
+    pub one_request_s: Option<f64>,
+    /// How long held requests were held, mean, s; `None` of none.
+    pub held_mean_s: Option<f64>,
+    /// From a request's arrival to its response's headers, mean, s; `None` of none.
+    pub latency_mean_s: Option<f64>,
+    /// Since it began.
+    #[serde(flatten)]
+    pub counts: Counts,
+}
+
 /// Counts of a service since it began.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Counts {

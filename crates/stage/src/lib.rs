@@ -1,32 +1,15 @@
-//! A reverse proxy that holds requests and releases them in bursts, so that the server behind it sleeps in between.
+//! When requests are held and released in bursts, so that the server behind them sleeps in between.
 //!
-//! [`Config`] has the services; [`serve::run`] serves them. What is held, and for how long, is decided in `queue.rs` and
-//! `guard.rs`, which are pure; `hold.rs` is their one timer and the requests that wait, `forward.rs` a request's way. `early.rs` finds servers on
-//! this machine, and `server.rs` sees by BPF that one runs for others.
+//! [`Config`] has the services. What is held, and for how long, is decided in [`queue`], [`guard`] and [`stagger`], which are
+//! pure. [`counts`] is the account of a service, [`show`] its words; [`bench`] is the result of the comparison. The proxy
+//! that does all this with requests is the crate `reveille-proxy`.
 
 pub mod bench;
-mod body;
-mod client;
 pub mod config;
-mod connector;
 pub mod counts;
-mod early;
-mod forward;
-mod guard;
-mod headers;
-mod hints;
-mod hold;
-mod idle;
-mod queue;
-pub mod serve;
-#[cfg(feature = "bpf")]
-mod server;
+pub mod guard;
+pub mod queue;
 pub mod show;
-mod stagger;
-mod timer;
-mod tunnel;
-#[cfg(not(feature = "bpf"))]
-mod without_bpf;
+pub mod stagger;
 
 pub use config::Config;
-pub use forward::Say;

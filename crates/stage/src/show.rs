@@ -4,7 +4,7 @@ use reveille_show::columns;
 use reveille_show::quantity::{count, counted};
 use reveille_show::sheet::{Column, Heading, Judgement, Section, Sheet, Table, Value};
 
-use crate::serve::Served;
+use crate::counts::Served;
 
 const SERVICES: &[Column<Served>] = &columns!(|one|
     words "name", "service", one.name.as_str(), "The service's name";

@@ -35,7 +35,7 @@ impl Program {
         let socket = socket.join(format!("trial-{}.sock", std::process::id()));
         let mut command = this_program()?;
         command
-            .args(["govern", "--config"])
+            .args(["govern", "--alone", "--config"])
             .arg(rules)
             .arg("--socket")
             .arg(&socket)

@@ -17,6 +17,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use reveille_govern::Standing;
+use reveille_govern::event::Event;
+use reveille_govern::holds::Asked;
 use reveille_kernel::pm_qos;
 use tokio::sync::{oneshot, watch};
 use zbus::fdo::{DBusProxy, Error, Result};
@@ -24,11 +27,10 @@ use zbus::message::Header;
 use zbus::object_server::SignalEmitter;
 use zbus::{Connection, interface};
 
-use super::authority;
-use super::callers::{Callers, Use};
-use super::exchanged::{Event, Standing, Tell};
-use super::interface::ACTION;
-use crate::holds::Asked;
+use crate::authority;
+use crate::callers::{Callers, Use};
+use crate::interface::ACTION;
+use crate::tell::Tell;
 
 /// UPower's name.
 pub const NAME: &str = "org.freedesktop.UPower";

@@ -9,13 +9,13 @@ use reveille_kernel::{Error, Result, Root, listeners};
 use tokio::io::unix::AsyncFd;
 use tokio::sync::Notify;
 
-use crate::config::Upstream;
 use crate::forward::Say;
 use crate::hold::Stage;
 #[cfg(feature = "bpf")]
 use crate::server::{Program, Watch};
 #[cfg(not(feature = "bpf"))]
 use crate::without_bpf::{Program, Watch};
+use reveille_stage::config::Upstream;
 
 /// Between two looks whether the servers are still there.
 const LOOK: Duration = Duration::from_secs(30);

@@ -33,7 +33,7 @@
 //!
 //! # How
 //!
-//! A thread of its own serves the bus. It asks the service's thread through [`Event`]s, and answers what
+//! A thread of its own serves the bus. It asks the thread of [`reveille_govern::service`] through [`Event`]s, and answers what
 //! is only read from [`Standing`], which the service publishes at each change. It sleeps until the bus, a
 //! hold's descriptor or the service has something.
 //!
@@ -44,25 +44,25 @@ mod authority;
 mod callers;
 pub mod client;
 mod descriptor;
-mod exchanged;
 mod interface;
+mod tell;
 mod upower;
 
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use futures_lite::future;
+use reveille_govern::Standing;
+use reveille_govern::event::Event;
 use reveille_kernel::{Error, Result};
 use tokio::sync::watch;
 use zbus::connection::{Builder, Connection};
 use zbus::fdo::{self, RequestNameFlags};
 
-pub use self::exchanged::{Event, Standing};
-
 use self::callers::Callers;
-use self::exchanged::Tell;
 use self::interface::Reveille;
 pub use self::interface::{NAME, PATH};
+use self::tell::Tell;
 use self::upower::Qos;
 
 /// Messages that were read and not yet looked at. The bus keeps the others, and counts them for who sent
@@ -82,7 +82,7 @@ pub struct Bus {
 }
 
 impl Bus {
-    /// Connects and serves from now on. Where that fails, an [`Event::Problem`] says why.
+    /// Connects and serves from now on. Where that fails, an [`Event::Bus`] says why.
     ///
     /// # Errors
     /// Where no thread can be made.
@@ -148,17 +148,17 @@ async fn serve(standing: watch::Receiver<Standing>, tell: Tell) {
     loop {
         match connect(&standing, &tell).await {
             Ok((connection, callers)) => {
-                tell.tell(Event::Problem(None));
+                tell.tell(Event::Bus(None));
                 (was_served, wait) = (true, RETRY);
                 let standing = standing.clone();
                 let seen = attend(&connection, &callers, standing, &tell);
                 future::or(connection.closed(), seen).await;
                 let why = "D-Bus is not served: the bus has ended";
-                tell.tell(Event::Problem(Some(why.into())));
+                tell.tell(Event::Bus(Some(why.into())));
             }
             Err(why) => {
                 let why = format!("D-Bus is not served: {why}");
-                tell.tell(Event::Problem(Some(why)));
+                tell.tell(Event::Bus(Some(why)));
             }
         }
         if !was_served || wait > RETRY_MAX {
@@ -219,7 +219,7 @@ async fn attend(
         if wanted != with_upower {
             let object = wanted.then(|| Qos::new(callers.clone(), standing.clone(), tell.clone()));
             let problem = upower(connection, object).await.err();
-            tell.tell(Event::Problem(problem));
+            tell.tell(Event::Bus(problem));
             with_upower = wanted;
         }
         if standing.changed().await.is_err() {

@@ -16,7 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::UnixStream;
 use tower_service::Service;
 
-use crate::config::socket_of;
+use reveille_stage::config::socket_of;
 
 /// A server that takes no connection within this time does not answer.
 pub const CONNECT: Duration = Duration::from_secs(5);

@@ -5,12 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use reveille_expect::monotonic_ns;
 use reveille_expect::server::Rate;
+use reveille_govern::holds::Owner;
 use zbus::Connection;
 use zbus::fdo::{DBusProxy, Error, Result};
 use zbus::message::Header;
 use zbus::proxy::CacheProperties;
-
-use crate::holds::Owner;
 
 /// Calls of one program that wait for the bus or polkit, at a time.
 const OF_CLIENT: u32 = 4;
@@ -18,8 +17,8 @@ const OF_CLIENT: u32 = 4;
 const OF_USER: u32 = 16;
 /// Holds of one user in a second, in the long run; each is a change of every CPU's bound, and so is its end.
 const HOLDS_PER_SECOND: u32 = 10;
-/// And so many at once: a user has [`crate::holds::MOST_OF_USER`] at a time.
-const HOLDS_AT_ONCE: u32 = 2 * crate::holds::MOST_OF_USER as u32;
+/// And so many at once: a user has [`reveille_govern::holds::MOST_OF_USER`] at a time.
+const HOLDS_AT_ONCE: u32 = 2 * reveille_govern::holds::MOST_OF_USER as u32;
 /// Lists of one user in a second: one of all holds takes a millisecond.
 const LISTS_PER_SECOND: u32 = 20;
 /// Users are looked through at this number, and those of whom nothing is left are forgotten.

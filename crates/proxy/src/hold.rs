@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use crate::counts::Account;
-use crate::queue::{Machine, Mode, Passed, Verdict};
 #[cfg(feature = "bpf")]
 use crate::server::{Seat, Watch};
-use crate::stagger::{Place, Plan, Window};
 use crate::timer::{Expiry, Timer};
 #[cfg(not(feature = "bpf"))]
 use crate::without_bpf::{Seat, Watch};
+use reveille_stage::counts::Account;
+use reveille_stage::queue::{Machine, Mode, Passed, Verdict};
+use reveille_stage::stagger::{Place, Plan, Window};
 
 /// A machine that answers, with the requests that are held for it.
 #[derive(Debug)]

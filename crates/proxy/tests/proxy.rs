@@ -17,9 +17,10 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use nix::sys::socket::{setsockopt, sockopt};
 use reveille_kernel::Result;
+use reveille_proxy::serve::{self, Event};
 use reveille_results::statistics::Percentile;
 use reveille_stage::config::{Config, Pattern, Service};
-use reveille_stage::serve::{self, Event, Served};
+use reveille_stage::counts::Served;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 /// Longer than any answer takes on a loaded machine.

@@ -20,13 +20,13 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::body::{Answer, Progress, Repeat, Upload};
 use crate::client::Origin;
-use crate::config::{Service, Upstream};
 use crate::connector::{CONNECT, Connector};
-use crate::counts::{Account, Answered};
 use crate::headers;
 use crate::hints::Hints;
 use crate::hold::{Stage, Turn};
 use crate::tunnel;
+use reveille_stage::config::{Service, Upstream};
+use reveille_stage::counts::{Account, Answered};
 
 /// Connections to a server that nobody uses are closed after this time, before most servers close them.
 const IDLE: Duration = Duration::from_secs(30);
@@ -268,7 +268,9 @@ impl Forwarder {
         let held = arrival.elapsed();
         coming.stays();
         self.account.goes(turn.passed, held);
-        if turn.passed == Some(crate::queue::Passed::Deadline) && own >= self.service.deadline {
+        if turn.passed == Some(reveille_stage::queue::Passed::Deadline)
+            && own >= self.service.deadline
+        {
             self.say_deadline(target);
         }
         let can_be_repeated = upload.is_end_stream() && upgrade.is_none();

@@ -3,6 +3,9 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use reveille_govern::Standing;
+use reveille_govern::event::Event;
+use reveille_govern::holds::{Asked, Hold};
 use reveille_kernel::{cpulist, pm_qos};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -12,10 +15,9 @@ use zbus::object_server::SignalEmitter;
 use zbus::zvariant::{OwnedFd, Type, Value};
 use zbus::{Connection, interface};
 
-use super::callers::{Callers, Use};
-use super::exchanged::{Event, Standing, Tell};
-use super::{authority, descriptor};
-use crate::holds::{Asked, Hold};
+use crate::callers::{Callers, Use};
+use crate::tell::Tell;
+use crate::{authority, descriptor};
 
 /// Of a reason that a program gives; what is kept of it is shorter.
 const REASON_BYTES_MAX: usize = 4096;

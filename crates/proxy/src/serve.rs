@@ -21,7 +21,6 @@ use reveille_show::exposition::{self, Exposition, Kind};
 use reveille_show::quantity::counted;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use serde::Serialize;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
@@ -29,14 +28,14 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 
 use crate::client::{self, Origin};
-use crate::config::{Config, Service, Tls, Upstream};
-use crate::counts::{Account, Counts};
 use crate::early;
 use crate::forward::{Clients, Forwarder, Say, Target};
 use crate::hold::Stage;
 use crate::idle::Used;
-use crate::queue::Mode;
-use crate::stagger::Plan;
+use reveille_stage::config::{Config, Service, Tls, Upstream};
+use reveille_stage::counts::{Account, Counts, Served};
+use reveille_stage::queue::Mode;
+use reveille_stage::stagger::Plan;
 
 /// Connections of clients at most; more wait in the sockets' queues. Fewer where there are few descriptors.
 const CONNECTIONS: usize = 10_240;
@@ -70,26 +69,6 @@ pub enum Event {
     Stop,
     /// Serve this instead.
     Reload(Box<Config>),
-}
-
-/// A service as it is now.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Served {
-    /// Its name.
-    pub name: String,
-    /// Requests that are held for its servers' machines now.
-    pub held_now: usize,
-    /// Requests that these machines have to answer now.
-    pub open_now: usize,
-    /// How long one request takes at the service's percentile, as learnt, s; `None` if that is not known yet.
-    pub one_request_s: Option<f64>,
-    /// How long held requests were held, mean, s; `None` of none.
-    pub held_mean_s: Option<f64>,
-    /// From a request's arrival to its response's headers, mean, s; `None` of none.
-    pub latency_mean_s: Option<f64>,
-    /// Since it began.
-    #[serde(flatten)]
-    pub counts: Counts,
 }
 
 /// Serves until it is stopped, and returns the account of each service. `ready` is called once all sockets listen, with
@@ -846,13 +825,14 @@ fn metrics(services: &[Served]) -> String {
             outcomes.add(&[("service", name), ("why", why)], count as f64);
         }
     }
-    let mut histograms = |name, help, of: &dyn Fn(&Counts) -> &crate::counts::Histogram| {
-        let mut family = text.family(Histogram, name, help);
-        for Served { name, counts, .. } in services {
-            let one = of(counts);
-            family.histogram(("service", name), one.below(), (one.sum, one.count()));
-        }
-    };
+    let mut histograms =
+        |name, help, of: &dyn Fn(&Counts) -> &reveille_stage::counts::Histogram| {
+            let mut family = text.family(Histogram, name, help);
+            for Served { name, counts, .. } in services {
+                let one = of(counts);
+                family.histogram(("service", name), one.below(), (one.sum, one.count()));
+            }
+        };
     histograms(
         "reveille_stage_held_seconds",
         "How long requests were held.",

@@ -8,7 +8,7 @@ use zbus::fdo;
 use zbus::proxy::{CacheProperties, MethodFlags};
 use zbus::zvariant::{self, Value};
 
-use super::interface::{NAME, PATH};
+use crate::interface::{NAME, PATH};
 
 /// Asks the service on the system bus for a hold on these CPUs (`None`: all), which lasts while the descriptor
 /// is open. Waits for the user where polkit asks it.

@@ -7,7 +7,7 @@ use hyper::HeaderMap;
 use reveille_expect::remote::{Announced, HEADER, Hint, Key, Sender, Service};
 use reveille_kernel::{Error, Result};
 
-use crate::config;
+use reveille_stage::config;
 
 /// A service's hints.
 pub struct Hints {
