@@ -22,7 +22,7 @@ help:
 
 measure:
 	@make/packages build
-	@echo "building reveille (minutes the first time)" && cargo build --release --locked --package reveille $$(make/features)
+	@echo "building reveille (minutes the first time)" && cargo build --release --locked --package reveille --bin reveille $$(make/features)
 	@make/measure $(ARGS)
 
 build:

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
-use regex::Regex;
+use regex_lite::Regex;
 use reveille_govern::rules::Rules;
 use reveille_meter::Steady;
 use reveille_results::description::Ended;

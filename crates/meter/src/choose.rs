@@ -6,6 +6,7 @@ use crate::dcmi::Dcmi;
 use crate::http::{Kind, Socket};
 use crate::local;
 use crate::reading::{Counts, Meter};
+#[cfg(feature = "snmp")]
 use crate::snmp::Pdu;
 
 /// The meters of a machine.
@@ -58,7 +59,12 @@ pub fn named(root: &Root, name: &str) -> Result<Box<dyn Meter>> {
         Some((_, "")) => Err(Error::Usage(format!("{name}: no host"))),
         Some(("shelly", words)) => socket(Kind::Shelly, words),
         Some(("tasmota", words)) => socket(Kind::Tasmota, words),
+        #[cfg(feature = "snmp")]
         Some(("snmp", words)) => Ok(Box::new(Pdu::find(name, words)?)),
+        #[cfg(not(feature = "snmp"))]
+        Some(("snmp", _)) => Err(Error::Cannot(format!(
+            "{name}: this build has no SNMP; `make build` builds it"
+        ))),
         _ if name == "dcmi" => Ok(Box::new(Dcmi::find("ipmitool")?)),
         _ => {
             let (mut meters, missing) = local::meters(root);

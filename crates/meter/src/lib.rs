@@ -15,6 +15,7 @@ mod made;
 mod reading;
 mod record;
 pub mod show;
+#[cfg(feature = "snmp")]
 mod snmp;
 mod steady;
 mod watch;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use regex::Regex;
+use regex_lite::Regex;
 use reveille_kernel::RunAs;
 
 use super::{Description, Gathered, NANOSECONDS, Workload};
