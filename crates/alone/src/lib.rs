@@ -1,0 +1,132 @@
+//! For tests only. Tests that change a setting of the machine, or measure it, exclude each other: as threads of one
+//! program, in other programs, and in other checkouts.
+//!
+//! ```no_run
+//! use reveille_alone::{Part, Use, take};
+//! let _held = take(&[Use::Alone(Part::IdleStates), Use::Beside(Part::Cpus)]);
+//! ```
+
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::Path;
+
+use nix::errno::Errno;
+use nix::fcntl::{Flock, FlockArg};
+
+/// A part of the machine. Locks are taken in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// What decides where a CPU sleeps: latency bounds, disabled states, the governor. Alone: who changes that.
+    IdleStates,
+    /// Time of the CPUs. Alone: who measures how they sleep or wake. Beside: who loads them for more than a moment.
+    Cpus,
+    /// The disk and what the kernel keeps of it.
+    Disk,
+    /// Which CPUs serve which interrupts.
+    Interrupts,
+}
+
+/// How a test uses a part.
+#[derive(Debug, Clone, Copy)]
+pub enum Use {
+    /// Nobody else may use it.
+    Alone(Part),
+    /// Others may use it so, too.
+    Beside(Part),
+}
+
+impl Use {
+    fn part(self) -> Part {
+        match self {
+            Self::Alone(part) | Self::Beside(part) => part,
+        }
+    }
+}
+
+/// Waits until these parts are free; they are held until the value is dropped, or the process ends.
+///
+/// # Panics
+/// If the folder of temporary files cannot hold the locks.
+#[must_use]
+pub fn take(uses: &[Use]) -> Vec<Flock<File>> {
+    // Not below target/: other checkouts change the same machine.
+    let user = nix::unistd::geteuid();
+    take_in(
+        &std::env::temp_dir().join(format!("reveille-tests-{user}")),
+        uses,
+    )
+}
+
+fn take_in(folder: &Path, uses: &[Use]) -> Vec<Flock<File>> {
+    let shown = folder.display();
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    made.unwrap_or_else(|error| panic!("{shown}: {error}"));
+    let mut uses = uses.to_vec();
+    // All in the same order, so that no two wait for each other.
+    uses.sort_by_key(|one| one.part());
+    let lock = |one: Use| {
+        let how = match one {
+            Use::Alone(_) => FlockArg::LockExclusive,
+            Use::Beside(_) => FlockArg::LockShared,
+        };
+        let file = File::create(folder.join(format!("{:?}", one.part())));
+        let mut file = file.unwrap_or_else(|error| panic!("{shown}: {error}"));
+        loop {
+            match Flock::lock(file, how) {
+                Ok(held) => return held,
+                Err((again, Errno::EINTR)) => file = again,
+                Err((_, error)) => panic!("{shown}: {error}"),
+            }
+        }
+    };
+    uses.into_iter().map(lock).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Another thread, which says when it has this.
+    fn wants(folder: &Path, wanted: Use) -> Receiver<()> {
+        let (tell, told) = channel();
+        let folder = folder.to_owned();
+        std::thread::spawn(move || {
+            let _held = take_in(&folder, &[wanted]);
+            // The test may have ended.
+            let _ = tell.send(());
+        });
+        told
+    }
+
+    #[test]
+    fn who_is_alone_excludes_all_and_others_only_who_wants_to_be_alone() {
+        let folder = std::env::temp_dir().join(format!("reveille-alone-{}", std::process::id()));
+        let (one, other) = (Part::Disk, Part::Interrupts);
+        let (a_while, patience) = (Duration::from_millis(200), Duration::from_secs(60));
+        for (held, wanted, waits) in [
+            (Use::Alone(one), Use::Alone(one), true),
+            (Use::Alone(one), Use::Beside(one), true),
+            (Use::Beside(one), Use::Alone(one), true),
+            (Use::Beside(one), Use::Beside(one), false),
+            (Use::Alone(one), Use::Alone(other), false),
+        ] {
+            let first = take_in(&folder, &[held]);
+            let second = wants(&folder, wanted);
+            if waits {
+                assert!(
+                    second.recv_timeout(a_while).is_err(),
+                    "{held:?}, {wanted:?}"
+                );
+                drop(first);
+            }
+            assert!(
+                second.recv_timeout(patience).is_ok(),
+                "{held:?}, {wanted:?}"
+            );
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
