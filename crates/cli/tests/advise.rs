@@ -1,15 +1,12 @@
 //! `reveille advise` as a user meets it.
 
-mod load;
-mod made_up;
-mod program;
-
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use made_up::result_of;
-use program::{as_nobody, reveille, run};
+use crate::load;
+use crate::made_up::result_of;
+use crate::program::{as_nobody, reveille, run};
 use serde_json::{Value, json};
 
 /// A result on disk: 3000 wakes from each of C1 (3 µs), C1E (30 µs) and C6 (90 µs).

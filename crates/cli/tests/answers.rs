@@ -1,11 +1,9 @@
 //! On a terminal of 80 times 24 characters the answer of a command is on the last screen, above the prompt.
 
-mod terminal;
-
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use terminal::{COLUMNS, LINES, in_terminal};
+use crate::terminal::{COLUMNS, LINES, in_terminal};
 
 fn repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,17 +1,13 @@
 //! `reveille anticipate`, from the command line.
 
-mod complains;
-mod elsewhere;
-mod program;
-
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use complains::complains;
-use elsewhere::elsewhere;
-use program::{as_nobody, reveille, run};
+use crate::complains::complains;
+use crate::elsewhere::elsewhere;
+use crate::program::{as_nobody, reveille, run};
 use reveille_expect::{Refusal, Served, Waker};
 use serde_json::Value;
 

@@ -1,19 +1,16 @@
 //! `reveille anticipate bench` as a user meets it: short runs, an interruption, and bad input.
 
-mod complains;
-mod meter;
-mod program;
-
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use complains::complains;
+use crate::complains::complains;
+use crate::meter;
+use crate::program::{as_nobody, reveille, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{as_nobody, reveille, run};
 use serde_json::Value;
 
 /// Two benchmarks at a time would disturb each other's policies.

@@ -1,16 +1,12 @@
 //! `reveille anticipate` for packets: periodic ones, and those that hints announce.
 
-mod complains;
-#[allow(dead_code, reason = "others are another user, too")]
-mod program;
-
 use std::net::UdpSocket;
 use std::process::{Child, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use complains::complains;
-use program::{reveille, run};
+use crate::complains::complains;
+use crate::program::{reveille, run};
 use reveille_expect::remote::{Announced, Hint, Key, Sender, Service};
 use reveille_kernel::affinity::{self, Binding};
 use serde_json::Value;

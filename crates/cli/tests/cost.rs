@@ -1,9 +1,5 @@
 //! `reveille cost`, from the command line to the page.
 
-mod complains;
-mod elsewhere;
-mod program;
-
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -12,9 +8,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use complains::complains;
-use elsewhere::elsewhere;
-use program::{as_nobody, reveille, run};
+use crate::complains::complains;
+use crate::elsewhere::elsewhere;
+use crate::program::{as_nobody, reveille, run};
 use serde_json::Value;
 
 #[test]

@@ -1,9 +1,6 @@
 //! Output files among existing ones: a run changes nothing that it did not create, whatever has the
 //! name of an output, and whoever created it.
 
-mod program;
-mod suspended;
-
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -14,10 +11,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::program::{as_nobody, reveille, run};
+use crate::suspended;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
-use program::{as_nobody, reveille, run};
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 
 /// Far longer than any run, even on a loaded machine: it catches endless ones.

@@ -1,9 +1,5 @@
 //! `reveille govern`, from rules and packets to the CPUs' settings and back.
 
-mod bounded;
-mod complains;
-mod program;
-
 use std::fs;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
@@ -11,12 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use bounded::{alone, can_govern, setting, until};
-use complains::complains;
+use crate::bounded::{alone, can_govern, setting, until};
+use crate::complains::complains;
+use crate::program;
+use crate::program::reveille;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::reveille;
 use reveille_kernel::{Idle, Root, requests};
 use serde_json::Value;
 

@@ -1,11 +1,8 @@
 //! Metrics of a running `reveille govern`: against the kernel's own files, by systemd's sockets, and under
 //! attack.
 
-mod bounded;
-mod complains;
 #[path = "../../govern/tests/exposition/mod.rs"]
 mod exposition;
-mod program;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,12 +15,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bounded::{alone, can_govern, setting, until};
-use complains::complains;
+use crate::bounded::{alone, can_govern, setting, until};
+use crate::complains::complains;
+use crate::program;
+use crate::program::reveille;
 use exposition::{Scrape, read};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::reveille;
 use reveille_kernel::{Idle, IdleState, Root, requests};
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";

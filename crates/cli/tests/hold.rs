@@ -1,19 +1,15 @@
 //! `reveille hold`, from the command line to the kernel and back.
 
-mod complains;
-mod program;
-mod recorded;
-
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use complains::complains;
+use crate::complains::complains;
+use crate::program::{as_nobody, reveille, run};
+use crate::recorded::recorded;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{as_nobody, reveille, run};
-use recorded::recorded;
 use reveille_kernel::pm_qos;
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::Value;

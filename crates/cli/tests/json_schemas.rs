@@ -6,15 +6,13 @@
 //! only some runs have it. For a new field, add its line; with `WRITE_SCHEMAS=1` the tests write
 //! the files.
 
-mod made_up;
-mod meter;
-mod recorded;
-
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use recorded::recorded;
+use crate::made_up;
+use crate::meter;
+use crate::recorded::recorded;
 use serde_json::{Deserializer, Value};
 
 /// Objects whose keys are data.

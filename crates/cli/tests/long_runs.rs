@@ -1,14 +1,11 @@
 //! What takes more than a minute says so first, also where standard error is no terminal.
 
-#[allow(dead_code, reason = "others are another user, too")]
-mod program;
-
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
+use crate::program::{reveille, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{reveille, run};
 
 /// The line that says how long the run takes; it is interrupted then. Without such a line it ends by itself.
 fn announced(arguments: &[&str]) -> Option<String> {

@@ -1,11 +1,6 @@
 //! `reveille measure` as a user meets it: the response to bad input, the data of an interrupted
 //! run.
 
-mod held;
-mod load;
-mod meter;
-mod program;
-
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -14,12 +9,13 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use held::{is_loaded, programs_of};
-use load::Load;
+use crate::held::{is_loaded, programs_of};
+use crate::load::Load;
+use crate::meter;
+use crate::program::{Ended, as_nobody, reveille, run};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{Ended, as_nobody, reveille, run};
 use reveille_kernel::{Idle, Root};
 
 /// Two measurements at a time would disturb each other.

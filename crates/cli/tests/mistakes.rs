@@ -1,18 +1,15 @@
 //! What people mistype: each mistake gets one line (below it only what points into an expression) with what is
 //! wrong, where, and what to do, and the exit code of its kind.
 
-mod made_up;
-#[allow(dead_code, reason = "others are another user, too")]
-mod program;
-
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use crate::made_up;
+use crate::program::{reveille, run};
 use nix::sys::stat::Mode;
 use nix::unistd::{Uid, mkfifo};
-use program::{reveille, run};
 
 /// A command line, its exit code, and words of its message. `res` is a result of `measure`, `cost.json` of
 /// `cost`, `cut.json` the beginning of one, `x.json` other JSON; `text.txt`, `bin` and `nothing` are no

@@ -1,12 +1,10 @@
 //! `reveille model` as a user meets it.
 
-mod program;
-
 use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
-use program::{as_nobody, reveille, run};
+use crate::program::{as_nobody, reveille, run};
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::{Value, json};
 

@@ -1,13 +1,11 @@
 //! `reveille model simulate` as a user meets it.
 
-mod program;
-
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::program::{as_nobody, reveille, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{as_nobody, reveille, run};
 use serde_json::Value;
 
 fn simulate(arguments: &[&str]) -> Command {

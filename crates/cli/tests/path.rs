@@ -1,14 +1,10 @@
 //! `reveille path`, from the command line to the page.
 
-mod complains;
-mod elsewhere;
-mod program;
-
 use std::process::Command;
 
-use complains::complains;
-use elsewhere::elsewhere;
-use program::{as_nobody, reveille, run};
+use crate::complains::complains;
+use crate::elsewhere::elsewhere;
+use crate::program::{as_nobody, reveille, run};
 use serde_json::Value;
 
 #[test]

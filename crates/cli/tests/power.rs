@@ -1,9 +1,5 @@
 //! `reveille power` with made-up meters, whose truth is known.
 
-mod meter;
-#[allow(dead_code, reason = "others are another user, too")]
-mod program;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -11,11 +7,12 @@ use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
-use meter::made_up;
+use crate::meter;
+use crate::meter::made_up;
+use crate::program::reveille;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::reveille;
 use serde_json::Value;
 
 fn power(words: &str, meter: &str) -> Command {

@@ -1,8 +1,5 @@
 //! `reveille quiet` with cgroups and loops of the tests' own.
 
-#[allow(dead_code, reason = "others are another user, too")]
-mod program;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -11,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::program::{reveille, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
-use program::{reveille, run};
 
 /// Another test's work would count as this one's.
 fn alone() -> MutexGuard<'static, ()> {

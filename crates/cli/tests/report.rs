@@ -1,10 +1,8 @@
 //! `reveille report`, from the command line to the page.
 
-mod suspended;
-
 use std::process::{Command, Output};
 
-use suspended::dmesg;
+use crate::suspended::dmesg;
 
 fn reveille(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));

@@ -1,15 +1,11 @@
 //! `reveille resume analyze`, from a log to the tables, the JSON and the page.
 
-mod complains;
-mod program;
-mod suspended;
-
 use std::path::{Path, PathBuf};
 
-use complains::complains;
-use program::{as_nobody, reveille, run};
+use crate::complains::complains;
+use crate::program::{as_nobody, reveille, run};
+use crate::suspended::dmesg;
 use serde_json::Value;
-use suspended::dmesg;
 
 fn log(folder: &Path, cycles: usize) -> PathBuf {
     let log = folder.join("chromebook.txt");

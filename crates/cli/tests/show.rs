@@ -1,10 +1,9 @@
 //! `reveille show`: prints a kept result again.
 
-mod meter;
-
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::meter;
 use serde_json::Value;
 
 fn reveille(words: &[&str]) -> Output {

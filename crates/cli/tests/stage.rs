@@ -1,8 +1,5 @@
 //! `reveille stage` as its users run it.
 
-#[allow(dead_code, reason = "others are another user, too")]
-mod program;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -12,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{hint, thread};
 
+use crate::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

@@ -1,8 +1,5 @@
 //! `reveille stage` between clients and servers that others wrote: curl, h2load and gRPC's, nginx.
 
-#[allow(dead_code, reason = "others are another user, too")]
-mod program;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{TcpListener, TcpStream};
@@ -10,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 

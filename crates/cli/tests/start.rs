@@ -1,10 +1,7 @@
 //! `reveille` without a command: on a terminal, into a pipe, as another user.
 
-mod program;
-mod terminal;
-
-use program::{as_nobody, reveille, run};
-use terminal::{COLUMNS, LINES, in_terminal};
+use crate::program::{as_nobody, reveille, run};
+use crate::terminal::{COLUMNS, LINES, in_terminal};
 
 fn plain(styled: &str) -> String {
     let parts = styled.split("\x1b[");

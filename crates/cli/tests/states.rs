@@ -1,11 +1,9 @@
 //! `reveille states`, from the command line to the table.
 
-mod recorded;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use recorded::recorded;
+use crate::recorded::recorded;
 use serde_json::Value;
 
 fn reveille(arguments: &[&str]) -> Output {

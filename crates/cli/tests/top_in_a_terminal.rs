@@ -1,8 +1,5 @@
 //! `reveille top` in its own terminal: it shows data, obeys keys, and restores the terminal.
 
-mod held;
-mod program;
-
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -13,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use held::{is_loaded, programs_of};
+use crate::held::{is_loaded, programs_of};
+use crate::program::{as_nobody, reveille, run};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, poll};
@@ -21,7 +19,6 @@ use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::termios::{Termios, tcgetattr};
 use nix::unistd::{Pid, setsid};
-use program::{as_nobody, reveille, run};
 
 nix::ioctl_write_int_bad!(
     /// Makes the terminal the session's controlling one.

@@ -1,13 +1,11 @@
 //! `reveille top --json` and `--csv`: what scripts read.
 
-mod program;
-
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+use crate::program::{as_nobody, reveille, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{as_nobody, reveille, run};
 use serde_json::Value;
 
 fn lines(command: &mut Command) -> Vec<String> {

@@ -1,10 +1,6 @@
 //! `reveille trial` as a user meets it: between network namespaces, over loopback, with commands,
 //! and with bad input.
 
-mod meter;
-mod program;
-mod recorded;
-
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -12,10 +8,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use crate::meter;
+use crate::program::{as_nobody, reveille, run};
+use crate::recorded::recorded;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{as_nobody, reveille, run};
-use recorded::recorded;
 use serde_json::Value;
 
 /// Two trials at a time would disturb each other's settings.

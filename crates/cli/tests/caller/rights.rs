@@ -8,9 +8,9 @@ use std::process::Command;
 
 use nix::libc;
 
+use super::{alone, state_of_cpu_0};
 use crate::complains::complains;
 use crate::program::{as_nobody, reveille, run};
-use crate::{alone, state_of_cpu_0};
 
 /// Every command that runs a user's command, up to `--`.
 fn that_run_commands(test: &str) -> Vec<Vec<String>> {

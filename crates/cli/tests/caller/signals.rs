@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{SigHandler, Signal, kill, signal};
 use nix::unistd::Pid;
 
+use super::streams::settings;
+use super::{alone, state_of_cpu_0};
 use crate::complains::complains;
 use crate::program::{reveille, run};
-use crate::streams::settings;
-use crate::{alone, state_of_cpu_0};
 
 /// The longest wait for an expected event, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);

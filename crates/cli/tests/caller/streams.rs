@@ -9,9 +9,9 @@ use std::process::{Command, Stdio};
 use nix::libc;
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy, read};
 
+use super::{alone, state_of_cpu_0};
 use crate::complains::complains;
 use crate::program::{Ended, reveille, run};
-use crate::{alone, state_of_cpu_0};
 
 /// The writing end of a pipe without a reader.
 fn unread() -> Stdio {

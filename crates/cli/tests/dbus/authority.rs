@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use zbus::connection::Builder;
 use zbus::zvariant::OwnedValue;
 
-use crate::bus::Bus;
+use super::bus::Bus;
 
 /// What it answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

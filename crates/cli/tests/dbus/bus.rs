@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::until;
+use super::until;
 
 /// What Debian's system.conf allows, then the shipped policy, and polkit's.
 const CONFIG: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
@@ -57,7 +57,7 @@ impl Bus {
             .is_err()
         {
             "no dbus-daemon"
-        } else if !crate::service::can_hold() {
+        } else if !super::service::can_hold() {
             "no cpuidle driver that honours bounds"
         } else {
             let folder = tempfile::tempdir().unwrap();

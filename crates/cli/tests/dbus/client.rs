@@ -12,7 +12,7 @@ use zbus::proxy::CacheProperties;
 use zbus::zvariant::{self, Value};
 use zbus::{Connection, Proxy};
 
-use crate::bus::Bus;
+use super::bus::Bus;
 
 pub const NOBODY: u32 = 65534;
 

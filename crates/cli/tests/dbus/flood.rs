@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use zbus::zvariant::Value;
 
-use crate::authority::{Answer, Authority};
-use crate::bus::Bus;
-use crate::client::{Client, NOBODY};
-use crate::service::Service;
-use crate::{alone, until};
+use super::authority::{Answer, Authority};
+use super::bus::Bus;
+use super::client::{Client, NOBODY};
+use super::service::Service;
+use super::{alone, until};
 
 /// REVEILLE_CLIENTS takes another number of programs.
 const CLIENTS: u32 = 600;

@@ -6,11 +6,11 @@ use std::time::Duration;
 use reveille_govern::bus::NAME;
 use zbus::zvariant::Value;
 
-use crate::authority::{Answer, Authority};
-use crate::bus::Bus;
-use crate::client::{Client, NOBODY};
-use crate::service::Service;
-use crate::{alone, until};
+use super::authority::{Answer, Authority};
+use super::bus::Bus;
+use super::client::{Client, NOBODY};
+use super::service::Service;
+use super::{alone, until};
 
 #[test]
 fn a_bound_is_held_on_the_scopes_cpus_while_a_descriptor_is_open() {

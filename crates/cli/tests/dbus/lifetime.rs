@@ -4,12 +4,12 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::bus::Bus;
-use crate::client::Client;
+use super::bus::Bus;
+use super::client::Client;
+use super::service::Service;
+use super::{alone, until};
 use crate::complains::complains;
 use crate::program::{reveille, run};
-use crate::service::Service;
-use crate::{alone, until};
 
 fn hold_via(service: &Service, arguments: &[&str]) -> Command {
     let mut command = reveille();

@@ -5,13 +5,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use crate::authority::{Answer, Authority};
-use crate::bus::{Bus, PACKAGE};
-use crate::client::{Client, NOBODY};
+use super::authority::{Answer, Authority};
+use super::bus::{Bus, PACKAGE};
+use super::client::{Client, NOBODY};
+use super::service::Service;
+use super::{alone, until};
 use crate::complains::complains;
 use crate::program::as_nobody;
-use crate::service::Service;
-use crate::{alone, until};
 
 const ACTION: &str = "org.reveille.hold-latency";
 

@@ -10,9 +10,9 @@ use nix::unistd::Pid;
 use reveille_kernel::{Idle, Root, requests};
 use serde_json::Value;
 
-use crate::bus::Bus;
+use super::bus::Bus;
+use super::until;
 use crate::program::reveille;
-use crate::until;
 
 /// Are there bounds that CPUs keep to?
 pub fn can_hold() -> bool {
@@ -35,7 +35,7 @@ impl Service {
     pub fn with_rules(bus: &Bus, rules: &str) -> Self {
         let service = Self::unserved(&bus.address(), rules);
         until("it has its name", || {
-            crate::client::Client::root(bus).version().is_ok()
+            super::client::Client::root(bus).version().is_ok()
         });
         service
     }

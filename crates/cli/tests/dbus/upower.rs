@@ -1,10 +1,10 @@
 //! UPower's old interface.
 
-use crate::authority::{Answer, Authority};
-use crate::bus::Bus;
-use crate::client::{Client, NOBODY};
-use crate::service::Service;
-use crate::{alone, until};
+use super::authority::{Answer, Authority};
+use super::bus::Bus;
+use super::client::{Client, NOBODY};
+use super::service::Service;
+use super::{alone, until};
 
 const RULES: &str = "upower_qos = true\n";
 const NAME: &str = "org.freedesktop.UPower";

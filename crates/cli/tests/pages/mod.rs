@@ -1,17 +1,15 @@
 //! Every kind of page in a browser: on a screen, on a phone, in the dark and on paper.
 
 mod browser;
-#[path = "../made_up/mod.rs"]
-mod made_up;
 #[path = "../../../results/tests/sample/mod.rs"]
 mod sample;
-#[path = "../suspended/mod.rs"]
-mod suspended;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::made_up;
+use crate::suspended;
 use browser::Browser;
 use reveille_results::Loaded;
 use reveille_results::show::{self, Input, Views};

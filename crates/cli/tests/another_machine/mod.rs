@@ -1,9 +1,5 @@
 //! `--host`, with an sshd of the test's own for another machine.
 
-#[path = "../program/mod.rs"]
-#[expect(dead_code, reason = "the user nobody is not needed here")]
-mod program;
-
 mod machine;
 
 use std::fs;
@@ -13,10 +9,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::program::{Ended, run};
 use machine::Machine;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use program::{Ended, run};
 
 /// What the far side takes to leave nothing, at most.
 const CLEAN: Duration = Duration::from_secs(10);

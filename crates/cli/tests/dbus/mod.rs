@@ -4,14 +4,10 @@
 mod authority;
 mod bus;
 mod client;
-#[path = "../complains/mod.rs"]
-mod complains;
 mod flood;
 mod holds;
 mod lifetime;
 mod permission;
-#[path = "../program/mod.rs"]
-mod program;
 mod service;
 mod upower;
 

@@ -1,10 +1,6 @@
 //! What the program inherits from its caller, and what it passes on to a command: rights,
 //! descriptors, signals, and streams without a reader.
 
-#[path = "../complains/mod.rs"]
-mod complains;
-#[path = "../program/mod.rs"]
-mod program;
 mod rights;
 mod signals;
 mod streams;
