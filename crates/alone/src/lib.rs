@@ -43,12 +43,18 @@ impl Use {
     }
 }
 
-/// Waits until these parts are free; they are held until the value is dropped, or the process ends.
+/// Parts that are held until it is dropped, or the process ends.
+#[derive(Debug)]
+pub struct Held {
+    _locks: Vec<Flock<File>>,
+}
+
+/// Waits until these parts are free.
 ///
 /// # Panics
 /// If the folder of temporary files cannot hold the locks.
 #[must_use]
-pub fn take(uses: &[Use]) -> Vec<Flock<File>> {
+pub fn take(uses: &[Use]) -> Held {
     // Not below target/: other checkouts change the same machine.
     let user = nix::unistd::geteuid();
     take_in(
@@ -57,7 +63,7 @@ pub fn take(uses: &[Use]) -> Vec<Flock<File>> {
     )
 }
 
-fn take_in(folder: &Path, uses: &[Use]) -> Vec<Flock<File>> {
+fn take_in(folder: &Path, uses: &[Use]) -> Held {
     let shown = folder.display();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.unwrap_or_else(|error| panic!("{shown}: {error}"));
@@ -79,7 +85,8 @@ fn take_in(folder: &Path, uses: &[Use]) -> Vec<Flock<File>> {
             }
         }
     };
-    uses.into_iter().map(lock).collect()
+    let _locks = uses.into_iter().map(lock).collect();
+    Held { _locks }
 }
 
 #[cfg(test)]
