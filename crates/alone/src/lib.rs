@@ -16,7 +16,8 @@ use nix::fcntl::{Flock, FlockArg};
 /// A part of the machine. Locks are taken in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// What decides where a CPU sleeps: latency bounds, disabled states, the governor. Alone: who changes that.
+    /// What decides where a CPU sleeps: latency bounds, disabled states, the governor, whether it is online. Alone: who
+    /// changes that. Beside: who needs that it stays.
     IdleStates,
     /// Time of the CPUs. Alone: who measures how they sleep or wake. Beside: who loads them for more than a moment.
     Cpus,

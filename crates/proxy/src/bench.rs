@@ -463,11 +463,14 @@ impl Watch {
 
 #[cfg(test)]
 mod tests {
+    use reveille_alone::{Part, Use, take};
+
     use super::*;
 
     /// One after the other: they take both CPUs of a small machine.
     #[test]
     fn each_setting_has_a_turn_in_each_round() {
+        let _alone = take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)]);
         each_setting_has_a_turn(false);
         each_setting_has_a_turn(true);
     }
@@ -498,8 +501,8 @@ mod tests {
         let mut steps = 0;
         let gathered = run(&options, None, &AtomicBool::new(false), &mut |_| steps += 1);
         let gathered = match gathered {
-            // Other tests run beside it.
-            Err(Error::Cannot(why)) if why.contains("other programs") => {
+            // Others than tests run beside it.
+            Err(Error::Disturbed(why)) => {
                 return println!("skipped: the turns of stage bench: {why}");
             }
             gathered => gathered.unwrap(),
