@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use crate::complains::complains;
 use crate::elsewhere::elsewhere;
 use crate::program::{as_nobody, reveille, run};
+use reveille_alone::{Held, Part, Use, take};
 use reveille_expect::{Refusal, Served, Waker};
 use serde_json::Value;
 
@@ -58,14 +59,15 @@ fn without_permission_it_names_the_remedy() {
     complains(command.args(["anticipate", "--duration", "1s"]), 3, "root");
 }
 
-/// `None`, with a message, if anticipation is unavailable.
-fn socket(test: &str) -> Option<(tempfile::TempDir, String)> {
+/// While no CPU goes offline; `None`, with a message, if anticipation is unavailable.
+fn socket(test: &str) -> Option<((tempfile::TempDir, Held), String)> {
+    let held = take(&[Use::Beside(Part::IdleStates)]);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("socket").display().to_string();
     let tried =
         run(reveille().args(["anticipate", "--no-socket", "--duration", "100ms", "--json"]));
     match tried.code {
-        0 => Some((folder, socket)),
+        0 => Some(((folder, held), socket)),
         _ => {
             println!("skipped: {test}: {}", tried.stderr.trim());
             None

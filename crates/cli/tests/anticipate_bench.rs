@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::complains::complains;
@@ -11,12 +10,12 @@ use crate::meter;
 use crate::program::{as_nobody, reveille, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Held, Part, Use, take};
 use serde_json::Value;
 
-/// Two benchmarks at a time would disturb each other's policies.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Its policies hold bounds.
+fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 /// Longer than any of these runs on the slowest machine.
@@ -374,15 +373,22 @@ fn rounds_completed_before_an_interruption_are_kept() {
     let folder = folder();
     let out = folder.path().join("kept");
     let mut command = rounds(folder.path(), "200", "2");
-    command.args(["--gaps", "1s", "--json", "--policies", "no-sleep", "--out"]);
+    command.args([
+        "--gaps",
+        "200ms",
+        "--json",
+        "--policies",
+        "no-sleep",
+        "--out",
+    ]);
     command.arg(&out);
     let mut child = command
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    // A round takes about 4 s, and all of them at least 800 s.
-    std::thread::sleep(Duration::from_secs(10));
+    // A round takes about 1 s, and all of them at least 160 s.
+    std::thread::sleep(Duration::from_secs(4));
     kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).unwrap();
     until("the end", &mut child, |child| {
         child.try_wait().unwrap().is_some()
@@ -393,7 +399,7 @@ fn rounds_completed_before_an_interruption_are_kept() {
     assert_eq!(bench["ended"], "interrupted");
     let kept: Value = serde_json::from_slice(&fs::read(out.join("bench.json")).unwrap()).unwrap();
     let turns = kept["turns"].as_array().unwrap();
-    // On a machine that takes more than 10 s for a round there is none, but never a partial one.
+    // On a machine that takes more than 4 s for a round there is none, but never a partial one.
     assert!(turns.len().is_multiple_of(2) && turns.len() < 400);
     for pair in turns.chunks(2) {
         assert_eq!(pair[0]["round"], pair[1]["round"]);

@@ -10,9 +10,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::program;
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use reveille_alone::{Part, Use, take};
 use reveille_expect::{Served, Waker};
 
 /// The longest wait for an expected event, even on a busy machine.
@@ -76,7 +78,7 @@ impl KernelLog {
 }
 
 fn reveille() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
+    let mut command = program::with_own_journal(program::reveille());
     command.arg("anticipate");
     command
 }
@@ -90,7 +92,7 @@ fn works(flags: &[&OsStr]) -> Output {
 
 /// The settings that the journal has not undone.
 fn pages() -> Vec<OsString> {
-    let entries = Path::new("/run/reveille").read_dir().into_iter().flatten();
+    let entries = program::own_journal().read_dir().into_iter().flatten();
     entries.flatten().map(|entry| entry.file_name()).collect()
 }
 
@@ -154,6 +156,8 @@ impl Drop for Running {
 #[test]
 fn killed_at_any_point_it_leaves_nothing_and_the_kernel_logs_no_warning() {
     let test = "killed_at_any_point_it_leaves_nothing_and_the_kernel_logs_no_warning";
+    // A CPU goes offline.
+    let _alone = take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)]);
     let tried = works(&["--no-socket".as_ref()]);
     if !tried.status.success() {
         let why = String::from_utf8_lossy(&tried.stderr);

@@ -16,6 +16,7 @@ use crate::suspended;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
+use reveille_alone::{Part, Use, take};
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 
 /// Far longer than any run, even on a loaded machine: it catches endless ones.
@@ -475,15 +476,23 @@ fn an_existing_file_with_an_outputs_name_is_kept_and_not_written_through() {
         return println!("skipped: an_existing_file_with_an_outputs_name...: needs root");
     }
     let _pings = Pings::start();
-    for writes in &WRITES {
-        for owner in [NOBODY, MALLORY] {
-            let Some(names) = clean_run(writes, owner) else {
-                continue;
-            };
-            for name in &names {
-                for planted in PLANTED {
-                    leaves_alone(writes, owner, planted, name);
-                }
+    std::thread::scope(|scope| {
+        for writes in &WRITES {
+            scope.spawn(|| keeps_existing_files(writes));
+        }
+    });
+}
+
+fn keeps_existing_files(writes: &Writes) {
+    // A trial changes settings.
+    let _held = (writes.name == "trial").then(|| take(&[Use::Alone(Part::IdleStates)]));
+    for owner in [NOBODY, MALLORY] {
+        let Some(names) = clean_run(writes, owner) else {
+            continue;
+        };
+        for name in &names {
+            for planted in PLANTED {
+                leaves_alone(writes, owner, planted, name);
             }
         }
     }
@@ -559,6 +568,7 @@ fn a_folder_removed_meanwhile_is_an_error_and_its_replacement_is_kept() {
     if !geteuid().is_root() {
         return println!("skipped: a_folder_removed_meanwhile...: needs root");
     }
+    let _held = take(&[Use::Alone(Part::IdleStates)]);
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("out");
     let shown = out.display();

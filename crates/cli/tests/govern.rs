@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::bounded::{alone, can_govern, setting, until};
 use crate::complains::complains;
-use crate::program;
-use crate::program::reveille;
+use crate::program::{self, reveille, with_own_journal};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Part, Use, take};
 use reveille_kernel::{Idle, Root, requests};
 use serde_json::Value;
 
@@ -51,7 +51,7 @@ impl Service {
 
     fn spawn(folder: &Path) -> Child {
         let log = fs::File::create(folder.join("log")).unwrap();
-        reveille()
+        with_own_journal(reveille())
             .args(["govern", "--accounting", "--config"])
             .arg(folder.join("rules.toml"))
             .arg("--socket")
@@ -579,7 +579,10 @@ fn after_kill_9_the_next_command_takes_the_bounds_back() {
     assert_eq!([setting(0), setting(1)], ["n/a", "n/a"]);
     // Another program's value, since then.
     put(0, "555");
-    let output = reveille().arg("restore").output().unwrap();
+    let output = with_own_journal(reveille())
+        .arg("restore")
+        .output()
+        .unwrap();
     let left = [setting(0), setting(1)];
     put(0, "0");
     assert!(output.status.success(), "{output:?}");
@@ -730,7 +733,8 @@ fn rounds() -> u32 {
 #[test]
 fn killed_at_any_point_the_machine_is_as_before() {
     let test = "killed_at_any_point_the_machine_is_as_before";
-    let _alone = alone();
+    // A CPU goes offline, too.
+    let _alone = take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)]);
     if !can_govern(test) {
         return;
     }
@@ -775,14 +779,17 @@ fn killed_at_any_point_the_machine_is_as_before() {
         if may_go {
             fs::write(online, "1").unwrap();
         }
-        let restored = reveille().arg("restore").output().unwrap();
+        let restored = with_own_journal(reveille())
+            .arg("restore")
+            .output()
+            .unwrap();
         assert!(restored.status.success(), "round {round}: {restored:?}");
         assert_eq!(
             [setting(0), setting(1)],
             ["0", "0"],
             "round {round}: {restored:?}"
         );
-        let files = fs::read_dir("/run/reveille")
+        let files = fs::read_dir(program::own_journal())
             .into_iter()
             .flatten()
             .flatten();
@@ -957,7 +964,7 @@ fn a_hold_of_another_run_and_a_rule_share_a_cpu() {
         return;
     };
     run_on(1);
-    let mut hold = reveille();
+    let mut hold = with_own_journal(reveille());
     hold.args(["hold", "--latency", "0", "--cpu", "1"]);
     let mut hold = hold
         .stdout(Stdio::null())

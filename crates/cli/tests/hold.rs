@@ -3,22 +3,20 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::complains::complains;
-use crate::program::{as_nobody, reveille, run};
+use crate::program::{as_nobody, reveille, run, with_own_journal};
 use crate::recorded::recorded;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Held, Part, Use, take};
 use reveille_kernel::pm_qos;
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::Value;
 
-/// One test at a time runs the program: some hold a setting on this machine, and every start undoes
-/// the settings of a killed one before the test that killed it has checked.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Who sets bounds on this machine.
+fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 /// Is there a driver that honours bounds, a device for requests, and permission to use it?
@@ -47,13 +45,12 @@ fn kept_to(bound: &'static str) -> &'static str {
 }
 
 fn hold(arguments: &[&str]) -> Command {
-    let mut command = reveille();
+    let mut command = with_own_journal(reveille());
     command.arg("hold").args(arguments);
     command
 }
 
 fn dry(root: &Path, arguments: &[&str]) -> String {
-    let _alone = alone();
     let root = root.to_str().unwrap();
     let output = hold(&["--dry-run", "--root", root])
         .args(arguments)
@@ -79,7 +76,6 @@ fn names(group: &Value, fate: &str) -> Vec<String> {
 
 #[test]
 fn bad_input_gets_one_line() {
-    let _alone = alone();
     for (arguments, words) in [
         (&["--latency", "-5us"][..], "negative"),
         (&["--latency", "100"], "no unit; write 100us"),
@@ -204,7 +200,6 @@ fn without_a_driver_only_no_sleep_can_be_held_and_by_threads() {
     let root = folder.path().to_str().unwrap();
     let bound = ["--latency", "100us", "--dry-run", "--root", root];
     {
-        let _alone = alone();
         complains(
             &mut hold(&bound),
             3,
@@ -335,7 +330,6 @@ fn a_result_of_another_machine_is_refused_as_by_advise() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
-    let _alone = alone();
     let root = folder.path().to_str().unwrap();
     let (_kept, other_case) = result(&[("c1", 3000, 1)]);
     let (_kept, one_more) = result(&[("C1", 3000, 1), ("C7s", 3000, 90)]);
@@ -380,7 +374,6 @@ fn a_result_with_a_table_of_another_machine_is_refused() {
     let (Some(measured), Some(other)) = (recorded("hswep0"), recorded("icx2s3")) else {
         return;
     };
-    let _alone = alone();
     let states = reveille_kernel::Idle::read(&reveille_kernel::Root::at(measured.path()))
         .unwrap()
         .cpus[0]
@@ -427,7 +420,6 @@ fn a_result_does_not_apply_to_cpus_of_another_kind() {
     let measured = plan["groups"].as_array().unwrap().iter();
     let measured = measured.map(|group| group["states"][1]["measured_ns"].as_u64());
     assert_eq!(measured.collect::<Vec<_>>(), [Some(1000), None]);
-    let _alone = alone();
     let root = folder.path().to_str().unwrap();
     let others = [&by[..], &["--dry-run", "--root", root, "--cpu", "8-15"]].concat();
     complains(
@@ -442,7 +434,6 @@ fn an_unproven_shallowest_state_prevents_holding() {
     let Some(folder) = recorded("hswep0") else {
         return;
     };
-    let _alone = alone();
     let (_parent, path) = result(&[("C6", 10_000, 300)]);
     let by = ["--latency", "200us", "--result", path.to_str().unwrap()];
     let root = ["--dry-run", "--root", folder.path().to_str().unwrap()];
@@ -477,7 +468,6 @@ fn a_bound_that_the_governor_ignores_is_not_held() {
         ("menu", "100us", 0),
     ] {
         write("cpuidle/current_governor", governor);
-        let _alone = alone();
         let ended = run(&mut hold(&[
             "--latency",
             bound,
@@ -679,7 +669,7 @@ fn a_cpus_own_bound_is_restored_after_any_end_unless_changed_meanwhile() {
     assert_eq!(bound(), "n/a");
     end(child, Signal::SIGKILL);
     assert_eq!(bound(), "n/a");
-    let next = run(reveille().arg("states"));
+    let next = run(with_own_journal(reveille()).arg("states"));
     assert!(
         next.stderr.contains("restored 1 setting "),
         "{}",

@@ -1,6 +1,6 @@
 //! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Those of `path`,
 //! which needs traffic, are those of kept ones; `resume capture` prints those of `resume analyze`. Not
-//! covered is `anticipate` itself, which needs applications.
+//! covered is `anticipate` itself, which needs applications. Others are looked at where `show` is tested.
 //!
 //! A line is a field's path; `[]` is any member of a list, `{}` any key of a map. `?` at its end:
 //! only some runs have it. For a new field, add its line; with `WRITE_SCHEMAS=1` the tests write
@@ -13,6 +13,7 @@ use std::process::Command;
 use crate::made_up;
 use crate::meter;
 use crate::recorded::recorded;
+use reveille_alone::{Part, Use, take};
 use serde_json::{Deserializer, Value};
 
 /// Objects whose keys are data.
@@ -23,9 +24,6 @@ const MAPS: [&str; 5] = [
     "groups[].causes",
     "readers.names",
 ];
-
-/// One at a time: some hold a setting.
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// The printed fields, and the objects (or lists of objects) that contain them.
 #[derive(Default)]
@@ -71,7 +69,6 @@ fn file(name: &str) -> PathBuf {
 
 /// Compares the fields of the command's output.
 fn check(name: &str, command: &mut Command) {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
     let output = command.output().unwrap();
     let error = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(3) {
@@ -82,8 +79,13 @@ fn check(name: &str, command: &mut Command) {
     }
     // A measurement on a busy CPU prints its JSON, and fails.
     assert!(!output.stdout.is_empty(), "{name}: {error}");
+    has_fields(name, &output.stdout);
+}
+
+/// Compares the fields of what a command prints, or keeps, which is the same.
+pub fn has_fields(name: &str, json: &[u8]) {
     let mut printed = Printed::default();
-    for value in Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
+    for value in Deserializer::from_slice(json).into_iter::<Value>() {
         gather(&value.unwrap(), "", &mut printed);
     }
     let file = file(name);
@@ -155,26 +157,6 @@ fn a_meter_matches_its_schema() {
 }
 
 #[test]
-fn what_a_meter_measured_matches_its_schemas() {
-    let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
-    let run = |line: &str| {
-        let mut command = words(line);
-        command.args(["--rounds", "2", "--json", "--meter", &name]);
-        command
-    };
-    check("stage-bench", &mut run("stage bench --turn 1s"));
-    let line = "power cpus --dwell 1s --order fill,spread";
-    check("power-cpus", &mut run(line));
-    if !nix::unistd::geteuid().is_root() {
-        return println!("skipped: the fields of power states: needs root");
-    }
-    check(
-        "power-states",
-        &mut run("power states --dwell 1s --rates 50,500"),
-    );
-}
-
-#[test]
 fn the_account_of_a_proxy_matches_its_schema() {
     let mut command = Command::new("timeout");
     command
@@ -231,6 +213,7 @@ fn models_match_their_schemas() {
 
 #[test]
 fn measurements_of_this_machine_match_their_schemas() {
+    let _held = take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)]);
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let line = "measure --probe user --datapoints 30 --distance 200us..1ms --json --out";
     check("measure", words(line).arg(folder.path().join("result")));
@@ -243,8 +226,7 @@ fn measurements_of_this_machine_match_their_schemas() {
 
 #[test]
 fn comparisons_match_their_schemas() {
-    let line = "trial --echo self --rounds 2 --requests 5 --interval 1ms --json";
-    check("trial", &mut words(line));
+    let _held = take(&[Use::Alone(Part::IdleStates)]);
     let line = "trial --echo self --rounds 2 --requests 5 --bursts 1000/s,5ms,5ms --json";
     check("trial", &mut words(line));
     let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
@@ -256,6 +238,4 @@ fn comparisons_match_their_schemas() {
         "anticipate-bench",
         words(line).arg(folder.path()).args(["--meter", &name]),
     );
-    let line = "anticipate bench --rounds 2 --ios 8 --warm-up 2 --file-size 1MiB --json --dir";
-    check("anticipate-bench", words(line).arg(folder.path()));
 }

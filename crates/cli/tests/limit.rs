@@ -3,31 +3,28 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::complains::complains;
-use crate::program::{as_nobody, reveille, run};
+use crate::program::{as_nobody, reveille, run, with_own_journal};
 use crate::recorded::recorded;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Held, Part, Use, take};
 use reveille_kernel::{Idle, Root};
 use serde_json::Value;
 
-/// One test at a time runs the program: some limit states on this machine, and every start undoes
-/// the limits of a killed one before the test that killed it has checked.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Who limits states on this machine.
+fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 fn limit(arguments: &[&str]) -> Command {
-    let mut command = reveille();
+    let mut command = with_own_journal(reveille());
     command.arg("limit").args(arguments);
     command
 }
 
 fn dry(root: &Path, arguments: &[&str]) -> String {
-    let _alone = alone();
     let root = root.to_str().unwrap();
     let output = limit(&["--dry-run", "--root", root])
         .args(arguments)
@@ -39,7 +36,6 @@ fn dry(root: &Path, arguments: &[&str]) -> String {
 }
 
 fn refused(arguments: &[&str], code: i32, words: &str) {
-    let _alone = alone();
     complains(&mut limit(arguments), code, words);
 }
 
@@ -297,7 +293,7 @@ fn a_limit_is_undone_after_any_end_unless_changed_meanwhile() {
     let child = limited(&name);
     end(child, Signal::SIGKILL);
     assert_eq!(read(&setting), "1");
-    run(reveille().arg("states"));
+    run(with_own_journal(reveille()).arg("states"));
     assert_eq!(read(&setting), "0");
 
     // Two at once: the state is restored when both have ended.
@@ -336,7 +332,7 @@ fn a_start_in_another_pid_namespace_keeps_a_limit_in_force() {
     };
     let elsewhere = |command: &str| {
         let program = reveille().get_program().to_owned();
-        Command::new("unshare")
+        with_own_journal(Command::new("unshare"))
             .args(["--pid", "--fork", "--mount-proc"])
             .arg(program)
             .arg(command)
@@ -374,14 +370,17 @@ fn a_kept_limit_stays_until_restore() {
         return;
     }
     assert_eq!(kept.code, 0, "{}", kept.stderr);
-    run(reveille().arg("states"));
-    run(reveille().args(["restore", "--killed"]));
+    run(with_own_journal(reveille()).arg("states"));
+    run(with_own_journal(reveille()).args(["restore", "--killed"]));
     assert_eq!(read(&setting), "1");
     // Another limit of the same state does not end it.
     let again = limited(&name);
     end(again, Signal::SIGTERM);
     assert_eq!(read(&setting), "1");
-    let output = reveille().arg("restore").output().unwrap();
+    let output = with_own_journal(reveille())
+        .arg("restore")
+        .output()
+        .unwrap();
     let said = String::from_utf8_lossy(&output.stdout);
     assert!(
         output.status.success() && said.contains("back to 0"),

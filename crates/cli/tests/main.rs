@@ -32,6 +32,7 @@ mod model;
 mod model_simulate;
 mod pages;
 mod path;
+mod port;
 mod power;
 mod program;
 mod quiet;

@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -16,10 +15,13 @@ use crate::program::{Ended, as_nobody, reveille, run};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Held, Part, Use, take};
 use reveille_kernel::{Idle, Root};
 
-/// Two measurements at a time would disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
+/// What others do with CPUs would disturb the measurement.
+fn measures() -> Held {
+    take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)])
+}
 
 fn measure(out: &Path, flags: &[&str]) -> Ended {
     let mut command = reveille();
@@ -91,7 +93,7 @@ fn invalid_arguments_get_one_line_and_exit_code_2_and_leave_nothing() {
 
 #[test]
 fn the_mean_power_of_a_run_is_a_note_of_its_result() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
     let name = meter::made_up(Duration::from_millis(20), || 40.0);
@@ -145,7 +147,7 @@ fn a_result_path_without_a_parent_folder_is_refused_before_measuring() {
 
 #[test]
 fn an_interrupted_run_keeps_its_datapoints() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
     let mut child = reveille()
@@ -183,7 +185,7 @@ fn an_interrupted_run_keeps_its_datapoints() {
 
 #[test]
 fn without_root_a_thread_measures_and_is_reported() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     let Some((folder, mut command)) = as_nobody() else {
         println!(
             "skipped: without_root_a_thread_measures_and_is_reported: needs root to become nobody"
@@ -224,7 +226,7 @@ fn without_root_a_thread_measures_and_is_reported() {
 #[test]
 fn requested_but_unavailable_bpf_is_exit_code_3() {
     // A bound that another test holds would be reported as well.
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     let Some((folder, mut command)) = as_nobody() else {
         println!(
             "skipped: requested_but_unavailable_bpf_is_exit_code_3: needs root to become nobody"
@@ -253,7 +255,7 @@ fn requested_but_unavailable_bpf_is_exit_code_3() {
 
 #[test]
 fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     let disk = tempfile::tempdir().unwrap();
     let mount = |arguments: &[&str]| {
         let done = Command::new("mount")
@@ -295,7 +297,7 @@ fn a_full_disk_ends_the_run_with_one_line_and_keeps_the_datapoints() {
 
 #[test]
 fn a_run_without_a_datapoint_prints_no_empty_table() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
     let child = reveille()
@@ -323,7 +325,7 @@ fn a_run_without_a_datapoint_prints_no_empty_table() {
 
 #[test]
 fn a_run_leaves_no_journal_and_no_program_behind() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     if !has_bpf() {
         println!("skipped: a_run_leaves_no_journal_and_no_program_behind: no BPF here");
         return;
@@ -362,7 +364,7 @@ fn a_run_leaves_no_journal_and_no_program_behind() {
 
 #[test]
 fn a_cpu_that_never_sleeps_gives_no_datapoint_and_exit_code_1_with_the_reason() {
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     let idle = Idle::read(&Root::default()).unwrap();
     let cpu = idle.cpus.iter().rfind(|cpu| cpu.online).unwrap().number;
     let folder = tempfile::tempdir().unwrap();
@@ -419,7 +421,7 @@ fn datapoints_lost_to_a_slow_reader_are_counted() {
     const TEST: &str = "datapoints_lost_to_a_slow_reader_are_counted";
     /// The ring buffer holds about 6000 events, at most one per idle period.
     const MANY: u64 = 30_000;
-    let _alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let _alone = measures();
     if !has_bpf() {
         return println!("skipped: {TEST}: no BPF here");
     }

@@ -4,15 +4,15 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::meter;
 use crate::meter::made_up;
-use crate::program::reveille;
+use crate::program::{reveille, with_own_journal};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Held, Part, Use, take};
 use serde_json::Value;
 
 fn power(words: &str, meter: &str) -> Command {
@@ -81,11 +81,14 @@ fn one_meter_that_does_not_answer_leaves_the_others_in_the_list() {
     assert!(why.contains("127.0.0.1:1"), "{why}");
 }
 
-/// Two measurements at a time would disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
+/// What others do with CPUs would disturb the measurement.
+fn measures() -> Held {
+    take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)])
+}
 
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(|error| error.into_inner())
+/// It also switches states off.
+fn measures_states() -> Held {
+    take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)])
 }
 
 /// Whether other load ended the run, which is then said.
@@ -138,16 +141,18 @@ fn by_busy_cpus() -> impl FnMut() -> f64 + Send {
 
 #[test]
 fn the_power_of_busy_cpus_is_found_within_two_per_cent() {
-    let _alone = alone();
-    let name = made_up(Duration::from_millis(50), by_busy_cpus());
+    let _alone = measures();
+    let name = made_up(Duration::from_millis(20), by_busy_cpus());
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
-    let mut command = power("cpus --json --rounds 6 --dwell 1600ms", &name);
+    let mut command = power("cpus --json --rounds 6 --dwell 700ms", &name);
     let output = command.arg("--out").arg(&out).output().unwrap();
     if is_disturbed("the power of busy CPUs", &output) {
         return;
     }
     let result = json(&output);
+    let kept = fs::read(out.join("power-cpus.json")).unwrap();
+    assert_eq!(result, serde_json::from_slice::<Value>(&kept).unwrap());
     let curve = &result["orders"][0];
     for point in curve["points"].as_array().unwrap() {
         let busy = point["busy"].as_f64().unwrap();
@@ -365,7 +370,7 @@ fn a_meter_that_is_too_coarse_is_refused() {
         "{errors}"
     );
     // It is slower than it is watched for at first.
-    let _alone = alone();
+    let _alone = measures();
     let name = made_up(Duration::from_millis(2500), || 40.0);
     let output = power("cpus --dwell 2s", &name).output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -423,12 +428,12 @@ fn a_break_even_is_found_within_a_tenth_and_the_states_are_restored() {
     if !nix::unistd::geteuid().is_root() {
         return println!("skipped: a break-even: needs root");
     }
-    let _alone = alone();
+    let _alone = measures_states();
     let before = disabled();
-    let name = made_up(Duration::from_millis(50), by_entries());
+    let name = made_up(Duration::from_millis(30), by_entries());
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
-    let words = "states --json --rounds 6 --rates 50,1000,2000 --dwell 1600ms";
+    let words = "states --json --rounds 4 --rates 50,1000,2000 --dwell 1s";
     let output = power(words, &name).arg("--out").arg(&out).output().unwrap();
     assert_eq!(disabled(), before);
     if is_disturbed("a break-even", &output) {
@@ -463,9 +468,9 @@ fn a_killed_run_is_restored() {
     if read().as_deref() != Some("0") || !nix::unistd::geteuid().is_root() {
         return println!("skipped: a killed run: needs root and an idle state that is on");
     }
-    let _alone = alone();
+    let _alone = measures_states();
     let name = made_up(Duration::from_millis(20), || 40.0);
-    let mut command = power("states --rounds 50 --rates 50,100", &name);
+    let mut command = with_own_journal(power("states --rounds 50 --rates 50,100", &name));
     let mut run = command
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -484,6 +489,12 @@ fn a_killed_run_is_restored() {
     assert_eq!(read().as_deref(), Some("1"), "a turn switched it off");
     run.kill().unwrap();
     run.wait().unwrap();
-    assert!(reveille().arg("restore").status().unwrap().success());
+    assert!(
+        with_own_journal(reveille())
+            .arg("restore")
+            .status()
+            .unwrap()
+            .success()
+    );
     assert_eq!(read().as_deref(), Some("0"));
 }

@@ -5,17 +5,27 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::program::{reveille, run};
+use crate::program::{self, run, with_own_journal};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, geteuid};
+use reveille_alone::{Held, Part, Use, take};
 
-/// Another test's work would count as this one's.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Wake-ups, or how late something runs, are looked at.
+fn measures() -> Held {
+    take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)])
+}
+
+/// Its loops compute.
+fn computes() -> Held {
+    take(&[Use::Beside(Part::Cpus)])
+}
+
+/// The program, whose runs may be killed.
+fn reveille() -> Command {
+    with_own_journal(program::reveille())
 }
 
 /// Where cgroup2 is mounted; `None`, with a word, where it is not or the tests are not root.
@@ -41,7 +51,10 @@ struct Group {
 
 impl Group {
     fn new(mount: &Path, name: &str) -> Self {
-        let folder = mount.join(format!("reveille-quiet-{name}-{}", std::process::id()));
+        // Several tests have one of that name.
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let (id, number) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let folder = mount.join(format!("reveille-quiet-{name}-{id}-{number}"));
         fs::create_dir(&folder).unwrap();
         Self {
             folder,
@@ -232,7 +245,7 @@ fn end(mut run: Run) -> String {
 #[test]
 fn fifty_loops_wake_cpus_less_often_and_have_their_slack_back() {
     const TEST: &str = "fifty_loops_wake_cpus_less_often_and_have_their_slack_back";
-    let _alone = alone();
+    let _alone = measures();
     let Some(mount) = cgroups(TEST) else { return };
     let mut group = Group::new(&mount, "loops");
     line_of(group.python(LOOPS));
@@ -268,7 +281,7 @@ fn fifty_loops_wake_cpus_less_often_and_have_their_slack_back() {
 #[test]
 fn a_trial_compares_it_with_the_machine_as_it_is() {
     const TEST: &str = "a_trial_compares_it_with_the_machine_as_it_is";
-    let _alone = alone();
+    let _alone = measures();
     let Some(mount) = cgroups(TEST) else { return };
     let mut group = Group::new(&mount, "compared");
     line_of(group.python(LOOPS));
@@ -334,7 +347,7 @@ fn a_trial_compares_it_with_the_machine_as_it_is() {
 #[test]
 fn no_loop_is_later_than_its_bound() {
     const TEST: &str = "no_loop_is_later_than_its_bound";
-    let _alone = alone();
+    let _alone = measures();
     let Some(mount) = cgroups(TEST) else { return };
     let mut group = Group::new(&mount, "late");
     let script = LOOPS.replace(
@@ -354,7 +367,7 @@ fn no_loop_is_later_than_its_bound() {
 #[test]
 fn after_kill_9_slack_and_frozen_cgroups_are_as_before() {
     const TEST: &str = "after_kill_9_slack_and_frozen_cgroups_are_as_before";
-    let _alone = alone();
+    let _alone = computes();
     let Some(mount) = cgroups(TEST) else { return };
     let [mut sleeper, mut burner, mut front] =
         ["sleeper", "burner", "front"].map(|name| Group::new(&mount, name));
@@ -383,7 +396,7 @@ fn after_kill_9_slack_and_frozen_cgroups_are_as_before() {
     assert!(sleeper.slack().iter().all(|ns| *ns > 199_000_000));
     run.kill();
     // Who does not see cgroup2, as in a container, does not forget what is to be undone.
-    let hidden = std::process::Command::new("unshare")
+    let hidden = with_own_journal(Command::new("unshare"))
         .args(["--mount", "sh", "-c"])
         .args([
             "umount -a -t cgroup2 && exec \"$0\" restore",
@@ -408,7 +421,7 @@ fn after_kill_9_slack_and_frozen_cgroups_are_as_before() {
 #[test]
 fn cgroups_that_are_made_again_are_followed() {
     const TEST: &str = "cgroups_that_are_made_again_are_followed";
-    let _alone = alone();
+    let _alone = computes();
     let Some(mount) = cgroups(TEST) else { return };
     let [mut burner, mut front] = ["burner", "front"].map(|name| Group::new(&mount, name));
     burner.python("while True: pass");
@@ -439,7 +452,7 @@ fn cgroups_that_are_made_again_are_followed() {
 #[test]
 fn a_task_that_is_moved_into_the_foreground_is_seen_at_once() {
     const TEST: &str = "a_task_that_is_moved_into_the_foreground_is_seen_at_once";
-    let _alone = alone();
+    let _alone = computes();
     let Some(mount) = cgroups(TEST) else { return };
     let [mut burner, mut front, mut elsewhere] =
         ["burner", "front", "elsewhere"].map(|name| Group::new(&mount, name));
@@ -463,7 +476,7 @@ fn a_task_that_is_moved_into_the_foreground_is_seen_at_once() {
 #[test]
 fn a_cgroup_has_one_run_and_ctrl_z_stops_none() {
     const TEST: &str = "a_cgroup_has_one_run_and_ctrl_z_stops_none";
-    let _alone = alone();
+    let _alone = computes();
     let Some(mount) = cgroups(TEST) else { return };
     let [mut burner, mut front] = ["burner", "front"].map(|name| Group::new(&mount, name));
     burner.python("while True: pass");
@@ -486,7 +499,7 @@ fn a_cgroup_has_one_run_and_ctrl_z_stops_none() {
 #[test]
 fn what_computes_is_held_while_the_foreground_waits_and_for_its_limit_at_most() {
     const TEST: &str = "what_computes_is_held_while_the_foreground_waits_and_for_its_limit_at_most";
-    let _alone = alone();
+    let _alone = measures();
     let Some(mount) = cgroups(TEST) else { return };
     let [mut burner, mut front] = ["burner", "front"].map(|name| Group::new(&mount, name));
     burner.python("while True: pass");
@@ -512,7 +525,7 @@ fn what_computes_is_held_while_the_foreground_waits_and_for_its_limit_at_most() 
 #[test]
 fn nothing_is_held_that_the_foreground_waits_for() {
     const TEST: &str = "nothing_is_held_that_the_foreground_waits_for";
-    let _alone = alone();
+    let _alone = computes();
     let Some(mount) = cgroups(TEST) else { return };
     let folder = tempfile::tempdir().unwrap();
     let lock = folder.path().join("lock");
@@ -565,7 +578,6 @@ fn nothing_is_held_that_the_foreground_waits_for() {
 #[test]
 fn mistakes_get_one_line_and_change_nothing() {
     const TEST: &str = "mistakes_get_one_line_and_change_nothing";
-    let _alone = alone();
     let Some(mount) = cgroups(TEST) else { return };
     let [outer, front] = ["outer", "front"].map(|name| Group::new(&mount, name));
     let inner = outer.folder.join("inner");

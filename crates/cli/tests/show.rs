@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::json_schemas::has_fields;
 use crate::meter;
+use reveille_alone::{Part, Use, take};
 use serde_json::Value;
 
 fn reveille(words: &[&str]) -> Output {
@@ -23,7 +25,7 @@ fn answer(printed: &str) -> &str {
 
 /// Runs the command, which keeps its result in `out` and prints it on one of its outputs; `show` prints the
 /// same answer and the kept JSON.
-fn is_shown_again(words: &[&str], out: &Path, file: &str) {
+fn is_shown_again(words: &[&str], out: &Path, file: &str, schema: &str) {
     let ran = reveille(words);
     let said = text(&ran.stderr);
     if ran.status.code() == Some(3) {
@@ -42,7 +44,9 @@ fn is_shown_again(words: &[&str], out: &Path, file: &str) {
         printed.contains(answer(&shown)),
         "{printed}\nbut shown:\n{shown}"
     );
-    let kept: Value = serde_json::from_slice(&std::fs::read(out.join(file)).unwrap()).unwrap();
+    let kept = std::fs::read(out.join(file)).unwrap();
+    has_fields(schema, &kept);
+    let kept: Value = serde_json::from_slice(&kept).unwrap();
     let json: Value = serde_json::from_slice(&reveille(&["show", path, "--json"]).stdout).unwrap();
     assert_eq!(json, kept, "{words:?}");
     let markdown = text(&reveille(&["show", path, "--markdown"]).stdout);
@@ -62,15 +66,21 @@ fn is_shown_again(words: &[&str], out: &Path, file: &str) {
 
 #[test]
 fn every_kept_result_is_shown_again() {
+    let _held = take(&[Use::Alone(Part::IdleStates)]);
     let folder = tempfile::tempdir_in("/var/tmp").unwrap();
     let out = |name: &str| folder.path().join(name);
     let path = |name: &str| out(name).to_str().unwrap().to_owned();
     let measure = "measure --probe user --datapoints 30 --distance 200us..1ms --no-report --out";
     let trial = "trial --echo self --rounds 2 --requests 5 --interval 1ms --out";
     let bench = "anticipate bench --rounds 2 --ios 8 --warm-up 2 --file-size 1MiB";
-    for (line, name, file) in [
-        (format!("{measure} {}", path("m")), "m", "result.json"),
-        (format!("{trial} {}", path("t")), "t", "trial.json"),
+    for (line, name, file, schema) in [
+        (
+            format!("{measure} {}", path("m")),
+            "m",
+            "result.json",
+            "measure",
+        ),
+        (format!("{trial} {}", path("t")), "t", "trial.json", "trial"),
         (
             format!(
                 "{bench} --dir {} --out {}",
@@ -79,39 +89,41 @@ fn every_kept_result_is_shown_again() {
             ),
             "b",
             "bench.json",
+            "anticipate-bench",
         ),
         (
             format!("cost --out {} -- sleep 0.05", path("c")),
             "c",
             "cost.json",
+            "cost",
         ),
     ] {
         let words: Vec<&str> = line.split(' ').collect();
-        is_shown_again(&words, &out(name), file);
+        is_shown_again(&words, &out(name), file, schema);
     }
 }
 
 #[test]
 fn what_a_meter_measured_is_shown_again() {
+    let _held = take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)]);
     let folder = tempfile::tempdir().unwrap();
     let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
-    for (line, file) in [
-        ("power cpus --dwell 1s", "power-cpus.json"),
-        (
-            "power states --dwell 1s --rates 50,500",
-            "power-states.json",
-        ),
-        ("stage bench --turn 1s --seed 1", "stage-bench.json"),
+    // 35 readings each; 30 are the least that is taken.
+    for (line, schema) in [
+        ("power cpus --dwell 700ms --order fill,spread", "power-cpus"),
+        ("power states --dwell 700ms --rates 50,500", "power-states"),
+        ("stage bench --turn 700ms --seed 1", "stage-bench"),
     ] {
         if line.contains("states") && !nix::unistd::geteuid().is_root() {
             println!("skipped: show of {line}: needs root");
             continue;
         }
+        let file = &format!("{schema}.json");
         let out = folder.path().join(file);
         let mut words: Vec<&str> = line.split(' ').collect();
         words.extend(["--rounds", "2", "--meter", &name]);
         words.extend(["--out", out.to_str().unwrap()]);
-        is_shown_again(&words, &out, file);
+        is_shown_again(&words, &out, file, schema);
     }
 }
 

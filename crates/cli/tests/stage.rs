@@ -5,13 +5,14 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use std::{hint, thread};
 
+use crate::port;
 use crate::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Part, Use, take};
 
 fn stage(words: &[&str]) -> Command {
     let mut command = program::reveille();
@@ -22,12 +23,6 @@ fn stage(words: &[&str]) -> Command {
 fn ended(words: &[&str]) -> (Option<i32>, String) {
     let Output { status, stderr, .. } = stage(words).output().unwrap();
     (status.code(), String::from_utf8(stderr).unwrap())
-}
-
-/// A port that was free a moment ago.
-fn port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
 }
 
 /// Started, once it listens.
@@ -133,7 +128,7 @@ fn mistakes_get_one_line_and_an_exit_code() {
 
 #[test]
 fn other_load_ends_its_bench_as_it_ends_other_measurements() {
-    let _alone = alone();
+    let _alone = take(&[Use::Beside(Part::Cpus)]);
     let is_over = AtomicBool::new(false);
     let (code, errors) = thread::scope(|scope| {
         for _ in 0..2 {
@@ -153,7 +148,7 @@ fn other_load_ends_its_bench_as_it_ends_other_measurements() {
 
 #[test]
 fn it_ends_on_sigterm_with_its_account() {
-    let listen = format!("127.0.0.1:{}", port());
+    let listen = format!("127.0.0.1:{}", port::free());
     let words = [
         "--listen",
         &listen,
@@ -176,7 +171,7 @@ fn it_ends_on_sigterm_with_its_account() {
 fn sighup_reads_the_file_again_and_a_wrong_one_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("stage.toml");
-    let listen = port();
+    let listen = port::free();
     let service = format!(
         "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:{listen}\"\nupstream = [\"{DOWN}\"]\ndeadline = \"1s\"\n"
     );
@@ -226,7 +221,7 @@ fn clients_may_speak_tls_and_http2() {
     if !made.is_ok_and(|made| made.status.success()) || !has_curl {
         return println!("skipped: TLS of stage: openssl or curl is missing");
     }
-    let port = port();
+    let port = port::free();
     let listen = format!("127.0.0.1:{port}");
     let (child, _errors) = started(&[
         "--listen",
@@ -265,7 +260,7 @@ fn clients_may_speak_tls_and_http2() {
 
 #[test]
 fn a_closed_pipe_or_a_full_disk_ends_it_with_a_code() {
-    let listen = format!("127.0.0.1:{}", port());
+    let listen = format!("127.0.0.1:{}", port::free());
     let mut child = stage(&[
         "--listen",
         &listen,
@@ -308,7 +303,7 @@ fn tunnels_count_as_the_connections_that_they_were() {
             });
         }
     });
-    let address = format!("127.0.0.1:{}", port());
+    let address = format!("127.0.0.1:{}", port::free());
     let mut command = Command::new("sh");
     command
         .args(["-c", "ulimit -n 80; exec \"$0\" \"$@\""])
@@ -362,7 +357,7 @@ fn hints_of_clients_are_passed_on_to_the_servers_machine() {
         .set_read_timeout(Some(Duration::from_secs(30)))
         .unwrap();
     let hints = machine.local_addr().unwrap();
-    let (listen, server) = (port(), port());
+    let (listen, server) = (port::free(), port::free());
     let config = format!(
         "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:{listen}\"\nupstream = [\"http://127.0.0.1:{server}\"]\n\
          deadline = \"1s\"\ndirect = true\nhints = \"{hints}\"\nhint_key = \"{}\"\n",
@@ -429,12 +424,6 @@ fn get(stream: &mut TcpStream) {
     assert!(answer[..bytes].starts_with(b"HTTP/1.1 200"));
 }
 
-/// Load, and thousands of connections, take the time of CPUs on which another test measures.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// A held request waits for most of its deadline, or until its server runs for another client.
 #[test]
 fn held_requests_go_while_their_server_runs_for_others() {
@@ -442,7 +431,7 @@ fn held_requests_go_while_their_server_runs_for_others() {
     use std::time::Instant;
 
     let test = "held_requests_go_while_their_server_runs_for_others";
-    let _alone = alone();
+    let _alone = take(&[Use::Alone(Part::Cpus)]);
     let server = Command::new("python3")
         .args(["-c", SERVER])
         .stdout(Stdio::piped())
@@ -455,7 +444,7 @@ fn held_requests_go_while_their_server_runs_for_others() {
     let mut printed = BufReader::new(server.0.stdout.take().unwrap());
     printed.read_line(&mut line).unwrap();
     let upstream = format!("127.0.0.1:{}", line.trim());
-    let address = format!("127.0.0.1:{}", port());
+    let address = format!("127.0.0.1:{}", port::free());
     let (child, mut errors) = started(&[
         "--listen",
         &address,
@@ -511,12 +500,16 @@ fn thousands_of_silent_and_slow_clients_keep_nobody_from_being_served() {
 
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
-    let _alone = alone();
+    // In a process of its own: the limit is one of all tests.
+    let test = "stage::thousands_of_silent_and_slow_clients_keep_nobody_from_being_served";
+    if !program::in_own_process(test) {
+        return;
+    }
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     setrlimit(Resource::RLIMIT_NOFILE, most, most).unwrap();
     // The proxy has two descriptors for each, and so has this process at most.
     let silent = usize::try_from(most / 2 - 500).unwrap().min(10_000);
-    let address = format!("127.0.0.1:{}", port());
+    let address = format!("127.0.0.1:{}", port::free());
     let (child, _errors) = started(&[
         "--listen",
         &address,
@@ -584,7 +577,7 @@ fn thousands_of_silent_and_slow_clients_keep_nobody_from_being_served() {
 fn without_the_systems_certificates_only_servers_by_tls_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let none = |upstream: &str| {
-        let listen = format!("127.0.0.1:{}", port());
+        let listen = format!("127.0.0.1:{}", port::free());
         let mut command = stage(&["--listen", &listen, "--upstream", upstream]);
         command.args(["--deadline", "1s"]);
         command.env("SSL_CERT_FILE", "/dev/null");

@@ -2,20 +2,15 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::port;
 use crate::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-
-/// A port that was free a moment ago.
-fn port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// Ends with the test, however that ends.
 struct Killed(Child);
@@ -36,7 +31,7 @@ struct Proxy {
 }
 
 fn proxy(upstream: &str, words: &[&str]) -> Proxy {
-    let (port, metrics) = (port(), self::port());
+    let (port, metrics) = (port::free(), port::free());
     let mut child = program::reveille()
         .args(["stage", "--json", "--upstream", upstream])
         .args(["--listen", &format!("127.0.0.1:{port}")])
@@ -112,7 +107,7 @@ fn nginx_program() -> Option<PathBuf> {
 
 /// Serves and takes files below `folder`.
 fn nginx(program: &Path, folder: &Path) -> (Killed, u16) {
-    let port = port();
+    let port = port::free();
     for name in ["files", "temporary"] {
         fs::create_dir(folder.join(name)).unwrap();
     }

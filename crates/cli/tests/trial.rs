@@ -5,7 +5,6 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::meter;
@@ -13,13 +12,12 @@ use crate::program::{as_nobody, reveille, run};
 use crate::recorded::recorded;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Held, Part, Use, take};
 use serde_json::Value;
 
-/// Two trials at a time would disturb each other's settings.
-static ALONE: Mutex<()> = Mutex::new(());
-
-fn alone() -> std::sync::MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(|error| error.into_inner())
+/// A trial changes settings.
+fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 fn is_root(test: &str) -> bool {
@@ -87,8 +85,10 @@ fn a_meter_gives_the_power_of_each_setting() {
     let Some(name) = meter::by_no_sleep() else {
         return println!("skipped: a trial's power: no right to ask for a latency");
     };
-    let line = "--rounds 4 --requests 150 --interval 10ms";
-    let trial = json(&mut short(&name, line));
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("trial");
+    let line = "--rounds 2 --requests 150 --interval 10ms";
+    let trial = json(short(&name, line).arg("--out").arg(&out));
     assert_eq!(trial["meter"]["name"], name);
     assert_eq!(trial["cost"], "power");
     for (name, true_w) in [("as is", 40.0), ("no sleep", 60.0)] {
@@ -96,19 +96,13 @@ fn a_meter_gives_the_power_of_each_setting() {
         let off = power_w.unwrap() / true_w - 1.0;
         assert!(off.abs() < 0.02, "{name}: {power_w:?}");
     }
-    let text = String::from_utf8(
-        short(&name, "--rounds 1 --requests 150 --interval 10ms")
-            .output()
-            .unwrap()
-            .stdout,
-    );
-    let text = text.unwrap();
+    let shown = reveille().arg("show").arg(&out).output().unwrap();
+    let text = String::from_utf8(shown.stdout).unwrap();
     assert!(text.contains("Meter ") && text.contains("power"), "{text}");
 }
 
 #[test]
 fn turns_that_are_too_short_for_the_meter_are_refused_with_the_time_that_it_needs() {
-    let _alone = alone();
     let name = meter::made_up(Duration::from_millis(50), || 40.0);
     let requests = short(&name, "--requests 20 --interval 10ms");
     let mut command = reveille();
@@ -142,7 +136,7 @@ fn turns_that_are_too_short_for_the_meter_are_refused_with_the_time_that_it_need
 
 #[test]
 fn invalid_input_is_reported_in_one_line_and_changes_nothing() {
-    let _alone = alone();
+    let _alone = take(&[Use::Beside(Part::IdleStates)]);
     let before = settings_of_the_machine();
     for (code, flags, word) in [
         (2, vec![], "no workload"),
@@ -346,7 +340,6 @@ fn without_root_the_trial_is_refused_before_it_runs_anything() {
         println!("skipped: without root: needs root to become nobody");
         return;
     };
-    let _alone = alone();
     let ran = folder.path().join("ran");
     let touch = [
         "trial",
@@ -560,7 +553,7 @@ fn no_sleep_differs_from_as_is_over_loopback() {
     if !is_root(test) {
         return;
     }
-    let _alone = alone();
+    let _alone = take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)]);
     // Waking takes more than a tenth of such a round trip. Other load may hide the effect for a
     // while: up to three attempts are made, and an interval that is too wide decides nothing.
     const NARROW: f64 = 0.1;

@@ -11,7 +11,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
 
-use crate::program::reveille;
+use crate::program::{reveille, with_own_journal};
 
 pub struct Machine {
     folder: TempDir,
@@ -142,7 +142,7 @@ impl Machine {
 
     /// This program, in a folder of its own, with that ssh.
     pub fn near(&self) -> Command {
-        let mut command = reveille();
+        let mut command = with_own_journal(reveille());
         let path = format!("{}:{}", self.text("bin"), std::env::var("PATH").unwrap());
         command.env("PATH", path).stdin(Stdio::null());
         command.current_dir(self.folder.path());

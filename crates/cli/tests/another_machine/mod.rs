@@ -5,7 +5,6 @@ mod machine;
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,14 +12,14 @@ use crate::program::{Ended, run};
 use machine::Machine;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Held, Part, Use, take};
 
 /// What the far side takes to leave nothing, at most.
 const CLEAN: Duration = Duration::from_secs(10);
 
-/// One test at a time: each measures, and looks at this machine's settings.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Runs limit states, and the tests look at all settings.
+fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 fn printed(command: &mut Command) -> (Ended, String) {
@@ -89,7 +88,6 @@ fn first_state() -> Option<String> {
 
 #[test]
 fn states_and_doctor_of_another_machine_are_as_they_are_there() {
-    let _alone = alone();
     let Some(machine) = Machine::new() else {
         return;
     };
@@ -419,7 +417,6 @@ fn the_rounds_of_a_trial_are_here_before_its_end() {
 
 #[test]
 fn a_silent_connection_leaves_nothing_while_the_program_is_carried() {
-    let _alone = alone();
     let Some(machine) = Machine::new() else {
         return;
     };
@@ -597,7 +594,6 @@ fn refused(machine: &Machine, host: &str, code: i32, words: &str) {
 
 #[test]
 fn what_cannot_be_is_one_clear_line_and_changes_nothing() {
-    let _alone = alone();
     let Some(machine) = Machine::new() else {
         return;
     };
@@ -667,7 +663,6 @@ fn what_cannot_be_is_one_clear_line_and_changes_nothing() {
 
 #[test]
 fn the_failure_of_one_machine_is_not_that_of_another() {
-    let _alone = alone();
     let Some(machine) = Machine::new() else {
         return;
     };
@@ -721,7 +716,6 @@ fn liar(machine: &Machine, says: &str) {
 
 #[test]
 fn a_machine_with_an_invalid_answer_hides_no_other() {
-    let _alone = alone();
     let Some(machine) = Machine::new() else {
         return;
     };
@@ -764,7 +758,6 @@ fn a_machine_with_an_invalid_answer_hides_no_other() {
 fn a_reader_may_pause_the_stream_of_other_machines_and_may_leave_it() {
     use std::io::Read;
     use std::process::Stdio;
-    let _alone = alone();
     let Some(machine) = Machine::new() else {
         return;
     };

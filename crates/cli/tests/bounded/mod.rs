@@ -1,14 +1,13 @@
 //! CPUs whose latency bounds the tests of the service set and look at.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use reveille_alone::{Held, Part, Use, take};
 use reveille_kernel::{Idle, Root, requests};
 
 /// One service at a time: all of them set the same CPUs.
-pub fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+pub fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 /// Are there two CPUs whose bounds can be set, and BPF? Else a word.

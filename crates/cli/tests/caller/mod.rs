@@ -5,12 +5,11 @@ mod rights;
 mod signals;
 mod streams;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use reveille_alone::{Held, Part, Use, take};
 
-/// One test at a time: some change settings of this machine.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Some change settings of this machine, and look at all of them.
+fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 /// The name of the shallowest idle state of CPU 0.

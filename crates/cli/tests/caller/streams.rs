@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use nix::libc;
+use reveille_alone::{Held, Part, Use, take};
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy, read};
 
 use super::{alone, state_of_cpu_0};
@@ -77,6 +78,15 @@ fn result(folder: &Path) {
     writer.finish().unwrap();
 }
 
+/// A trial changes settings; others tell of them.
+fn uses(arguments: &[String]) -> Held {
+    match arguments[0].as_str() {
+        "trial" => alone(),
+        "states" | "doctor" | "hold" | "anticipate" => take(&[Use::Beside(Part::IdleStates)]),
+        _ => take(&[]),
+    }
+}
+
 /// Every command that writes to standard output itself, with its requirements; `None` if this
 /// machine cannot run it.
 fn that_print(folder: &Path) -> Vec<Vec<String>> {
@@ -136,9 +146,9 @@ fn that_print(folder: &Path) -> Vec<Vec<String>> {
 
 #[test]
 fn a_closed_pipe_changes_no_exit_code_and_a_full_disk_is_reported() {
-    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for arguments in that_print(folder.path()) {
+        let _uses = uses(&arguments);
         let run_with = |stdout: Stdio| -> Ended { run(reveille().args(&arguments).stdout(stdout)) };
         let as_usual = run_with(Stdio::null());
         if as_usual.code == 3 {
@@ -171,9 +181,9 @@ fn a_closed_pipe_changes_no_exit_code_and_a_full_disk_is_reported() {
 
 #[test]
 fn closed_streams_change_no_exit_code() {
-    let _alone = alone();
     let folder = tempfile::tempdir().unwrap();
     for arguments in that_print(folder.path()) {
+        let _uses = uses(&arguments);
         let as_usual = code(
             reveille()
                 .args(&arguments)

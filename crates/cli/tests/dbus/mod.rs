@@ -11,13 +11,13 @@ mod permission;
 mod service;
 mod upower;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use reveille_alone::{Held, Part, Use, take};
+
 /// One service at a time: all of them set the same CPUs.
-fn alone() -> MutexGuard<'static, ()> {
-    static ALONE: Mutex<()> = Mutex::new(());
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+fn alone() -> Held {
+    take(&[Use::Alone(Part::IdleStates)])
 }
 
 /// Waits until it is so; some seconds at most, for these machines are busy.

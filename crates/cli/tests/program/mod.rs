@@ -2,7 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::Command;
+
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
 
 /// How it ended.
 pub struct Ended {
@@ -13,6 +17,36 @@ pub struct Ended {
 pub fn reveille() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_reveille"));
     heeding(&mut command);
+    command
+}
+
+thread_local! {
+    /// A test's, for each is a thread.
+    static JOURNAL: tempfile::TempDir = tempfile::tempdir().unwrap();
+}
+
+/// The folder of [`with_own_journal`].
+pub fn own_journal() -> PathBuf {
+    JOURNAL.with(|folder| folder.path().to_owned())
+}
+
+/// With a journal that only this test's commands know: every start of the program undoes what a killed run has left in
+/// the common one, before the test that killed it has looked. Only root has one.
+pub fn with_own_journal(mut command: Command) -> Command {
+    if !nix::unistd::geteuid().is_root() {
+        return command;
+    }
+    let common = reveille_kernel::journal::FOLDER;
+    std::fs::create_dir_all(common).unwrap();
+    let own = own_journal();
+    let before_exec = move || {
+        unshare(CloneFlags::CLONE_NEWNS)?;
+        let none: Option<&str> = None;
+        mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
+        Ok(mount(Some(&own), common, none, MsFlags::MS_BIND, none)?)
+    };
+    // SAFETY: between fork and exec only system calls are made.
+    unsafe { command.pre_exec(before_exec) };
     command
 }
 
@@ -68,4 +102,28 @@ pub fn as_nobody() -> Option<(tempfile::TempDir, Command)> {
     heeding(&mut command);
     command.uid(NOBODY).gid(NOBODY);
     Some((folder, command))
+}
+
+/// Whether this process was started for that test alone. If not, it starts one, and waits for it: the test changes what
+/// all tests of a process share.
+pub fn in_own_process(test: &str) -> bool {
+    const FOR: &str = "REVEILLE_TEST_ALONE";
+    if std::env::var(FOR).is_ok_and(|started| started == test) {
+        return true;
+    }
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args([test, "--exact", "--nocapture"])
+        .env(FOR, test)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    for line in said.lines().filter(|line| line.contains("skipped")) {
+        println!("{line}");
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success() && said.contains("1 passed"),
+        "{said}{errors}"
+    );
+    false
 }
