@@ -13,7 +13,7 @@ DefinitionBlock ("", "SSDT", 2, "RVEILL", "IDLE", 1)
             // A bit width of 0 means: entered by HLT.
             Package () { ResourceTemplate () { Register (FFixedHW, 0, 0, 0) }, 1, 2, 1000 },
             // Unused ports of the q35's power-management block: reading one returns at
-            // once, so the CPU is in the state only during the read.
+            // once; lab/module/halts.c makes the CPU halt instead.
             Package () { ResourceTemplate () { Register (SystemIO, 8, 0, 0x614) }, 2, 33, 500 },
             Package () { ResourceTemplate () { Register (SystemIO, 8, 0, 0x615) }, 3, 133, 100 }
         })
