@@ -3,7 +3,7 @@
 # Finds what rustup installed even if the shell's PATH does not have it yet.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help measure build static install uninstall package test lab bench fuzz soak mutants docs
+.PHONY: help measure build static install uninstall package test test-all lab bench fuzz soak mutants docs
 
 help:
 	@echo 'make measure   measure this machine for 20 seconds (ARGS="--cpu 1": more for reveille measure)'
@@ -12,7 +12,8 @@ help:
 	@echo 'make install   build and install the program, man pages, completions and the C library (PREFIX=/usr/local DESTDIR= LIBDIR=)'
 	@echo 'make uninstall remove what make install installed below PREFIX, and nothing else'
 	@echo 'make package   build the Debian package and print its path (DEBFULLNAME= DEBEMAIL=: its maintainer)'
-	@echo 'make test      run every test'
+	@echo 'make test      run the tests of what a change can break, and a sixth of the rest'
+	@echo 'make test-all  run every test (an hour)'
 	@echo 'make bench     print the figures of docs/benchmarks.md, as ratios and counts (some minutes)'
 	@echo 'make fuzz      fuzz each file reader with a million inputs (RUNS=N: another number)'
 	@echo "make soak      run the long tests for an hour; they change settings while they run (SECONDS=N ROUNDS=N)"
@@ -44,8 +45,12 @@ package:
 	@make/package
 
 test:
-	@make/packages test && make/nginx
+	@make/packages test && make/unpacked
 	@make/test
+
+test-all:
+	@make/packages test && make/unpacked
+	@make/test --all
 
 lab:
 	@make/packages test
