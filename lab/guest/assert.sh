@@ -130,7 +130,7 @@ begin() {
 }
 begun=''
 # A failing test leaves nothing behind for the next one.
-trap '[ -z "$begun" ] || kill -9 "$begun" 2>/dev/null || true; remove_disks; from_outside "hands off"' EXIT
+trap 'kill -9 $(jobs -p) 2>/dev/null || true; remove_disks; from_outside "hands off"' EXIT
 
 # ends STATUS: the background command ends by itself, with that exit status.
 ends() {
