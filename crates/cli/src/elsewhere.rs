@@ -354,7 +354,7 @@ impl Near for Gathered {
     fn line(&mut self, host: usize, line: &str) {
         let line = line.strip_prefix("reveille: ").unwrap_or(line);
         if !line.is_empty() {
-            self.bars.say(&format!("{}: {line}", self.ran[host].host));
+            exit::say(format_args!("{}: {line}", self.ran[host].host));
         }
     }
 

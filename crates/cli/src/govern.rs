@@ -16,7 +16,7 @@ use signal_hook::iterator::Signals;
 use crate::exit::Failure;
 use crate::output_format::{Printed, To};
 use crate::serving::{self, Serving};
-use crate::signals::ending;
+use crate::signals::{ending, hangup_ends};
 use crate::value::{self, CpuList};
 use crate::{completion, exit, flags};
 
@@ -202,13 +202,14 @@ pub fn serve(
     Ok(ExitCode::SUCCESS)
 }
 
-/// SIGHUP reads the rules again; the others end the service.
+/// SIGHUP reads the rules again, unless it may come from a terminal; the others end the service.
 fn hand_on_signals(events: Sender<Event>) -> anyhow::Result<()> {
+    let reloads = !hangup_ends();
     let mut signals = Signals::new(ending().into_iter().chain([SIGHUP])).context("signals")?;
     std::thread::spawn(move || {
         for signal in signals.forever() {
             let event = match signal {
-                SIGHUP => Event::Reload,
+                SIGHUP if reloads => Event::Reload,
                 _ => Event::End,
             };
             if events.send(event).is_err() {

@@ -1,10 +1,12 @@
 //! Signals that end this program, and one that is to end nothing.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Context;
 use nix::libc;
+use reveille_show::terminal;
 use signal_hook::consts::{
     SIGABRT, SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGSYS, SIGTERM, SIGTRAP, SIGUSR1,
     SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ,
@@ -14,6 +16,8 @@ use signal_hook::consts::{
 /// (`ulimit -t`), and all others by which the kernel would end it at once, with the machine's settings
 /// left as it had changed them (signal(7)), the real-time ones too. Not those of a fault of the
 /// program itself (SIGSEGV, ...), and none that this process was started to ignore.
+///
+/// From now on none of them leaves this program waiting for a terminal that takes nothing.
 pub fn ending() -> Vec<i32> {
     let standard = [
         SIGHUP,
@@ -33,11 +37,18 @@ pub fn ending() -> Vec<i32> {
         libc::SIGPWR,
         libc::SIGSTKFLT,
     ];
-    not_ignored(
-        standard
-            .into_iter()
-            .chain(libc::SIGRTMIN()..=libc::SIGRTMAX()),
-    )
+    let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+    let signals = not_ignored(standard.into_iter().chain(real_time));
+    for signal in &signals {
+        // Where the kernel refuses a handler, the caller reports it.
+        let _ = signal_hook::flag::register(*signal, terminal::ends());
+    }
+    signals
+}
+
+/// Does SIGHUP mean that the terminal was closed? A service without a terminal is told by it to read a file again.
+pub fn hangup_ends() -> bool {
+    !not_ignored([SIGHUP]).is_empty() && File::open("/dev/tty").is_ok()
 }
 
 /// Has a file that would grow beyond a limit (`ulimit -f`) be an error of who writes it, as a full

@@ -6,7 +6,7 @@ use std::time::Duration;
 use reveille_kernel::{Identity, Root};
 use reveille_watch::live::Watch;
 
-use reveille_show::terminal;
+use reveille_show::terminal::{self, Stream};
 use reveille_top::{About, Form, Refresh};
 
 use crate::elsewhere::{self, AS_GIVEN, Elsewhere};
@@ -95,7 +95,7 @@ fn form(args: &Args) -> Option<Form> {
     match (args.json, args.csv) {
         (true, _) => Some(Form::Json),
         (_, true) => Some(Form::Csv),
-        _ if args.text || !terminal::is_live() => Some(Form::Text),
+        _ if args.text || !Stream::Output.is_live() => Some(Form::Text),
         _ => None,
     }
 }

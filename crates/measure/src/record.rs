@@ -8,6 +8,7 @@ use reveille_results::kept::Header;
 use reveille_results::{Datapoint, ResultFolder, Writer, schema};
 use reveille_show::progress::Bar;
 use reveille_show::quantity::{count, duration};
+use reveille_show::terminal;
 
 use crate::{Error, Notice, Options, Outcome, Progress, Protocol, Result, Sink};
 
@@ -152,7 +153,7 @@ impl Sink for Recorder {
     }
 
     fn notice(&mut self, notice: Notice) {
-        self.bar.say(&notice.0);
+        terminal::say(&notice.0);
     }
 }
 

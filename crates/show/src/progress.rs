@@ -3,16 +3,15 @@
 //! Nothing is drawn without a terminal, and the bar is removed at the end. No thread: drawing wakes CPUs, so
 //! only callers draw, between measurements.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 
-use crate::terminal::{self, shown};
+use crate::terminal::{self, Live, Stream, shown};
 
 /// How far a run is, for another program: a line of standard error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,69 +49,109 @@ impl Step {
     }
 }
 
-/// Progress of several runs, a line for each; removed from the terminal when dropped.
-pub struct Bars {
-    all: MultiProgress,
-    bars: Vec<ProgressBar>,
+/// `[===>    ]  50%`, as wide as that.
+fn bar(done: f64, width: usize) -> String {
+    let done = done.clamp(0.0, 1.0);
+    let full = (done * width as f64) as usize;
+    let tip = if full < width { ">" } else { "" };
+    let bar = "=".repeat(full) + tip;
+    format!("[{bar:width$}] {:>3}%", (done * 100.0) as u32)
 }
 
-impl Bars {
-    /// For runs of these names. Draws nothing yet.
-    pub fn of(names: &[&str]) -> Self {
-        Self::on(names, ProgressDrawTarget::stderr_with_hz(HZ))
-    }
+/// The columns of a bar beside the bar itself.
+const AROUND: usize = "[] 100%".len();
 
-    fn on(names: &[&str], target: ProgressDrawTarget) -> Self {
-        let all = MultiProgress::with_draw_target(target);
-        let width = names.iter().map(|name| name.chars().count()).max();
-        let width = width.unwrap_or(0).min(NAME);
-        let style =
-            format!("{{prefix:{width}.{width}}} [{{bar:20}}] {{percent:>3}}%  {{wide_msg}}");
-        let style = ProgressStyle::with_template(&style).expect("the template is valid");
-        let bars = names.iter().map(|name| {
-            let bar = all.add(ProgressBar::new(STEPS));
-            bar.set_style(style.clone().progress_chars("=> "));
-            bar.set_prefix(shown(name).into_owned());
-            bar
-        });
-        Self {
-            bars: bars.collect(),
-            all,
+fn left_words(left: Option<Duration>) -> String {
+    left.map_or(String::new(), |left| format!("{} left", time(left)))
+}
+
+/// Those that are not empty.
+fn words(all: &[&str]) -> String {
+    let all = all.iter().filter(|words| !words.is_empty());
+    all.map(|words| shown(words)).collect::<Vec<_>>().join("  ")
+}
+
+/// The least time between two drawings, however often a command calls.
+const BETWEEN_DRAWINGS: Duration = Duration::from_millis(100);
+
+/// Keeps an interval.
+#[derive(Default)]
+struct Pace(Cell<Option<Instant>>);
+
+impl Pace {
+    /// Whether the time since the last one is over; then it is the last one.
+    fn is_due(&self, between: Duration) -> bool {
+        let is_due = self.0.get().is_none_or(|last| last.elapsed() >= between);
+        if is_due {
+            self.0.set(Some(Instant::now()));
         }
+        is_due
     }
+}
 
-    /// How far the run in this place is.
-    pub fn show(&self, place: usize, now: &Step) {
-        let left = now
-            .left_s
-            .and_then(|left| Duration::try_from_secs_f64(left).ok());
-        let left = left.map(|left| format!("{} left", time(left)));
-        let parts = [Some(now.step.clone()), left, Some(now.detail.clone())];
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
-        let bar = &self.bars[place];
-        bar.set_message(shown(&parts.join("  ")).into_owned());
-        bar.set_position((now.done.clamp(0.0, 1.0) * STEPS as f64) as u64);
-    }
-
-    /// The run in this place has ended: its line is removed.
-    pub fn end(&self, place: usize) {
-        self.bars[place].finish_and_clear();
-    }
-
-    /// A line above the others, on standard error; terminal or not.
-    pub fn say(&self, line: &str) {
-        self.all.suspend(|| terminal::say(line));
-    }
+/// Progress of several runs, a line for each; removed from the terminal when dropped.
+pub struct Bars {
+    live: Live,
+    pace: Pace,
+    runs: RefCell<Vec<(String, Option<Step>)>>,
 }
 
 /// The most characters of a run's name in its line.
 const NAME: usize = 30;
 
+/// The columns of one bar of several.
+const NARROW: usize = 20;
+
+impl Bars {
+    /// For runs of these names. Draws nothing yet.
+    pub fn of(names: &[&str]) -> Self {
+        let shown = |name: &&str| shown(name).chars().take(NAME).collect();
+        Self {
+            live: Live::on(Stream::Error),
+            pace: Pace::default(),
+            runs: RefCell::new(names.iter().map(|name| (shown(name), None)).collect()),
+        }
+    }
+
+    /// How far the run in this place is.
+    pub fn show(&self, place: usize, now: &Step) {
+        self.runs.borrow_mut()[place].1 = Some(now.clone());
+        if self.pace.is_due(BETWEEN_DRAWINGS) {
+            self.live.draw(&self.lines());
+        }
+    }
+
+    /// The run in this place has ended: its line is removed.
+    pub fn end(&self, place: usize) {
+        self.runs.borrow_mut()[place].1 = None;
+        match self.lines() {
+            none if none.is_empty() => self.live.clear(),
+            lines => self.live.draw(&lines),
+        }
+    }
+
+    fn lines(&self) -> String {
+        let runs = self.runs.borrow();
+        let width = runs.iter().map(|(name, _)| name.chars().count()).max();
+        let width = width.unwrap_or(0);
+        let line = |(name, now): &(String, Option<Step>)| {
+            let now = now.as_ref()?;
+            let bar = bar(now.done, NARROW);
+            let left = now.left_s.map(Duration::try_from_secs_f64);
+            let left = left_words(left.and_then(Result::ok));
+            let words = words(&[&now.step, &left, &now.detail]);
+            Some(format!("{name:width$} {bar}  {words}\n"))
+        };
+        runs.iter().filter_map(line).collect()
+    }
+}
+
 /// Progress of one run; removed from the terminal when dropped.
 pub struct Bar {
-    bar: ProgressBar,
-    /// Lines for another program, with the time of the last one.
-    lines: Option<Cell<Option<Instant>>>,
+    live: Live,
+    pace: Pace,
+    /// Lines for another program instead.
+    for_program: bool,
     since: Instant,
     is_announced: Cell<bool>,
 }
@@ -123,28 +162,14 @@ const LONG: Duration = Duration::from_secs(60);
 /// From this time on an estimate at the pace so far is of use.
 const PACE_IS_KNOWN: Duration = Duration::from_secs(2);
 
-/// The bar's resolution.
-const STEPS: u64 = 1000;
-
-/// Redraws a second at most, however often a command calls.
-const HZ: u8 = 10;
-
 impl Bar {
     /// Draws nothing yet.
     #[expect(clippy::new_without_default, reason = "it begins to count the time")]
     pub fn new() -> Self {
-        Self::on(ProgressDrawTarget::stderr_with_hz(HZ))
-    }
-
-    fn on(target: ProgressDrawTarget) -> Self {
-        let bar = ProgressBar::with_draw_target(Some(STEPS), target);
-        // Two lines, so that neither is longer than the terminal is wide.
-        let style =
-            ProgressStyle::with_template("{prefix} [{wide_bar}] {percent:>3}%\n  {wide_msg}");
-        bar.set_style(style.expect("the template is valid").progress_chars("=> "));
         Self {
-            bar,
-            lines: std::env::var_os(Step::VARIABLE).map(|_| Cell::default()),
+            live: Live::on(Stream::Error),
+            pace: Pace::default(),
+            for_program: std::env::var_os(Step::VARIABLE).is_some(),
             since: Instant::now(),
             is_announced: Cell::new(false),
         }
@@ -153,28 +178,18 @@ impl Bar {
     /// `step` is what is being done, `done` the share of the whole (0 to 1), `left` the time until the
     /// end, where it is known, and `detail` what else there is to show.
     pub fn show(&self, step: &str, done: f64, left: Option<Duration>, detail: &str) {
-        if let Some(last) = &self.lines {
-            if last
-                .get()
-                .is_none_or(|last| last.elapsed() >= BETWEEN_STEPS)
-            {
-                last.set(Some(Instant::now()));
-                let now = Step {
-                    step: step.to_owned(),
-                    done,
-                    left_s: left.map(|left| left.as_secs_f64()),
-                    detail: detail.to_owned(),
-                };
-                let _ = io::stderr().write_all(&now.line());
-            }
-            return;
+        if self.for_program && self.pace.is_due(BETWEEN_STEPS) {
+            let now = Step {
+                step: step.to_owned(),
+                done,
+                left_s: left.map(|left| left.as_secs_f64()),
+                detail: detail.to_owned(),
+            };
+            let _ = io::stderr().write_all(&now.line());
+        } else if !self.for_program && self.live.is_on() && self.pace.is_due(BETWEEN_DRAWINGS) {
+            let columns = self.live.columns();
+            self.live.draw(&drawn(step, done, left, detail, columns));
         }
-        let left = left.map(|left| format!("{} left", time(left)));
-        let parts = left.into_iter().chain([shown(detail).into_owned()]);
-        let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
-        self.bar.set_prefix(shown(step).into_owned());
-        self.bar.set_message(parts.join("  "));
-        self.bar.set_position((done * STEPS as f64) as u64);
     }
 
     /// The time left at the pace since the bar was made; `None` at the start.
@@ -187,7 +202,7 @@ impl Bar {
         if !self.is_announced.replace(true)
             && let Some(words) = announcement("this takes about", self.since.elapsed() + left)
         {
-            self.say(&words);
+            terminal::say(words);
         }
     }
 
@@ -200,15 +215,18 @@ impl Bar {
         }
     }
 
-    /// A line above the bar, on standard error; terminal or not.
-    pub fn say(&self, line: &str) {
-        self.bar.suspend(|| terminal::say(line));
-    }
-
     /// Takes it off the terminal.
     pub fn clear(&self) {
-        self.bar.finish_and_clear();
+        self.live.clear();
     }
+}
+
+/// Two lines, so that neither is longer than the terminal is wide.
+fn drawn(step: &str, done: f64, left: Option<Duration>, detail: &str, columns: usize) -> String {
+    let step = shown(step);
+    let room = columns.saturating_sub(step.chars().count() + 1 + AROUND);
+    let words = words(&[&left_words(left), detail]);
+    format!("{step} {}\n  {words}", bar(done, room))
 }
 
 /// How long a run takes, for before it: `this takes about 3m 20s; ...`, where `takes` are the words
@@ -285,77 +303,27 @@ fn estimate(elapsed: Duration, done: f64) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
-    use indicatif::TermLike;
-
     use super::*;
 
-    #[derive(Debug, Clone, Default)]
-    struct Narrow(Arc<Mutex<String>>);
-
-    impl TermLike for Narrow {
-        fn width(&self) -> u16 {
-            40
-        }
-        fn move_cursor_up(&self, _: usize) -> io::Result<()> {
-            Ok(())
-        }
-        fn move_cursor_down(&self, _: usize) -> io::Result<()> {
-            Ok(())
-        }
-        fn move_cursor_right(&self, _: usize) -> io::Result<()> {
-            Ok(())
-        }
-        fn move_cursor_left(&self, _: usize) -> io::Result<()> {
-            Ok(())
-        }
-        fn write_line(&self, text: &str) -> io::Result<()> {
-            self.write_str(&format!("{text}\n"))
-        }
-        fn write_str(&self, text: &str) -> io::Result<()> {
-            self.0.lock().unwrap().push_str(text);
-            Ok(())
-        }
-        fn clear_line(&self) -> io::Result<()> {
-            self.write_str("<cleared>")
-        }
-        fn flush(&self) -> io::Result<()> {
-            Ok(())
-        }
+    #[test]
+    fn a_bar_is_as_wide_as_the_terminal_and_has_its_words_below() {
+        let left = Some(Duration::from_millis(61_500));
+        let of = |done, columns| drawn("timer, CPU 3", done, left, "a\x1bb", columns);
+        let words = "\n  1m 2s left  a\\u001bb";
+        assert_eq!(
+            of(0.5, 30),
+            format!("timer, CPU 3 [=====>    ]  50%{words}")
+        );
+        assert_eq!(
+            of(1.0, 30),
+            format!("timer, CPU 3 [==========] 100%{words}")
+        );
+        assert_eq!(of(0.0, 9), format!("timer, CPU 3 []   0%{words}"));
     }
 
     #[test]
-    fn no_line_is_wider_than_the_terminal_and_none_stays() {
-        let terminal = Narrow::default();
-        let bar = Bar::on(ProgressDrawTarget::term_like(Box::new(terminal.clone())));
-        let detail = format!("a\x1bb {}", "POLL 12  ".repeat(9));
-        bar.show(
-            "timer, CPU 3",
-            0.5,
-            Some(Duration::from_millis(61_500)),
-            &detail,
-        );
-        let drawn = terminal.0.lock().unwrap().clone();
-        for part in ["timer, CPU 3 [", "]  50%", "1m 2s left  a\\u001bb POLL 12"] {
-            assert!(drawn.contains(part), "{part}: {drawn}");
-        }
-        assert!(!drawn.contains("POLL 12  POLL 12  POLL"), "{drawn}");
-        terminal.0.lock().unwrap().clear();
-        drop(bar);
-        let last = terminal.0.lock().unwrap().clone();
-        assert!(
-            last.contains("<cleared>") && !last.contains("CPU 3"),
-            "{last}"
-        );
-    }
-
-    #[test]
-    fn several_runs_have_a_line_each() {
-        let terminal = Narrow::default();
-        let target = ProgressDrawTarget::term_like(Box::new(terminal.clone()));
-        let bars = Bars::on(&["a", "root@other"], target);
+    fn several_runs_have_a_line_each_until_they_end() {
+        let bars = Bars::of(&["a", "root@other"]);
         let now = Step {
             step: "timer".into(),
             done: 0.5,
@@ -363,13 +331,14 @@ mod tests {
             detail: "POLL\x1b 1".into(),
         };
         bars.show(1, &now);
-        let drawn = terminal.0.lock().unwrap().clone();
-        assert!(drawn.contains("root@other ["), "{drawn}");
-        assert!(
-            drawn.contains(" 50%") && !drawn.contains("\x1b 1"),
-            "{drawn}"
-        );
+        let line = |name| {
+            format!("{name} [==========>         ]  50%  timer  1m 2s left  POLL\\u001b 1\n")
+        };
+        assert_eq!(bars.lines(), line("root@other"));
+        bars.show(0, &now);
+        assert_eq!(bars.lines(), line("a         ") + &line("root@other"));
         bars.end(1);
+        assert_eq!(bars.lines(), line("a         "));
     }
 
     #[test]
@@ -394,7 +363,7 @@ mod tests {
         let takes = |seconds| announcement("it takes", Duration::from_secs(seconds));
         assert_eq!(takes(61).as_deref(), Some(words));
         assert_eq!(takes(60), None);
-        let bar = Bar::on(ProgressDrawTarget::hidden());
+        let bar = Bar::new();
         // The pace is not known at the start.
         bar.announce_estimate(0.001);
         assert!(!bar.is_announced.get());

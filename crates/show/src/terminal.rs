@@ -4,47 +4,67 @@
 //! the terminal, and is shown as in JSON strings instead: `\u001b`. So are characters that change the
 //! direction of text. The only control sequences that reach a terminal are the styles of this module.
 
+mod drawn;
+mod live;
+mod stream;
+
 use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, IsTerminal, StderrLock, StdoutLock, Write};
+use std::io::{self, LineWriter, Write};
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::AnsiColor;
 
-/// Is standard output a terminal whose text can be written over?
-pub fn is_live() -> bool {
-    let is_dumb = std::env::var_os("TERM").is_none_or(|kind| kind.is_empty() || kind == "dumb");
-    io::stdout().is_terminal() && !is_dumb
-}
+pub use drawn::Screen;
+pub use live::Live;
+pub use stream::{Stream, ends};
 
-/// Moves the cursor up by so many lines and clears what is below; standard output is a terminal.
-///
-/// # Errors
-/// Of the output.
-pub fn rewind(lines: usize) -> io::Result<()> {
-    match lines {
-        0 => Ok(()),
-        _ => write!(io::stdout(), "\x1b[{lines}A\x1b[J"),
+/// The way to a stream: no lock is kept between two writes, so that another thread's message never waits for who draws.
+pub struct Way(Stream);
+
+impl Write for Way {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        drawn::write(self.0, bytes).map(|()| bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
+/// Whole lines, each written at once. What follows the last newline is written when it is flushed or dropped.
+pub type Lines = LineWriter<Shown<Way>>;
+
+/// The longest line that is written at once.
+const LINE: usize = 16 << 10;
+
+fn lines(to: Stream, styled: bool) -> Lines {
+    LineWriter::with_capacity(LINE, Shown::new(Way(to), styled))
+}
+
 /// Standard output for people.
-pub fn stdout() -> Shown<StdoutLock<'static>> {
-    let styled = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
-    Shown::new(io::stdout().lock(), styled)
+pub fn stdout() -> Lines {
+    lines(Stream::Output, is_styled(Stream::Output))
 }
 
 /// Standard error for people.
-pub fn stderr() -> Shown<StderrLock<'static>> {
-    let styled = AutoStream::choice(&io::stderr()) != ColorChoice::Never;
-    Shown::new(io::stderr().lock(), styled)
+pub fn stderr() -> Lines {
+    lines(Stream::Error, is_styled(Stream::Error))
+}
+
+fn is_styled(stream: Stream) -> bool {
+    let choice = match stream {
+        Stream::Output => AutoStream::choice(&io::stdout()),
+        Stream::Error => AutoStream::choice(&io::stderr()),
+    };
+    choice != ColorChoice::Never
 }
 
 /// Standard output for programs: unchanged, unless it is a terminal.
 pub fn data() -> Box<dyn Write> {
-    match io::stdout().is_terminal() {
-        true => Box::new(Shown::new(io::stdout().lock(), false)),
-        false => Box::new(io::stdout().lock()),
+    match Stream::Output.is_terminal() {
+        true => Box::new(lines(Stream::Output, false)),
+        false => Box::new(io::stdout()),
     }
 }
 
@@ -58,7 +78,7 @@ pub fn say(words: impl fmt::Display) {
 pub fn say_plainly(words: impl fmt::Display) {
     // In one write: other programs write to the same terminal.
     let words = format!("{}\n", shown(&words.to_string()));
-    let _ = io::stderr().write_all(words.as_bytes());
+    let _ = drawn::write(Stream::Error, words.as_bytes());
 }
 
 /// Text of others within one line.
@@ -113,6 +133,10 @@ impl fmt::Display for Style {
             None => Ok(()),
         }
     }
+}
+
+fn is_style(character: char) -> bool {
+    character == END || rendered(character).is_some()
 }
 
 fn rendered(mark: char) -> Option<anstyle::Style> {

@@ -1,23 +1,12 @@
 //! Wrapping sentences for terminals.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
+
+use crate::terminal::Stream;
 
 /// The columns of standard output; `None` if it is not a terminal or does not report its size.
 pub fn terminal() -> Option<usize> {
-    Some(size()?.0)
-}
-
-/// Its lines.
-pub fn height() -> Option<usize> {
-    Some(size()?.1)
-}
-
-fn size() -> Option<(usize, usize)> {
-    if !io::stdout().is_terminal() {
-        return None;
-    }
-    let (columns, lines) = crossterm::terminal::size().ok()?;
-    (columns > 0 && lines > 0).then_some((columns.into(), lines.into()))
+    Some(Stream::Output.size()?.0)
 }
 
 /// The usual width of a terminal.

@@ -1,16 +1,15 @@
 //! The view in a terminal, with keys. The terminal is restored however the program ends.
 
-use std::io::{self, stdout};
+use std::io;
 use std::mem::ManuallyDrop;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, raise};
-use ratatui::DefaultTerminal;
+use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::event::KeyEvent;
-use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen};
 use ratatui::crossterm::terminal::{disable_raw_mode, enable_raw_mode};
 use reveille_kernel::Error;
+use reveille_show::terminal;
 use reveille_watch::live::Snapshot;
 
 use crate::Refresh;
@@ -56,10 +55,8 @@ pub fn run(
 /// Whether the terminal was closed.
 fn gone(error: &anyhow::Error) -> bool {
     let code = error.downcast_ref().and_then(io::Error::raw_os_error);
-    matches!(
-        code,
-        Some(nix::libc::EIO | nix::libc::EPIPE | nix::libc::EBADF)
-    )
+    let is_pipe = error.downcast_ref().map(io::Error::kind) == Some(io::ErrorKind::BrokenPipe);
+    is_pipe || matches!(code, Some(nix::libc::EIO | nix::libc::EBADF))
 }
 
 struct Screen<'a> {
@@ -164,16 +161,20 @@ impl Screen<'_> {
 
 /// The terminal in raw mode, with the alternate screen. Dropping restores it; a panic restores it
 /// before its message.
-struct Terminal(ManuallyDrop<DefaultTerminal>);
+struct Terminal(ManuallyDrop<ratatui::Terminal<CrosstermBackend<terminal::Screen>>>);
 
 impl Terminal {
     fn enter() -> io::Result<Self> {
-        ratatui::try_init()
-            .map(ManuallyDrop::new)
-            .map(Self)
-            .inspect_err(|_| {
-                let _ = leave();
-            })
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            let _ = leave();
+            before(info);
+        }));
+        let screen =
+            enter().and_then(|screen| ratatui::Terminal::new(CrosstermBackend::new(screen)));
+        screen.map(ManuallyDrop::new).map(Self).inspect_err(|_| {
+            let _ = leave();
+        })
     }
 
     fn height(&self) -> io::Result<u16> {
@@ -184,10 +185,7 @@ impl Terminal {
 impl Drop for Terminal {
     fn drop(&mut self) {
         let cursor_is_back = self.0.show_cursor().is_ok();
-        // A panic has left already; leaving twice would overwrite its message.
-        if !std::thread::panicking() {
-            let _ = leave();
-        }
+        let _ = leave();
         if cursor_is_back {
             // SAFETY: this is the only place that drops it, and it is not used after.
             unsafe { ManuallyDrop::drop(&mut self.0) };
@@ -197,12 +195,12 @@ impl Drop for Terminal {
     }
 }
 
-fn enter() -> io::Result<()> {
+fn enter() -> io::Result<terminal::Screen> {
     enable_raw_mode()?;
-    execute!(stdout(), EnterAlternateScreen)
+    terminal::Screen::enter()
 }
 
 fn leave() -> io::Result<()> {
     disable_raw_mode()?;
-    execute!(stdout(), LeaveAlternateScreen)
+    terminal::Screen::leave()
 }

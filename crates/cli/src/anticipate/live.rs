@@ -165,13 +165,8 @@ mod with_bpf {
             let _ = signals.forever().next().map(|_| sender.send(Event::End));
         });
         let mut screen = Screen::new(&args.printed, args.interval, args.accounting);
-        let (interval, is_live) = (screen.interval, screen.is_live());
-        let gone = |disk: &str| {
-            // A live table is written over where it stands.
-            if !is_live {
-                exit::say_plainly(format_args!("The disk {disk} is gone."));
-            }
-        };
+        let interval = screen.interval;
+        let gone = |disk: &str| exit::say_plainly(format_args!("The disk {disk} is gone."));
         let ended = live.run(&events, args.duration, interval, gone, || {
             screen.show(&live)
         })?;

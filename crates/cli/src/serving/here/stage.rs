@@ -1,6 +1,6 @@
 //! The proxy, and its line on the terminal.
 
-use std::io::{IsTerminal, Write};
+use std::cell::OnceCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use anyhow::Context;
 use reveille_proxy::serve::{self, Event, Ready};
-use reveille_show::{quantity, terminal};
+use reveille_show::quantity;
+use reveille_show::terminal::{Live, Stream};
 use reveille_stage::config::{Pattern, Service, Tls, Upstream};
 use reveille_stage::counts::Served;
 use reveille_stage::{Config, show};
@@ -20,7 +21,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use super::stage_bench;
 use crate::exit::{self, Failure};
 use crate::output_format::To;
-use crate::signals::ending;
+use crate::signals::{ending, hangup_ends};
 use crate::stage::{Args, Command};
 
 /// Between two changes of the line on the terminal.
@@ -60,15 +61,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     hand_on_signals(sender, args.config.clone())?;
     let what: Vec<String> = config.services.iter().map(described).collect();
     let (ended, live) = mpsc::channel::<()>();
+    let drawing = OnceCell::new();
     let ready = |ready: Ready| {
         what.iter().for_each(exit::say);
-        if std::io::stderr().is_terminal() {
-            std::thread::spawn(move || show_live(&ready, &live));
+        let line = Live::on(Stream::Error);
+        if line.is_on() {
+            let _ = drawing.set(std::thread::spawn(move || show_live(&line, &ready, &live)));
         }
     };
     let say = Arc::new(|line: String| exit::say(line));
     let served = serve::run(config, args.metrics, None, events, say, ready);
     drop(ended);
+    drawing.into_inner().map(|thread| thread.join());
     let served = served?;
     args.printed
         .print(&served, &show::sheet(&served), To::Output)?;
@@ -88,16 +92,13 @@ fn described(service: &Service) -> String {
 }
 
 /// Draws the services' state on the terminal, a line that changes, until the run ends.
-fn show_live(ready: &Ready, ended: &mpsc::Receiver<()>) {
+fn show_live(on: &Live, ready: &Ready, ended: &mpsc::Receiver<()>) {
     let mut before = ready.now();
-    let mut out = terminal::stderr();
     while ended.recv_timeout(LIVE) == Err(RecvTimeoutError::Timeout) {
         let now = ready.now();
-        // To the line's beginning, and what was there goes.
-        let _ = write!(out, "\r{}\x1b[K", line(&before, &now)).and_then(|()| out.flush());
+        on.draw(&line(&before, &now));
         before = now;
     }
-    let _ = write!(out, "\r\x1b[K").and_then(|()| out.flush());
 }
 
 fn line(before: &[Served], now: &[Served]) -> String {
@@ -117,8 +118,9 @@ fn line(before: &[Served], now: &[Served]) -> String {
     )
 }
 
-/// SIGHUP reads the file again, if there is one; the others end the run.
+/// SIGHUP reads the file again, if there is one and no terminal that it may come from; the others end the run.
 fn hand_on_signals(events: UnboundedSender<Event>, file: Option<PathBuf>) -> anyhow::Result<()> {
+    let file = file.filter(|_| !hangup_ends());
     let reloads = file.iter().map(|_| SIGHUP);
     let mut signals = Signals::new(ending().into_iter().chain(reloads)).context("signals")?;
     std::thread::spawn(move || {

@@ -1,0 +1,339 @@
+//! Every command that draws or runs long, in a terminal: it ends by Ctrl-C, by SIGTERM and with its terminal, in 2 s,
+//! also while nobody reads what it writes; what it draws fits; what another thread says is seen; nothing stays behind.
+
+use std::fs;
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use reveille_kernel::{Root, requests};
+
+use super::session::Session;
+use crate::meter::made_up;
+use crate::program::reveille;
+
+/// Within this time each ends.
+const SOON: Duration = Duration::from_secs(2);
+
+/// A bound that nobody else asks for, in µs.
+const OWN_BOUND: &str = "4321";
+
+/// A command, and what its terminal shows once it is at work.
+struct Long {
+    words: &'static str,
+    at_work: &'static str,
+    /// Does it draw, so that something changes at least once a second?
+    draws: bool,
+}
+
+const fn draws(words: &'static str, at_work: &'static str) -> Long {
+    Long {
+        words,
+        at_work,
+        draws: true,
+    }
+}
+
+const fn holds(words: &'static str, at_work: &'static str) -> Long {
+    Long {
+        words,
+        at_work,
+        draws: false,
+    }
+}
+
+/// `FOLDER`, `PORT`, `METER` and `CGROUP` are made for each session.
+const ALL: &[Long] = &[
+    draws("measure --duration 1min --out FOLDER/result", "%"),
+    draws("top", "machine"),
+    draws("cost --all-tasks --duration 1min", "%"),
+    holds("cost -- sleep 60", ""),
+    draws("path --ping --duration 1min", "%"),
+    draws("quiet find --duration 1min", "%"),
+    holds("quiet run --cgroup CGROUP", "Ctrl-C"),
+    draws("anticipate --no-socket", "within"),
+    draws("anticipate bench --dir FOLDER --file-size 1MiB", "%"),
+    draws("power meters --meter METER --time 1min", "%"),
+    draws("power cpus --meter METER", "%"),
+    draws("power states --meter METER", "%"),
+    draws("power record --meter METER", "time,power_w"),
+    draws("trial --echo self --rounds 200", "%"),
+    holds("trial --serve 127.0.0.1:PORT", "Ctrl-C"),
+    holds("hold --latency 100us", "Ctrl-C"),
+    holds("hold --latency 4321us --cpu 1", "Ctrl-C"),
+    holds("hold --latency 4321us --cpu 1 -- sleep 60", "4.321 ms"),
+    holds("limit --deepest POLL --cpu 1", "Ctrl-C"),
+    holds(
+        "govern --config FOLDER/rules.toml --socket FOLDER/socket",
+        "D-Bus",
+    ),
+    draws(
+        "stage --listen 127.0.0.1:PORT --upstream http://127.0.0.1:1 --deadline 500ms",
+        "requests/s",
+    ),
+    draws("stage bench --turn 5s", "%"),
+    draws(
+        "model simulate --utilisation 0.2 --requests 1000000000",
+        "%",
+    ),
+    draws("resume analyze FOLDER/log", "%"),
+    holds("resume analyze -", ""),
+];
+
+/// What a session needs.
+struct Place {
+    folder: tempfile::TempDir,
+    port: u16,
+    cgroup: Option<Cgroup>,
+}
+
+impl Place {
+    fn of(long: &Long) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let free = TcpListener::bind("127.0.0.1:0").unwrap();
+        let rule = "[[rule]]\nname = \"always\"\nlatency = \"4321us\"\ncpus = \"1\"\n";
+        fs::write(folder.path().join("rules.toml"), rule).unwrap();
+        if long.words.contains("/log") {
+            let line = "[   12.345678] usb 1-1: calling wakeup_rpm_resume @ 1, parent: usb1\n";
+            fs::write(folder.path().join("log"), line.repeat(2_000_000)).unwrap();
+        }
+        Self {
+            folder,
+            port: free.local_addr().unwrap().port(),
+            cgroup: long.words.contains("CGROUP").then(Cgroup::new).flatten(),
+        }
+    }
+
+    fn command(&self, words: &str) -> Command {
+        let meter = match words.contains("METER") {
+            true => made_up(Duration::from_millis(20), || 40.0),
+            false => String::new(),
+        };
+        let cgroup = self
+            .cgroup
+            .as_ref()
+            .map_or(Path::new("/none"), |one| &one.path);
+        let mut command = reveille();
+        command
+            .current_dir(self.folder.path())
+            .args(words.split(' ').map(|word| {
+                word.replace("FOLDER", self.folder.path().to_str().unwrap())
+                    .replace("PORT", &self.port.to_string())
+                    .replace("METER", &meter)
+                    .replace("CGROUP", cgroup.to_str().unwrap())
+            }));
+        command
+    }
+}
+
+/// A cgroup with a task.
+struct Cgroup {
+    path: PathBuf,
+    task: Child,
+}
+
+impl Cgroup {
+    fn new() -> Option<Self> {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let mounts = fs::read_to_string("/proc/mounts").unwrap();
+        let mount = mounts.lines().find(|line| line.starts_with("cgroup2 "))?;
+        let name = MADE.fetch_add(1, Ordering::Relaxed);
+        let name = format!("reveille-terminal-{}-{name}", std::process::id());
+        let path = Path::new(mount.split(' ').nth(1)?).join(name);
+        fs::create_dir(&path).ok()?;
+        let task = Command::new("sleep").arg("600").spawn().unwrap();
+        let made = Self { path, task };
+        fs::write(made.path.join("cgroup.procs"), made.task.id().to_string()).unwrap();
+        Some(made)
+    }
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        let _ = self.task.kill();
+        let _ = self.task.wait();
+        let _ = fs::remove_dir(&self.path);
+    }
+}
+
+/// What happens to a command at work.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Narrow,
+    Terminated,
+    Unread(Signal),
+    Closed,
+}
+
+const WAYS: [Way; 5] = [
+    Way::Narrow,
+    Way::Terminated,
+    Way::Unread(Signal::SIGINT),
+    Way::Unread(Signal::SIGTERM),
+    Way::Closed,
+];
+
+/// Why it is not tried here.
+struct Cannot(String);
+
+/// Runs the command, and ends it in that way: how long that took.
+fn end(long: &Long, way: Way) -> Result<Duration, Cannot> {
+    let place = Place::of(long);
+    let mut session = Session::start(&mut place.command(long.words));
+    let begun = Instant::now();
+    while !session.seen(|screen| screen.all().contains(long.at_work)) {
+        if let Some(status) = session.ended_within(Duration::from_millis(20)) {
+            let said = session.seen(|screen| screen.all());
+            assert_eq!(status.code(), Some(3), "{}: {said}", long.words);
+            return Err(Cannot(said.trim_end().to_owned()));
+        }
+        let screen = || session.seen(|screen| screen.all());
+        assert!(
+            begun.elapsed() < super::session::PATIENCE,
+            "{}: {}",
+            long.words,
+            screen()
+        );
+    }
+    if long.at_work.is_empty() {
+        // Until its handlers are there.
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    match way {
+        Way::Narrow => narrow(long, &mut session),
+        Way::Terminated => session.send(Signal::SIGTERM),
+        Way::Unread(signal) => {
+            session.stop_reading();
+            // A drawing comes, and has no room.
+            std::thread::sleep(Duration::from_millis(1200));
+            session.send(signal);
+        }
+        Way::Closed => session.close(),
+    }
+    let ending = Instant::now();
+    let what = format!("{} {way:?}", long.words);
+    let status = session.ended_within(Duration::from_secs(30));
+    let took = ending.elapsed();
+    let screen = session.seen(|screen| screen.all());
+    let status = status.unwrap_or_else(|| panic!("{what}: goes on: {screen}"));
+    // A signal that nothing is to be done about ends it as it ends any program.
+    let code = status.code().unwrap_or(130);
+    assert!([0, 130, 143].contains(&code), "{what}: {status}: {screen}");
+    assert!(!screen.contains("\\u00"), "{what}: {screen}");
+    let unknown = session.seen(|screen| screen.unknown.clone());
+    assert!(unknown.is_empty(), "{what}: {unknown:?}");
+    assert!(session.is_restored(), "{what}");
+    let bound = Root::default().text(&requests::file_of(1)).ok();
+    assert_ne!(bound.as_deref(), Some(OWN_BOUND), "{what}: holds on");
+    Ok(took)
+}
+
+/// What it draws fits a narrow terminal; then Ctrl-C.
+fn narrow(long: &Long, session: &mut Session) {
+    session.resize(40, 12);
+    if long.draws {
+        // What was on its way was drawn for the old size.
+        std::thread::sleep(Duration::from_millis(1200));
+        session.seen(|screen| screen.wraps = 0);
+        session.forget();
+        std::thread::sleep(Duration::from_millis(1500));
+        let screen = session.seen(|screen| screen.text());
+        assert!(!session.sent().is_empty(), "{}: draws nothing", long.words);
+        assert_eq!(session.seen(|screen| screen.wraps), 0, "{screen}");
+    }
+    session.press("\x03");
+}
+
+/// Tried again where it was slow: this machine may have been busy. What hangs does so each time.
+fn ends_soon(long: &Long, way: Way) -> Result<(), Cannot> {
+    let mut took = Vec::new();
+    while took.len() < 3 {
+        took.push(end(long, way)?);
+        if took.last() < Some(&SOON) {
+            return Ok(());
+        }
+    }
+    panic!("{} {way:?}: took {took:?}", long.words);
+}
+
+#[test]
+fn every_long_command_ends_soon_in_every_way_and_leaves_nothing() {
+    let all: Vec<_> = ALL
+        .iter()
+        .flat_map(|long| WAYS.map(|way| (long, way)))
+        .collect();
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                while let Some((long, way)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    if let Err(Cannot(why)) = ends_soon(long, *way) {
+                        println!("skipped: {} in a terminal: {why}", long.words);
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// The first message of a proxy's thread once stopped all of it.
+#[test]
+fn what_stage_says_appears_above_the_line_that_it_draws() {
+    let listen = TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let line = format!("stage --listen {listen} --upstream http://127.0.0.1:1 --deadline 500ms");
+    let mut stage = Session::start(reveille().args(line.split(' ')));
+    stage.until_shown("requests/s");
+    let ask = || {
+        let mut client = TcpStream::connect(listen).unwrap();
+        client
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        client.write_all(b"GET / HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        std::io::Read::read_to_end(&mut client, &mut answer).unwrap();
+        assert!(
+            answer.starts_with(b"HTTP/1.0 502"),
+            "{}",
+            String::from_utf8_lossy(&answer)
+        );
+    };
+    let clients = [(); 4].map(|()| std::thread::spawn(ask));
+    clients
+        .into_iter()
+        .for_each(|client| client.join().unwrap());
+    stage.until("the message", |screen| screen.all().contains("refused"));
+    stage.until("the line below it", |screen| {
+        let all = screen.all();
+        all.rfind("requests/s") > all.rfind("refused")
+    });
+    let shown = stage.seen(|screen| screen.all());
+    assert_eq!(shown.matches("requests/s").count(), 1, "{shown}");
+    assert!(!shown.contains("\\u00"), "{shown}");
+    stage.press("\x03");
+    assert_eq!(stage.ended().code(), Some(0));
+    let left = stage.seen(|screen| screen.all());
+    assert!(!left.contains("requests/s,"), "{left}");
+}
+
+/// A service in a terminal ends with it; without one SIGHUP reads its file again.
+#[test]
+fn sighup_ends_a_service_in_a_terminal() {
+    let place = Place::of(&ALL[0]);
+    let file = place.folder.path().join("stage.toml");
+    let text = format!(
+        "[[service]]\nname = \"a\"\nlisten = \"127.0.0.1:{}\"\nupstream = [\"http://127.0.0.1:1\"]\ndeadline = \"1s\"\n",
+        place.port
+    );
+    fs::write(file, text).unwrap();
+    let mut stage = Session::start(&mut place.command("stage --config FOLDER/stage.toml"));
+    stage.until_shown("requests/s");
+    stage.send(Signal::SIGHUP);
+    assert_eq!(stage.ended().code(), Some(0));
+}
