@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::unistd::{getpid, getsid};
 use reveille_kernel::{Error, Inherited, Result, RunAs};
 use reveille_watch::cost::{End, Ended};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
@@ -235,8 +236,13 @@ pub fn code(status: ExitStatus) -> u8 {
 }
 
 fn hand_on(signal: &signal_hook::low_level::siginfo::Origin, pid: u32, state: &State) {
-    // What the kernel sends for the terminal (a key, its end) went to the whole process group.
-    let of_the_terminal = [SIGHUP, SIGINT, SIGQUIT, SIGWINCH].contains(&signal.signal);
+    // What the kernel sends for the terminal (a key, its end) went to the whole process group; its end only to who leads
+    // the session, if somebody does.
+    let leads = || getsid(None) == Ok(getpid());
+    let of_the_terminal = match signal.signal {
+        SIGHUP => !leads(),
+        other => [SIGINT, SIGQUIT, SIGWINCH].contains(&other),
+    };
     let reached_both = signal.cause == Cause::Kernel && of_the_terminal;
     if reached_both || signal.signal == SIGCHLD || !matches!(state, State::Running(_)) {
         return;

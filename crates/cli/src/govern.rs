@@ -27,9 +27,9 @@ use crate::{completion, exit, flags};
 /// of it runs. Rules for traffic hold just the CPUs that serve the traffic, while it lasts.
 ///
 /// It runs in the foreground until Ctrl-C or SIGTERM, and takes all bounds back; after kill -9 the next
-/// start of any command does. It reads the rules again when the file changes, or on SIGHUP; a file with
-/// an error is refused whole, and the rules before stay. Bounds that other programs set are left alone.
-/// Needs root.
+/// start of any command does. It reads the rules again when the file changes, or on SIGHUP, which ends it
+/// if it has a terminal, for that may have been closed. A file with an error is refused whole, and the rules
+/// before stay. Bounds that other programs set are left alone. Needs root.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\

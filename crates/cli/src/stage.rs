@@ -22,7 +22,8 @@ use crate::value;
 /// saturation, and where a deadline leaves no time.
 ///
 /// It runs in the foreground until Ctrl-C or SIGTERM: then it releases what it holds and answers what is on its way.
-/// A second one drops those. With --config SIGHUP reads the file again.
+/// A second one drops those. With --config SIGHUP reads the file again, or ends the run if that has a terminal, which may
+/// have been closed.
 #[derive(clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
 #[command(after_help = "\

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::bounded::{alone, can_govern, setting, until};
 use crate::complains::complains;
+use crate::program::without_terminal;
 use crate::program::{self, reveille, with_own_journal};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
@@ -51,7 +52,7 @@ impl Service {
 
     fn spawn(folder: &Path) -> Child {
         let log = fs::File::create(folder.join("log")).unwrap();
-        with_own_journal(reveille())
+        without_terminal(with_own_journal(reveille()))
             .args(["govern", "--accounting", "--config"])
             .arg(folder.join("rules.toml"))
             .arg("--socket")

@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use crate::bounded::{alone, can_govern, setting, until};
 use crate::complains::complains;
+use crate::program::without_terminal;
 use crate::program;
 use crate::program::reveille;
 use exposition::{Scrape, read};
@@ -47,7 +48,7 @@ impl Service {
 
     fn spawn(folder: &tempfile::TempDir, mut command: Command) -> Child {
         let log = fs::File::create(folder.path().join("log")).unwrap();
-        command
+        without_terminal(&mut command)
             .arg("--config")
             .arg(folder.path().join("rules.toml"))
             .arg("--socket")

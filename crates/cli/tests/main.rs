@@ -46,7 +46,6 @@ mod start;
 mod states;
 mod suspended;
 mod terminal;
-mod top_in_a_terminal;
 mod top_streams;
 mod trial;
 mod troubleshooting;

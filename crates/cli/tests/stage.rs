@@ -9,6 +9,7 @@ use std::time::Duration;
 use std::{hint, thread};
 
 use crate::port;
+use crate::program::without_terminal;
 use crate::program;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -31,7 +32,7 @@ fn started(words: &[&str]) -> (Child, BufReader<std::process::ChildStderr>) {
 }
 
 fn started_by(mut command: Command) -> (Child, BufReader<std::process::ChildStderr>) {
-    let mut child = command
+    let mut child = without_terminal(&mut command)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::bus::Bus;
 use super::until;
 use crate::program::reveille;
+use crate::program::without_terminal;
 
 /// Are there bounds that CPUs keep to?
 pub fn can_hold() -> bool {
@@ -118,7 +119,7 @@ impl Drop for Service {
 
 fn spawn(folder: &Path, address: &str) -> Child {
     let log = fs::File::create(folder.join("log")).unwrap();
-    reveille()
+    without_terminal(&mut reveille())
         .args(["govern", "--config"])
         .arg(folder.join("rules.toml"))
         .arg("--socket")

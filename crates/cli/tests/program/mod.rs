@@ -25,6 +25,13 @@ thread_local! {
     static JOURNAL: tempfile::TempDir = tempfile::tempdir().unwrap();
 }
 
+/// Without a terminal, also where these tests have one: SIGHUP has services read their files again then.
+pub fn without_terminal(command: &mut Command) -> &mut Command {
+    let before_exec = || nix::unistd::setsid().map(drop).map_err(Into::into);
+    // SAFETY: between fork and exec only setsid(2) is called.
+    unsafe { command.pre_exec(before_exec) }
+}
+
 /// The folder of [`with_own_journal`].
 pub fn own_journal() -> PathBuf {
     JOURNAL.with(|folder| folder.path().to_owned())

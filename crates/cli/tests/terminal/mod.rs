@@ -1,4 +1,9 @@
-//! A terminal of the usual size.
+//! The program in terminals: one of the usual size, and a harness of what long commands do in theirs.
+
+mod commands;
+mod screen;
+mod session;
+mod top;
 
 use std::fs::File;
 use std::io::Read;

@@ -192,6 +192,6 @@ fn text_is_where_a_terminal_shows_it() {
     assert_eq!(shown("abcd\rx"), of("xbcd\n\n\n", 0, 0));
     assert_eq!(shown("a\r\nb\r\nc\r\nd"), of("a\nb\nc\nd\n", 0, 0));
     assert_eq!(shown("ab\r\ncd\r\x1b[1A\x1b[Jµ"), of("µ\n\n\n", 0, 0));
-    assert_eq!(shown("ab\x1b[?1049hxyz\x1b[?1049lc"), of("abc\n\n\n", 0, 0));
+    assert_eq!(shown("ab\x1b[?1049hxy\x1b[?1049lc"), of("abc\n\n\n", 0, 0));
     assert_eq!(shown("a\x1b[31mb\x1b[9t\x01"), of("ab\n\n\n", 0, 2));
 }

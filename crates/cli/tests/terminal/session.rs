@@ -92,7 +92,11 @@ fn size(columns: usize, rows: usize) -> Winsize {
 impl Session {
     /// In a terminal of 100 columns and 30 rows.
     pub fn start(command: &mut Command) -> Self {
-        let pty = openpty(&size(100, 30), None).unwrap();
+        Self::sized(command, 100, 30)
+    }
+
+    pub fn sized(command: &mut Command, columns: usize, rows: usize) -> Self {
+        let pty = openpty(&size(columns, rows), None).unwrap();
         let end = || pty.slave.try_clone().unwrap();
         command.stdin(end()).stdout(end()).stderr(end());
         command
@@ -117,7 +121,7 @@ impl Session {
         command.stderr(std::process::Stdio::null());
         let master = File::from(pty.master);
         let reader = Arc::new(Reader::default());
-        reader.sent.lock().unwrap().1 = Some(Screen::new(100, 30));
+        reader.sent.lock().unwrap().1 = Some(Screen::new(columns, rows));
         let (from, own) = (master.try_clone().unwrap(), reader.clone());
         let reading = std::thread::spawn(move || own.read(from));
         Self {
@@ -223,9 +227,11 @@ impl Session {
         self.ended_within(PATIENCE).expect("it goes on")
     }
 
-    /// Does the terminal echo and edit lines as it did before?
+    /// Does the terminal echo and edit lines as it did before, or is it closed?
     pub fn is_restored(&self) -> bool {
-        let after = tcgetattr(&self.slave).unwrap();
+        let Ok(after) = tcgetattr(&self.slave) else {
+            return self.master.is_none();
+        };
         (after.local_flags, after.input_flags) == (self.before.local_flags, self.before.input_flags)
     }
 }

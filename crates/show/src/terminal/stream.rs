@@ -35,8 +35,10 @@ static ENDS: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 /// It took nothing when the program was to end: nothing waits for it any more.
 static GIVEN_UP: AtomicBool = AtomicBool::new(false);
 
-/// To be set by each signal that ends this program: from then on no write waits long for a terminal.
+/// To be set by each signal that ends this program: from then on no write waits long for a terminal. Terminals are looked
+/// at now, for one that was closed is none any more.
 pub fn ends() -> Arc<AtomicBool> {
+    let _ = [Stream::Output, Stream::Error].map(Stream::own);
     ENDS.clone()
 }
 
