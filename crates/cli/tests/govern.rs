@@ -52,7 +52,7 @@ impl Service {
 
     fn spawn(folder: &Path) -> Child {
         let log = fs::File::create(folder.join("log")).unwrap();
-        without_terminal(with_own_journal(reveille()))
+        without_terminal(&mut with_own_journal(reveille()))
             .args(["govern", "--accounting", "--config"])
             .arg(folder.join("rules.toml"))
             .arg("--socket")

@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use crate::bounded::{alone, can_govern, setting, until};
 use crate::complains::complains;
-use crate::program::without_terminal;
 use crate::program;
 use crate::program::reveille;
+use crate::program::without_terminal;
 use exposition::{Scrape, read};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;

@@ -9,8 +9,8 @@ use std::time::Duration;
 use std::{hint, thread};
 
 use crate::port;
-use crate::program::without_terminal;
 use crate::program;
+use crate::program::without_terminal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reveille_alone::{Part, Use, take};

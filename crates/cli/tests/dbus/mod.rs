@@ -10,8 +10,6 @@ mod lifetime;
 mod permission;
 mod service;
 mod upower;
-#[path = "../without_terminal/mod.rs"]
-mod without_terminal;
 
 use std::time::{Duration, Instant};
 
