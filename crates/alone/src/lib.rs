@@ -6,6 +6,10 @@
 //! let _held = take(&[Use::Alone(Part::IdleStates), Use::Beside(Part::Cpus)]);
 //! ```
 
+mod apart;
+
+pub use apart::is_apart;
+
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
