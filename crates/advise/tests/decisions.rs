@@ -1,9 +1,7 @@
 //! Which states are allowed, and the resulting setting in the driver's figures: cases to check by
 //! hand.
 
-mod made_up;
-
-use made_up::{loaded, question, sample, sklep0, state, target};
+use crate::made_up::{self, loaded, question, sample, sklep0, state, target};
 use reveille_advise::{
     Advice, Cost, Coverage, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing,
     Target, form, why_other_machine,

@@ -1,10 +1,8 @@
 //! Results drawn from distributions with known percentiles: advice may not allow states above the
 //! budget more often than its confidence permits, and has to allow states well within it.
 
-mod made_up;
-
+use crate::made_up::{loaded, question, state, target};
 use fastrand::Rng;
-use made_up::{loaded, question, state, target};
 use reveille_advise::{Advice, Question, Standing};
 use statrs::function::erf::erfc;
 

@@ -1,11 +1,9 @@
 //! The forms of a setting: their exact text, and their interpretation by the tools that read them.
 
-mod made_up;
-
 use std::path::Path;
 use std::process::Command;
 
-use made_up::{loaded, question, sklep0, state, target};
+use crate::made_up::{self, loaded, question, sklep0, state, target};
 use reveille_advise::form::{self, Name};
 use reveille_advise::{Advice, Coverage, Form, Setting, Target};
 use reveille_kernel::{Identity, Idle, Root};

@@ -1,10 +1,8 @@
 //! Advice as shown to a reader.
 
-mod made_up;
-
 use std::collections::BTreeMap;
 
-use made_up::{loaded, question, sklep0};
+use crate::made_up::{loaded, question, sklep0};
 use reveille_advise::table::{Residency, Table};
 use reveille_advise::{Answer, Latency, show};
 use reveille_results::Loaded;

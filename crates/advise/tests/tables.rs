@@ -1,8 +1,6 @@
 //! The recalculated driver table: cases to check by hand.
 
-mod made_up;
-
-use made_up::{loaded, sklep0, state, target};
+use crate::made_up::{self, loaded, sklep0, state, target};
 use reveille_advise::table::{Origin, Residency, Table};
 use reveille_advise::{Error, Latency, Target};
 use reveille_results::Loaded;

@@ -21,8 +21,7 @@ use reveille_anticipate::{
 };
 use reveille_kernel::{Root, cpulist, load};
 
-#[path = "../../kernel/tests/pid_namespace/mod.rs"]
-mod pid_namespace;
+use crate::pid_namespace;
 
 /// Two engines at a time would see each other's requests.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -225,7 +224,7 @@ fn every_request_is_accounted_for_in_a_pid_namespace_too() {
         return;
     };
     drop(reads);
-    pid_namespace::run("every_request_is_accounted_for");
+    pid_namespace::run("engine::every_request_is_accounted_for");
 }
 
 #[test]
@@ -674,7 +673,7 @@ fn requests_with_a_missed_completion_are_forgotten() {
 #[test]
 fn too_few_descriptors_are_reported_with_their_limit() {
     const FEW: &str = "REVEILLE_TEST_FEW_DESCRIPTORS";
-    let test = "too_few_descriptors_are_reported_with_their_limit";
+    let test = "engine::too_few_descriptors_are_reported_with_their_limit";
     if std::env::var_os(FEW).is_some() {
         let device = BlockDevice {
             name: "sda".to_owned(),

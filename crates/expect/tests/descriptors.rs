@@ -1,4 +1,4 @@
-//! A server without a free file descriptor. (Alone in its process, whose limit it lowers.)
+//! A server without a free file descriptor. (In a process of its own, whose limit it lowers.)
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -10,6 +10,7 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, recv, send, setsockopt, socket,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
+use reveille_alone::is_apart;
 use reveille_expect::Refusal;
 use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
@@ -45,6 +46,11 @@ fn answer(client: &OwnedFd, path: &UnixAddr) -> Option<Answer> {
 
 #[test]
 fn a_client_without_a_descriptor_left_is_refused_and_served_once_one_is_free() {
+    const TEST: &str =
+        "descriptors::a_client_without_a_descriptor_left_is_refused_and_served_once_one_is_free";
+    if !is_apart(TEST, &[]) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         path: folder.path().join("engine.sock"),

@@ -1,8 +1,9 @@
-//! An idle server sleeps. (Alone in its process, because its threads are counted.)
+//! An idle server sleeps. (In a process of its own, whose threads are counted.)
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use reveille_alone::is_apart;
 use reveille_expect::server::{Owner, Plan, Server, Settings, Ticket};
 use reveille_expect::{Refusal, Served, Waker, monotonic_ns};
 
@@ -51,6 +52,12 @@ fn settled(name: &str) -> u64 {
 
 #[test]
 fn server_and_waker_thread_do_not_wake_up_while_idle() {
+    if !is_apart(
+        "idle::server_and_waker_thread_do_not_wake_up_while_idle",
+        &[],
+    ) {
+        return;
+    }
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings {
         path: folder.path().join("engine.sock"),

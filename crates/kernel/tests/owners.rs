@@ -80,7 +80,12 @@ impl Owner {
 
     fn spawn(machine: &Path, claims: Vec<(&'static str, &'static str)>) -> Self {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "an_owner", "--nocapture", "--test-threads=1"])
+            .args([
+                "--exact",
+                "owners::an_owner",
+                "--nocapture",
+                "--test-threads=1",
+            ])
             .env(MACHINE, machine)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

@@ -1,6 +1,5 @@
 //! The ten recorded machines, read completely and compared with their kernels' files.
 
-#[path = "recorded/facts.rs"]
 mod facts;
 
 use std::collections::HashMap;

@@ -1,10 +1,8 @@
 //! The simulator compared with a simple event-driven one: the same requests, one by one.
 
-mod plain;
-
 use std::ops::ControlFlow;
 
-use plain::{Asked, Farm, Plain};
+use crate::plain::{Asked, Farm, Plain};
 use reveille_model::closed::dvfs;
 use reveille_model::policy::{CState, CStates, Choice, Dvfs, Law, Policy, PowerNap, Rule};
 use reveille_model::power::Power;

@@ -2,8 +2,8 @@
 
 #[path = "../../show/tests/policy/mod.rs"]
 mod policy;
-mod sample;
 
+use crate::sample::{self, bare_description, columns_of, server};
 use reveille_figures::tail::Tail;
 use reveille_results::description::{Ended, Probe};
 use reveille_results::show::{self, Error, Input, Views};
@@ -11,7 +11,6 @@ use reveille_results::{Column, Columns, Filter, Loaded, NULL, Values};
 use reveille_show::page::is_page;
 use reveille_show::sheet::not_in_json;
 use reveille_show::web;
-use sample::{bare_description, columns_of, server};
 
 fn page(inputs: &[Input], title: Option<&str>) -> show::Result<String> {
     let views = Views::of(inputs)?;

@@ -185,7 +185,7 @@ fn a_process_killed_while_it_writes_leaves_every_datapoint_it_pushed() {
     let mut child = std::process::Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
-            "a_process_killed_while_it_writes_leaves_every_datapoint_it_pushed",
+            "results::a_process_killed_while_it_writes_leaves_every_datapoint_it_pushed",
         ])
         .env(FOLDER, &path)
         .stdout(std::process::Stdio::null())
@@ -212,7 +212,7 @@ fn a_process_killed_while_it_writes_leaves_every_datapoint_it_pushed() {
 fn a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint() {
     // A file size limit stands for the full disk; the shell sets it for the child.
     const FOLDER: &str = "REVEILLE_TEST_WRITE_UNTIL_FULL";
-    const NAME: &str = "a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint";
+    const NAME: &str = "results::a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint";
     if let Some(path) = std::env::var_os(FOLDER) {
         let folder = ResultFolder::create(PathBuf::from(path)).unwrap();
         let mut writer = folder.writer(&residency()).unwrap();

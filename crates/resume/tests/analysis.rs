@@ -1,9 +1,7 @@
 //! The analysis of made-up machines with known times.
 
-mod generator;
-
-use generator::kernel::{self, Threads};
-use generator::machine::{Draw, Machine};
+use crate::generator::kernel::{self, Threads};
+use crate::generator::machine::{Draw, Machine};
 use reveille_resume::analysis::{Analysis, Input, Question, Source, analyse, read};
 use reveille_resume::cycle::{Cycle, StageKind};
 use reveille_resume::what_if::Change;

@@ -1,7 +1,5 @@
 //! Foreign and damaged logs that were once misread, each as the kernel writes it.
 
-mod reading;
-
 use std::io::Read;
 
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse};
@@ -10,7 +8,7 @@ use reveille_resume::graph::Half;
 use reveille_resume::log::{Log, read, read_files};
 use reveille_resume::power::Meter;
 
-use reading::{log, one};
+use crate::reading::{log, one};
 
 fn stage(cycle: &Cycle, kind: StageKind) -> (Us, Us) {
     let found = cycle.stages.iter().find(|stage| stage.kind == kind);

@@ -1,14 +1,12 @@
 //! Clocks that stand still in sleep or continue, step back and return, and a wall clock beside them
 //! that is set.
 
-mod reading;
-
 use reveille_resume::analysis::{Input, Question, Source, analyse};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::power::Meter;
 use reveille_resume::times::{self, Times};
 
-use reading::{log, one};
+use crate::reading::{log, one};
 
 /// A cycle whose kernel does not state the time asleep, in ms since its start.
 const DEEP: [(i64, &str); 18] = [

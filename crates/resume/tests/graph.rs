@@ -1,12 +1,10 @@
 //! The graph, its critical path and its what-ifs compared with the generator's simulation.
 
-#[path = "generator/mod.rs"]
-mod generator;
-
 use std::collections::HashMap;
 
-use generator::kernel::{Threads, Truth, run};
-use generator::machine::{Draw, Kernel, Machine, STAGES};
+use crate::generator;
+use crate::generator::kernel::{Threads, Truth, run};
+use crate::generator::machine::{Draw, Kernel, Machine, STAGES};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::devices::Device;
 use reveille_resume::graph::{Graph, Half};

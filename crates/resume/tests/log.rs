@@ -1,11 +1,8 @@
 //! The log reader compared with the generator, and on real logs.
 
-#[path = "generator/mod.rs"]
-mod generator;
-
-use generator::kernel::{Threads, Truth, run};
-use generator::machine::{Draw, Machine};
-use generator::text::{self, Form, PREFIXES, Prefix, Text, logged};
+use crate::generator::kernel::{Threads, Truth, run};
+use crate::generator::machine::{Draw, Machine};
+use crate::generator::text::{self, Form, PREFIXES, Prefix, Text, logged};
 use proptest::prelude::*;
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::log::{LeftOut, Log, read};

@@ -2,8 +2,7 @@
 //! Latencies" (Xi et al., 2013): a desktop that is limited by its SATA links, and a Chromebook
 //! without need for its sound and graphics.
 
-mod hand;
-
+use crate::hand;
 use std::sync::Arc;
 
 use reveille_resume::cycle::{Call, CpuStep, Cycle, Name, Stage, StageKind, Us};

@@ -1,14 +1,12 @@
 //! The start and the end of a cycle, its parts if its kernel logs little, and failures in it.
 
-mod reading;
-
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Machine, Question, Source, analyse};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::graph::Half;
 use reveille_resume::times;
 use reveille_resume::what_if::Change;
 
-use reading::{log, one};
+use crate::reading::{log, one};
 
 fn lasted(cycle: &Cycle, kind: StageKind) -> Option<Us> {
     let stage = cycle.stages.iter().find(|stage| stage.kind == kind);

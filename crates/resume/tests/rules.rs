@@ -1,9 +1,7 @@
 //! The graph's rules, the tree of devices and changes, each on a few calls by hand: at their
 //! limits, below and above them.
 
-mod hand;
-
-use hand::{call, cpu, cycle};
+use crate::hand::{call, cpu, cycle};
 use reveille_resume::analysis::{Input, Question, Source, analyse};
 use reveille_resume::cycle::{Call, Cycle, Name, StageKind, Us};
 use reveille_resume::devices;

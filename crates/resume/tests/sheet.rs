@@ -1,13 +1,12 @@
 //! The analysis as shown to a reader: the page, and the columns of its tables.
 
-mod generator;
 #[path = "../../show/tests/policy/mod.rs"]
 mod policy;
 
 use std::sync::Arc;
 
-use generator::kernel::{self, Threads};
-use generator::machine::{Draw, Machine};
+use crate::generator::kernel::{self, Threads};
+use crate::generator::machine::{Draw, Machine};
 use reveille_resume::analysis::{
     Analysis, Input, LinkKind, Question, Source, analyse, inputs, read,
 };

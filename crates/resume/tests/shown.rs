@@ -1,8 +1,6 @@
 //! The output for cycles written by hand, value by value.
 
-mod hand;
-
-use hand::{call, cpu, cycle, failure};
+use crate::hand::{call, cpu, cycle, failure};
 use reveille_resume::analysis::{
     Analysis, DeviceSpread, Failed, Input, LinkKind, LinkResult, Machine, Next, Question, Removal,
     Replay, Source, Spread, StageResult, StageSpread, SuspendDevice, analyse, half_name,
@@ -669,7 +667,7 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
         call("sr 1:0", "none", ResumeNoirq, 2, (40_001, 45_001)),
         call("sd 0:0", "none", Resume, 1, (50_000, 50_500)),
     ];
-    let tied = crate::machine(vec![tied]);
+    let tied = machine(vec![tied]);
     let sd = tied
         .devices
         .iter()
@@ -687,7 +685,7 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
         .map(|one| one.call.clone())
         .collect();
     longer.calls[2].end = Some(50_501);
-    let longer = crate::machine(vec![longer]);
+    let longer = machine(vec![longer]);
     let sd = longer
         .devices
         .iter()

@@ -1,8 +1,6 @@
 //! The durations of the parts of a cycle and of a call, for all forms of logs.
 
-mod hand;
-
-use hand::{call, cycle, failure};
+use crate::hand::{call, cycle, failure};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::graph::Half;
 use reveille_resume::times::{Times, of};

@@ -1,8 +1,6 @@
 //! Logs of machines that were not available here, in formats of kernels, serial lines, mails and
 //! other programs.
 
-mod reading;
-
 use reveille_resume::analysis::{Analysis, Input, LinkKind, Question, Source, analyse, no_devices};
 use reveille_resume::cycle::{Cycle, StageKind, Us};
 use reveille_resume::graph::{Graph, Half};
@@ -10,7 +8,7 @@ use reveille_resume::log::read;
 use reveille_resume::times::{self, Times};
 use reveille_resume::what_if::Change;
 
-use reading::{log, one};
+use crate::reading::{log, one};
 
 fn of(cycle: &Cycle) -> Times {
     times::of(cycle).unwrap()

@@ -7,8 +7,8 @@ use std::process::Command;
 use fastrand::Rng;
 use libbpf_rs::{ObjectBuilder, ProgramInput};
 
-use crate::program::{FOLDER, HEADERS, Prediction, Script};
-use crate::{SIZES, linear, normal, series};
+use super::program::{FOLDER, HEADERS, Prediction, Script};
+use super::{SIZES, linear, normal, series};
 
 const TEST: &str = "the_kernel_predicts_the_same_as_user_space";
 

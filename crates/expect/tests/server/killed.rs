@@ -10,8 +10,8 @@ use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use reveille_expect::server::Client;
 use reveille_expect::{Refusal, Waker};
 
-use crate::plan::Engine;
-use crate::raw::{Raw, SECOND, US, wait_for};
+use super::plan::Engine;
+use super::raw::{Raw, SECOND, US, wait_for};
 
 /// Makes this test program, when restarted, a client of the engine there.
 const CLIENT_OF: &str = "REVEILLE_EXPECT_TEST_CLIENT_OF";
@@ -35,7 +35,7 @@ impl Child {
     fn begin(engine: &Path, change: impl FnOnce(&mut Command)) -> Self {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command
-            .args(["killed::as_a_client", "--exact", "--nocapture"])
+            .args(["server::killed::as_a_client", "--exact", "--nocapture"])
             .env(CLIENT_OF, engine)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
@@ -180,10 +180,10 @@ fn each_user_has_a_separate_budget() {
 #[test]
 fn closing_the_waker_cancels_its_windows() {
     let engine = Engine::start();
-    let mut waker = crate::wakers::served_by_engine(&engine.path);
+    let mut waker = super::wakers::served_by_engine(&engine.path);
     let at_ns = reveille_expect::monotonic_ns() + 9 * SECOND;
     waker.expect_on(0, at_ns, US).unwrap();
-    assert!(waker.wait_for_answers(crate::raw::DEADLINE));
+    assert!(waker.wait_for_answers(super::raw::DEADLINE));
     drop::<Waker>(waker);
     wait_for("its request to go", || engine.server.counts().orphaned == 1);
 }

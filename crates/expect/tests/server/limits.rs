@@ -6,8 +6,8 @@ use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::server::Quotas;
 use reveille_expect::{Limits, MAX_OPEN, Refusal};
 
-use crate::plan::{Engine, NO_CPU};
-use crate::raw::{Raw, SECOND, US, wait_for};
+use super::plan::{Engine, NO_CPU};
+use super::raw::{Raw, SECOND, US, wait_for};
 
 #[test]
 fn a_request_reaches_the_plan_with_its_sender_and_so_does_its_cancellation() {

@@ -9,8 +9,8 @@ use reveille_expect::monotonic_ns;
 use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::server::Quotas;
 
-use crate::plan::Engine;
-use crate::raw::{Raw, SECOND, US, wait_for};
+use super::plan::Engine;
+use super::raw::{Raw, SECOND, US, wait_for};
 
 const HELLO: Request = Request::Hello { version: VERSION };
 
@@ -135,7 +135,7 @@ fn a_flooding_client_is_slowed_and_others_are_answered() {
             engine.server.counts().held_back > 10
         });
         // Rates are per process, so the other one is a separate process.
-        let mut other = crate::killed::Child::start(&engine.path);
+        let mut other = super::killed::Child::start(&engine.path);
         wait_for("the other's answers", || {
             engine.server.counts().accepted >= 3
         });

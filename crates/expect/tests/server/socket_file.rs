@@ -9,8 +9,8 @@ use std::sync::Arc;
 use reveille_expect::Error;
 use reveille_expect::server::{Server, Settings};
 
-use crate::plan::{Engine, Recording};
-use crate::raw::{Raw, SECOND, US};
+use super::plan::{Engine, Recording};
+use super::raw::{Raw, SECOND, US};
 
 fn start(path: &Path) -> Result<Server, Error> {
     let settings = Settings {

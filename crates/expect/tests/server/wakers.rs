@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use reveille_expect::server::Settings;
 use reveille_expect::{Error, Expected, Refusal, Served, Waker, monotonic_ns};
 
-use crate::fake::listener;
-use crate::plan::{Engine, NO_CPU};
-use crate::raw::{DEADLINE, SECOND, US, wait_for};
+use super::fake::listener;
+use super::plan::{Engine, NO_CPU};
+use super::raw::{DEADLINE, SECOND, US, wait_for};
 
 const AHEAD: Duration = Duration::from_secs(9);
 const WINDOW: Duration = Duration::from_micros(50);

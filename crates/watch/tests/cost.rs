@@ -1,28 +1,23 @@
 //! `cost` on the running kernel, with workloads of known cost. The tests need root and BPF; otherwise
 //! each reports that it was skipped and why.
 
-#[path = "../idling/mod.rs"]
-#[allow(dead_code, reason = "others ask it for words")]
-mod idling;
 mod pair;
-#[path = "../../../kernel/tests/pid_namespace/mod.rs"]
-mod pid_namespace;
 
-use std::sync::{Mutex, MutexGuard};
+use crate::pid_namespace;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
-use idling::{ENOUGH, Idling, last_cpu, while_spinning};
+use crate::idling::{ENOUGH, Idling, last_cpu, while_spinning};
 use pair::{Account, NAMES, Spinners, bind_to, may_be_prompt, wake_each_other};
 use reveille_kernel::{Idle, Root, load};
 use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, WaitSums, Workload};
 
-/// One test at a time: two workloads would queue behind each other.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// `None`, with a message, if wake-ups cannot be followed.
 fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
-    let guard = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let guard = crate::ALONE
+        .lock()
+        .unwrap_or_else(|error| error.into_inner());
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         println!("skipped: {test}: it takes two CPUs");
         return None;
@@ -55,7 +50,7 @@ fn every_wake_up_is_counted_once_from_within_a_pid_namespace_too() {
     let Some(_alone) = alone_with_pair("in a PID namespace") else {
         return;
     };
-    pid_namespace::run("every_wake_up_is_counted_once");
+    pid_namespace::run("cost::every_wake_up_is_counted_once");
 }
 
 /// Pauses, µs: some leave a CPU hardly any time to sleep.

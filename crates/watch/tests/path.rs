@@ -1,16 +1,13 @@
 //! Packets between two network namespaces, followed on the running kernel. The tests need root, BPF,
 //! veth and ip(8); otherwise each reports that it was skipped and why.
 
-#[path = "../idling/mod.rs"]
-#[allow(dead_code, reason = "others ask it for a CPU")]
-mod idling;
 mod namespaces;
 
 use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use idling::{Idling, while_spinning};
+use crate::idling::{Idling, while_spinning};
 use namespaces::{Pair, RECEIVER, now, on_cpu, ping};
 use nix::sys::resource::{UsageWho, getrusage};
 use reveille_kernel::{Idle, Root};

@@ -2,30 +2,26 @@
 //! was skipped and why. They do not assume an idle machine: they compare the same events by two
 //! methods.
 
-#[path = "../idling/mod.rs"]
-mod idling;
-#[path = "../../../kernel/tests/pid_namespace/mod.rs"]
-mod pid_namespace;
 mod recorded;
 mod sources;
 mod tracer;
 
-use std::sync::{Mutex, MutexGuard};
+use crate::pid_namespace;
+use std::sync::MutexGuard;
 use std::time::Duration;
 
 use reveille_kernel::Root;
 use reveille_watch::live::{CountedBy, Snapshot, Unit, Waker, WakerKind, Watch};
 
-use idling::{Idling, last_cpu, while_spinning};
+use crate::idling::{Idling, last_cpu, while_spinning};
 use sources::{Sleeper, Waking, calls, now_ns, online_cpus, uses};
 use tracer::Tracer;
 
-/// One test at a time: they would watch each other's threads.
-static ALONE: Mutex<()> = Mutex::new(());
-
 /// A watch with BPF; `None`, with a message, if BPF is unavailable.
 fn watch(test: &str) -> Option<(Watch, MutexGuard<'static, ()>)> {
-    let alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let alone = crate::ALONE
+        .lock()
+        .unwrap_or_else(|error| error.into_inner());
     let mut watch = Watch::start(&Root::default()).unwrap();
     let snapshot = watch.snapshot().unwrap();
     if let Some(why) = snapshot
@@ -206,8 +202,8 @@ fn processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown() {
         return;
     };
     drop(watch);
-    pid_namespace::run("a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu");
-    pid_namespace::run("a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender");
+    pid_namespace::run("live::a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu");
+    pid_namespace::run("live::a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender");
 }
 
 #[test]
@@ -331,7 +327,9 @@ fn without_bpf_the_counts_of_sysfs_and_proc_are_shown_and_the_rest_is_reported_m
 
 #[test]
 fn a_cpu_that_never_sleeps_is_woken_by_nothing() {
-    let alone = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+    let alone = crate::ALONE
+        .lock()
+        .unwrap_or_else(|error| error.into_inner());
     let number = last_cpu();
     while_spinning(number, || {
         drop(alone);

@@ -1,0 +1,9 @@
+//! The engine, its model of an I/O, and the pages of its results.
+
+#[cfg(feature = "bpf")]
+mod engine;
+mod model;
+mod page;
+#[cfg(feature = "bpf")]
+#[path = "../../kernel/tests/pid_namespace/mod.rs"]
+mod pid_namespace;

@@ -1,0 +1,20 @@
+//! Logs, what is read in them, the cycles, and how they are shown.
+
+mod analysis;
+mod any_cycle;
+mod attacked;
+mod clocks;
+mod coarse;
+mod generator;
+mod graph;
+mod hand;
+mod log;
+mod paper;
+mod parts;
+mod reading;
+mod real;
+mod rules;
+mod sheet;
+mod shown;
+mod times;
+mod unseen;
