@@ -15,13 +15,12 @@ use libbpf_rs::{MapCore, MapFlags};
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use reveille_alone::is_apart;
 use reveille_anticipate::{
     AwakePower, BlockDevice, Engine, Error, Expectations, Operation, OperationStatistics, Settings,
     Subject, Unplanned,
 };
 use reveille_kernel::{Root, cpulist, load};
-
-use crate::pid_namespace;
 
 /// Two engines at a time would see each other's requests.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -220,11 +219,10 @@ fn every_request_is_accounted_for() {
 /// In a container a process has another ID than in the initial namespace.
 #[test]
 fn every_request_is_accounted_for_in_a_pid_namespace_too() {
-    let Some((_alone, reads)) = reads("in a PID namespace") else {
-        return;
-    };
-    drop(reads);
-    pid_namespace::run("engine::every_request_is_accounted_for");
+    const TEST: &str = "engine::every_request_is_accounted_for_in_a_pid_namespace_too";
+    if is_apart(TEST, &["unshare", "--pid", "--fork", "--mount-proc"]) {
+        every_request_is_accounted_for();
+    }
 }
 
 #[test]
@@ -305,6 +303,9 @@ fn the_engine_stays_within_its_budget() {
 
 #[test]
 fn other_processes_requests_are_ignored() {
+    if !is_apart("engine::other_processes_requests_are_ignored", &[]) {
+        return;
+    }
     let Some((_alone, reads)) = reads("other_processes_requests_are_ignored") else {
         return;
     };
@@ -615,6 +616,9 @@ fn resident() -> u64 {
 
 #[test]
 fn announcements_for_a_busy_cpu_use_no_memory() {
+    if !is_apart("engine::announcements_for_a_busy_cpu_use_no_memory", &[]) {
+        return;
+    }
     let Some((_alone, reads)) = reads("announcements_for_a_busy_cpu_use_no_memory") else {
         return;
     };
@@ -672,33 +676,23 @@ fn requests_with_a_missed_completion_are_forgotten() {
 /// In a separate process, which may open few files.
 #[test]
 fn too_few_descriptors_are_reported_with_their_limit() {
-    const FEW: &str = "REVEILLE_TEST_FEW_DESCRIPTORS";
-    let test = "engine::too_few_descriptors_are_reported_with_their_limit";
-    if std::env::var_os(FEW).is_some() {
-        let device = BlockDevice {
-            name: "sda".to_owned(),
-            major: 8,
-            minor: 0,
-        };
-        let started = Engine::start(&Settings {
-            devices: vec![device],
-            ..Settings::default()
-        });
-        match started.err() {
-            Some(Error::Cannot(why)) => assert!(why.contains("ulimit -n"), "{why}"),
-            other => panic!("{other:?}"),
-        }
+    const TEST: &str = "engine::too_few_descriptors_are_reported_with_their_limit";
+    if !is_apart(TEST, &["sh", "-c", "ulimit -n 30; exec \"$0\" \"$@\""]) {
         return;
     }
-    let myself = std::env::current_exe().unwrap();
-    let child = std::process::Command::new("sh")
-        .args(["-c", "ulimit -n 30; exec \"$0\" --exact \"$1\""])
-        .arg(myself)
-        .arg(test)
-        .env(FEW, "1")
-        .output()
-        .unwrap();
-    assert!(child.status.success(), "{child:?}");
+    let device = BlockDevice {
+        name: "sda".to_owned(),
+        major: 8,
+        minor: 0,
+    };
+    let started = Engine::start(&Settings {
+        devices: vec![device],
+        ..Settings::default()
+    });
+    match started.err() {
+        Some(Error::Cannot(why)) => assert!(why.contains("ulimit -n"), "{why}"),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// How often the engine's threads, which belong to this process, have run so far, by name; `None`
@@ -723,6 +717,12 @@ fn runs_of_its_threads() -> Option<Vec<(String, String)>> {
 
 #[test]
 fn without_requests_it_arms_no_timer_and_wakes_no_cpu() {
+    if !is_apart(
+        "engine::without_requests_it_arms_no_timer_and_wakes_no_cpu",
+        &[],
+    ) {
+        return;
+    }
     let test = "without_requests_it_arms_no_timer_and_wakes_no_cpu";
     let Some((_alone, reads)) = reads(test) else {
         return;

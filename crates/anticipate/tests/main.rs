@@ -4,6 +4,3 @@
 mod engine;
 mod model;
 mod page;
-#[cfg(feature = "bpf")]
-#[path = "../../kernel/tests/pid_namespace/mod.rs"]
-mod pid_namespace;

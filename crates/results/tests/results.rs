@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
+use reveille_alone::is_apart;
 use reveille_results::description::{Ended, Probe};
 use reveille_results::{
     Columns, Datapoint, Description, Error, First, NULL, ResultFolder, Source, StreamError, Values,
@@ -210,40 +211,25 @@ fn a_process_killed_while_it_writes_leaves_every_datapoint_it_pushed() {
 
 #[test]
 fn a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint() {
-    // A file size limit stands for the full disk; the shell sets it for the child.
-    const FOLDER: &str = "REVEILLE_TEST_WRITE_UNTIL_FULL";
-    const NAME: &str = "results::a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint";
-    if let Some(path) = std::env::var_os(FOLDER) {
-        let folder = ResultFolder::create(PathBuf::from(path)).unwrap();
-        let mut writer = folder.writer(&residency()).unwrap();
-        let full = (0..).find_map(|time| writer.push(&datapoint(time)).err());
-        let message = full.unwrap().to_string();
-        assert!(message.contains("datapoints.partial.csv: "), "{message}");
-        fs::write(folder.path().join("pushed"), writer.rows().to_string()).unwrap();
+    // A file size limit stands for the full disk.
+    const TEST: &str = "results::a_full_disk_ends_the_writing_and_keeps_every_earlier_datapoint";
+    let limit = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
+    if !is_apart(TEST, &["sh", "-c", limit]) {
         return;
     }
     let parent = tempfile::tempdir().unwrap();
     let path = parent.path().join("r");
-    let status = std::process::Command::new("sh")
-        .args([
-            "-c",
-            "trap '' XFSZ; ulimit -f 64; exec \"$0\" --exact \"$1\"",
-        ])
-        .arg(std::env::current_exe().unwrap())
-        .arg(NAME)
-        .env(FOLDER, &path)
-        .stdout(std::process::Stdio::null())
-        .status()
-        .unwrap();
-    assert!(status.success());
-    let pushed: usize = fs::read_to_string(path.join("pushed"))
-        .unwrap()
-        .parse()
-        .unwrap();
+    let folder = ResultFolder::create(path.clone()).unwrap();
+    let mut writer = folder.writer(&residency()).unwrap();
+    let full = (0..).find_map(|time| writer.push(&datapoint(time)).err());
+    let message = full.unwrap().to_string();
+    assert!(message.contains("datapoints.partial.csv: "), "{message}");
+    let pushed = writer.rows();
     assert!(pushed > 100, "{pushed}");
+    drop(writer);
     let partial = fs::read(path.join("datapoints.partial.csv")).unwrap();
     assert_eq!(partial.last(), Some(&b'\n'), "half a line was left");
-    assert_eq!(open(&path).unwrap().columns.rows, pushed);
+    assert_eq!(open(&path).unwrap().columns.rows as u64, pushed);
 }
 
 #[test]

@@ -3,12 +3,12 @@
 
 mod pair;
 
-use crate::pid_namespace;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
 use crate::idling::{ENOUGH, Idling, last_cpu, while_spinning};
 use pair::{Account, NAMES, Spinners, bind_to, may_be_prompt, wake_each_other};
+use reveille_alone::is_apart;
 use reveille_kernel::{Idle, Root, load};
 use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, WaitSums, Workload};
@@ -47,10 +47,10 @@ fn alone_with_pair(test: &str) -> Option<MutexGuard<'static, ()>> {
 /// In a container a process has another ID than in the initial namespace.
 #[test]
 fn every_wake_up_is_counted_once_from_within_a_pid_namespace_too() {
-    let Some(_alone) = alone_with_pair("in a PID namespace") else {
-        return;
-    };
-    pid_namespace::run("cost::every_wake_up_is_counted_once");
+    const TEST: &str = "cost::every_wake_up_is_counted_once_from_within_a_pid_namespace_too";
+    if is_apart(TEST, &["unshare", "--pid", "--fork", "--mount-proc"]) {
+        every_wake_up_is_counted_once();
+    }
 }
 
 /// Pauses, µs: some leave a CPU hardly any time to sleep.

@@ -6,10 +6,10 @@ mod recorded;
 mod sources;
 mod tracer;
 
-use crate::pid_namespace;
 use std::sync::MutexGuard;
 use std::time::Duration;
 
+use reveille_alone::is_apart;
 use reveille_kernel::Root;
 use reveille_watch::live::{CountedBy, Snapshot, Unit, Waker, WakerKind, Watch};
 
@@ -198,12 +198,12 @@ fn a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender() {
 /// In a container a process has another ID than in the initial namespace.
 #[test]
 fn processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown() {
-    let Some((watch, _alone)) = watch("in a PID namespace") else {
-        return;
-    };
-    drop(watch);
-    pid_namespace::run("live::a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu");
-    pid_namespace::run("live::a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender");
+    const TEST: &str =
+        "live::processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown";
+    if is_apart(TEST, &["unshare", "--pid", "--fork", "--mount-proc"]) {
+        a_thread_that_sleeps_shows_as_the_timer_that_wakes_its_cpu();
+        a_thread_that_wakes_another_on_a_sleeping_cpu_shows_as_the_sender();
+    }
 }
 
 #[test]

@@ -10,9 +10,6 @@ mod live;
 #[cfg(feature = "bpf")]
 mod path;
 mod path_result;
-#[cfg(feature = "bpf")]
-#[path = "../../kernel/tests/pid_namespace/mod.rs"]
-mod pid_namespace;
 
 /// One test at a time of those that watch this kernel: they would watch each other's threads, and two workloads would
 /// queue behind each other.

@@ -26,40 +26,17 @@ pub fn pid_namespace() -> Result<u32> {
 
 #[cfg(test)]
 mod tests {
-    use std::process::Command;
+    use reveille_alone::is_apart;
 
     use super::*;
 
     #[test]
     fn proc_of_another_namespace_is_reported() {
         const TEST: &str = "bpf::pid_namespace::tests::proc_of_another_namespace_is_reported";
-        const WITHIN: &str = "REVEILLE_TEST_IS_THE_CHILD";
-        if std::env::var_os(WITHIN).is_some() {
+        if is_apart(TEST, &["unshare", "--pid", "--fork"]) {
             let said = pid_namespace().unwrap_err().to_string();
             return assert!(said.contains("mount"), "{said}");
         }
         assert!(pid_namespace().is_ok());
-        let within = Command::new("unshare")
-            .args(["--pid", "--fork"])
-            .arg(std::env::current_exe().unwrap())
-            .args([TEST, "--exact"])
-            .env(WITHIN, "1")
-            .output();
-        match within {
-            Err(error) => println!("skipped: {TEST}: unshare: {error}"),
-            Ok(within) if within.stderr.starts_with(b"unshare:") => {
-                println!(
-                    "skipped: {TEST}: {}",
-                    String::from_utf8_lossy(&within.stderr)
-                );
-            }
-            Ok(within) => {
-                let said = String::from_utf8_lossy(&within.stdout);
-                assert!(
-                    within.status.success() && said.contains("1 passed"),
-                    "{within:?}"
-                );
-            }
-        }
     }
 }

@@ -1,6 +1,8 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
+use reveille_alone::is_apart;
+
 use super::*;
 
 const DISABLE: &str = "/sys/devices/system/cpu/cpu0/cpuidle/state1/disable";
@@ -680,41 +682,22 @@ fn a_folder_or_record_that_others_may_write_or_that_is_no_file_is_refused() {
 
 #[test]
 fn folder_and_record_have_their_modes_whatever_the_umask() {
-    // The umask applies to the whole process: a separate process sets it.
-    let machine = Machine::new();
-    let this = std::env::current_exe().unwrap();
-    let name = "journal::tests::claims_and_keeps_with_a_umask";
-    for umask in ["000", "077"] {
-        let run = machine.run.with_extension(umask);
-        let done = std::process::Command::new("sh")
-            .args(["-c", "umask $1; exec $2 --exact $3", "sh", umask])
-            .arg(&this)
-            .arg(name)
-            .env("REVEILLE_TEST_ROOT", machine.root.path("/"))
-            .env("REVEILLE_TEST_RUN", &run)
-            .stdout(std::process::Stdio::null())
-            .status();
-        assert!(done.unwrap().success());
+    const TEST: &str = "journal::tests::folder_and_record_have_their_modes_whatever_the_umask";
+    for umask in ["umask 000", "umask 077"] {
+        let with_umask = format!("{umask}; exec \"$0\" \"$@\"");
+        if !is_apart(TEST, &["sh", "-c", &with_umask]) {
+            continue;
+        }
+        let machine = Machine::new();
+        let mut journal = Journal::new(&machine.root, &machine.run);
+        journal.set(DISABLE, "1").unwrap();
+        journal.keep().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o7777;
-        assert_eq!(mode(&run), 0o755);
-        assert_eq!(mode(&run.join("settings.json")), 0o644);
-        assert_eq!(mode(&run.join("settings.lock")), 0o600);
-        release(&machine.root, &run, false).unwrap();
+        assert_eq!(mode(&machine.run), 0o755);
+        assert_eq!(mode(&machine.run.join("settings.json")), 0o644);
+        assert_eq!(mode(&machine.run.join("settings.lock")), 0o600);
+        return release(&machine.root, &machine.run, false).unwrap();
     }
-}
-
-/// The other process of the test above; alone it does nothing.
-#[test]
-fn claims_and_keeps_with_a_umask() {
-    let (Some(root), Some(run)) = (
-        std::env::var_os("REVEILLE_TEST_ROOT"),
-        std::env::var_os("REVEILLE_TEST_RUN"),
-    ) else {
-        return;
-    };
-    let mut journal = Journal::new(&Root::at(root), Path::new(&run));
-    journal.set(DISABLE, "1").unwrap();
-    journal.keep().unwrap();
 }
 
 #[test]

@@ -4,8 +4,6 @@
 mod bounded;
 mod gathered;
 mod other_timers;
-#[path = "../../../kernel/tests/pid_namespace/mod.rs"]
-mod pid_namespace;
 mod second_method;
 mod short;
 mod spinning;
@@ -18,6 +16,7 @@ use std::time::{Duration, Instant};
 use gathered::{gather, options};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
+use reveille_alone::is_apart;
 use reveille_kernel::{Idle, Root, load};
 use reveille_measure::{Distances, Protocol};
 use reveille_results::description::{Ended, Probe};
@@ -226,8 +225,10 @@ fn another_cpu_wakes_it_without_warning() {
 /// In a container a thread has another ID than in the initial namespace.
 #[test]
 fn another_cpu_wakes_it_from_within_a_pid_namespace() {
-    let _alone = need_bpf!();
-    pid_namespace::run("another_cpu_wakes_it_without_warning");
+    const TEST: &str = "another_cpu_wakes_it_from_within_a_pid_namespace";
+    if is_apart(TEST, &["unshare", "--pid", "--fork", "--mount-proc"]) {
+        another_cpu_wakes_it_without_warning();
+    }
 }
 
 #[test]
