@@ -15,7 +15,6 @@ use signal_hook::iterator::Signals;
 
 use crate::exit::Failure;
 use crate::output_format::{Printed, To};
-use crate::serving::{self, Serving};
 use crate::signals::{ending, hangup_ends};
 use crate::value::{self, CpuList};
 use crate::{completion, exit, flags};
@@ -133,7 +132,11 @@ struct Explain {
     printed: Printed,
 }
 
-pub fn run(args: Args, serving: Option<&Serving>) -> anyhow::Result<ExitCode> {
+/// `as_service` is what serves rules for others.
+pub fn run(
+    args: Args,
+    as_service: impl FnOnce(Serve) -> anyhow::Result<ExitCode>,
+) -> anyhow::Result<ExitCode> {
     match args.command {
         Some(Command::Check(args)) => check(&args),
         Some(Command::Status(args)) => {
@@ -144,10 +147,7 @@ pub fn run(args: Args, serving: Option<&Serving>) -> anyhow::Result<ExitCode> {
         }
         Some(Command::Explain(args)) => explain(&args),
         None if args.serve.alone => serve(args.serve, |_| Ok(Box::new(|_| ()))),
-        None => match serving {
-            Some(serving) => (serving.govern)(args.serve),
-            None => Err(serving::replace()),
-        },
+        None => as_service(args.serve),
     }
 }
 

@@ -166,9 +166,15 @@ fn run(serving: Option<&Serving>) -> ExitCode {
         Command::Advise(args) => advise::run(args),
         Command::Trial(args) => trial::run(*args),
         Command::Anticipate(args) => anticipate::run(args),
-        Command::Govern(args) => govern::run(args, serving),
+        Command::Govern(args) => govern::run(args, |serve| match serving {
+            Some(serving) => (serving.govern)(serve),
+            None => Err(serving::replace()),
+        }),
         Command::Quiet(args) => quiet::run(args),
-        Command::Stage(args) => stage::run(*args, serving),
+        Command::Stage(args) => match serving {
+            Some(serving) => (serving.stage)(*args),
+            None => Err(serving::replace()),
+        },
         Command::Model(args) => model::run(*args),
         Command::Doctor(args) => doctor::run(args),
         Command::Export(args) => export::run(args),

@@ -11,7 +11,6 @@ use reveille_results::statistics::Percentile;
 use reveille_stage::config::Upstream;
 
 use crate::output_format::Printed;
-use crate::serving::{self, Serving};
 use crate::value;
 
 /// Hold requests, and release them in bursts, so that the server behind sleeps in between.
@@ -105,11 +104,4 @@ fn own_address(text: &str) -> Result<SocketAddr, String> {
     let own = port.map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
     let address = own.or_else(|_| text.parse());
     address.map_err(|_| "not an address, such as 9817 or 127.0.0.1:9817".to_owned())
-}
-
-pub fn run(args: Args, serving: Option<&Serving>) -> anyhow::Result<ExitCode> {
-    match serving {
-        Some(serving) => (serving.stage)(args),
-        None => Err(serving::replace()),
-    }
 }
