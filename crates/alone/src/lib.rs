@@ -17,14 +17,15 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 
-/// A part of the machine. Locks are taken in this order.
+/// A part of the machine. Locks are taken in this order: who waits for CPUs to be idle does not keep others from
+/// changing idle states meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
+    /// Time of the CPUs. Alone: who measures how they sleep or wake. Beside: who loads them for more than a moment.
+    Cpus,
     /// What decides where a CPU sleeps: latency bounds, disabled states, the governor, whether it is online. Alone: who
     /// changes that. Beside: who needs that it stays.
     IdleStates,
-    /// Time of the CPUs. Alone: who measures how they sleep or wake. Beside: who loads them for more than a moment.
-    Cpus,
     /// The disk and what the kernel keeps of it.
     Disk,
     /// Which CPUs serve which interrupts.

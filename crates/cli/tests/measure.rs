@@ -545,6 +545,7 @@ fn without_sysfs_measuring_is_refused_and_doctor_reports_it() {
 #[test]
 fn a_read_only_sysfs_makes_a_setting_unavailable() {
     const READ_ONLY: &str = "mount -o remount,bind,ro /sys";
+    let _held = take(&[Use::Beside(Part::IdleStates)]);
     let idle = Idle::read(&Root::default()).unwrap();
     let (Some(cpu), true) = (idle.cpus.iter().find(|cpu| cpu.online), has_bpf()) else {
         return println!("skipped: a_read_only_sysfs...: BPF");
