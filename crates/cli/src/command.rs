@@ -157,6 +157,10 @@ impl Child {
         let child = spawned
             .map_err(|error| Error::Usage(format!("{}: cannot be run: {error}", self.name)))?;
         self.state = State::Running(child);
+        // The terminal's keys reached the forked process before its exec, but not the command.
+        for early in self.signals.pending() {
+            send(early.signal, self.pid);
+        }
         Ok(())
     }
 
@@ -244,12 +248,18 @@ fn hand_on(signal: &signal_hook::low_level::siginfo::Origin, pid: u32, state: &S
         other => [SIGINT, SIGQUIT, SIGWINCH].contains(&other),
     };
     let reached_both = signal.cause == Cause::Kernel && of_the_terminal;
-    if reached_both || signal.signal == SIGCHLD || !matches!(state, State::Running(_)) {
+    if reached_both || !matches!(state, State::Running(_)) {
         return;
     }
-    // SAFETY: the call takes two numbers; nix knows no real-time signals. The command was not waited for
-    // yet, so that its number is still its own, even if it has ended.
-    unsafe { libc::kill(pid as i32, signal.signal) };
+    send(signal.signal, pid);
+}
+
+fn send(signal: i32, pid: u32) {
+    if signal != SIGCHLD {
+        // SAFETY: the call takes two numbers; nix knows no real-time signals. The command was not waited for
+        // yet, so that its number is still its own, even if it has ended.
+        unsafe { libc::kill(pid as i32, signal) };
+    }
 }
 
 /// Lets the forked process send its number and wait for a byte before its exec; if the pipe ends

@@ -15,11 +15,16 @@ pub struct Screen {
     beside: Option<(Vec<Vec<char>>, usize, usize)>,
     /// What is incomplete: a character or a sequence.
     torn: Vec<u8>,
-    /// How many times text went beyond the right edge.
+    /// How many times what was drawn went beyond the right edge. A message may.
     pub wraps: usize,
+    /// Is the row's beginning a message's?
+    in_message: bool,
     /// Sequences that this terminal does not know: the program sends none.
     pub unknown: Vec<String>,
 }
+
+/// How a message of the program begins.
+const MESSAGE: &str = "reveille: ";
 
 impl Screen {
     pub fn new(columns: usize, rows: usize) -> Self {
@@ -32,6 +37,7 @@ impl Screen {
             beside: None,
             torn: Vec::new(),
             wraps: 0,
+            in_message: false,
             unknown: Vec::new(),
         }
     }
@@ -93,15 +99,21 @@ impl Screen {
 
     fn put(&mut self, character: char) {
         match character {
-            '\r' => self.column = 0,
-            '\n' => self.line_feed(),
+            '\r' | '\n' => {
+                self.in_message = false;
+                match character {
+                    '\r' => self.column = 0,
+                    _ => self.line_feed(),
+                }
+            }
             '\x08' => self.column = self.column.saturating_sub(1),
             '\x07' => {}
             '\t' => self.column = (self.column / 8 * 8 + 8).min(self.columns - 1),
             control if control.is_control() => self.unknown.push(format!("{control:?}")),
             character => {
                 if self.column >= self.columns {
-                    self.wraps += 1;
+                    self.in_message |= text_of(&self.rows[self.row]).starts_with(MESSAGE);
+                    self.wraps += usize::from(!self.in_message);
                     self.column = 0;
                     self.line_feed();
                 }

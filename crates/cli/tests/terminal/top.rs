@@ -75,6 +75,10 @@ fn the_view_follows_the_terminal_size() {
     // The keys are being read when the size changes: none may be lost.
     top.press("v");
     top.until_shown("mean stay");
+    while !top.sent().is_empty() {
+        top.forget();
+        std::thread::sleep(Duration::from_millis(1500));
+    }
     for (columns, rows) in [(20, 5), (1, 1), (200, 60)] {
         top.forget();
         top.resize(columns, rows);
