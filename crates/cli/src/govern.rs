@@ -146,7 +146,7 @@ pub fn run(
             Ok(ExitCode::SUCCESS)
         }
         Some(Command::Explain(args)) => explain(&args),
-        None if args.serve.alone => serve(args.serve, |_| Ok(Box::new(|_| ()))),
+        None if args.serve.alone => serve(args.serve, service::unheard),
         None => as_service(args.serve),
     }
 }

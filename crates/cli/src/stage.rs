@@ -4,7 +4,6 @@ pub mod bench;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
 use reveille_results::statistics::Percentile;

@@ -45,6 +45,14 @@ pub fn events() -> (Sender<Event>, Receiver<Event>) {
 /// Gets how the service stands, at each change.
 pub type Publish = Box<dyn Fn(Standing)>;
 
+/// For [`run`]: answers nobody.
+///
+/// # Errors
+/// None.
+pub fn unheard(_: Sender<Event>) -> Result<Publish> {
+    Ok(Box::new(|_| ()))
+}
+
 /// Runs until [`Event::End`]. `say` gets lines for the log. `publish` makes who answers others, on the bus, and is
 /// called when the rules are ready; what it returns is dropped before the bounds are taken back. systemd hears when
 /// the rules are in force.

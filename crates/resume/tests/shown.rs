@@ -667,7 +667,7 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
         call("sr 1:0", "none", ResumeNoirq, 2, (40_001, 45_001)),
         call("sd 0:0", "none", Resume, 1, (50_000, 50_500)),
     ];
-    let tied = machine(vec![tied]);
+    let tied = self::machine(vec![tied]);
     let sd = tied
         .devices
         .iter()
@@ -685,7 +685,7 @@ fn a_device_has_the_sum_of_its_calls_and_the_slack_of_the_longest() {
         .map(|one| one.call.clone())
         .collect();
     longer.calls[2].end = Some(50_501);
-    let longer = machine(vec![longer]);
+    let longer = self::machine(vec![longer]);
     let sd = longer
         .devices
         .iter()

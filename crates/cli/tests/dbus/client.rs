@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use nix::libc;
-use reveille_govern::bus::{NAME, PATH};
+use reveille_bus::{NAME, PATH};
 use tokio::runtime::Runtime;
 use zbus::connection::Builder;
 use zbus::proxy::CacheProperties;

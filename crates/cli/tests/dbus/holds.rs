@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use reveille_govern::bus::NAME;
+use reveille_bus::NAME;
 use zbus::zvariant::Value;
 
 use super::authority::{Answer, Authority};

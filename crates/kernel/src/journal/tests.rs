@@ -696,7 +696,8 @@ fn folder_and_record_have_their_modes_whatever_the_umask() {
         assert_eq!(mode(&machine.run), 0o755);
         assert_eq!(mode(&machine.run.join("settings.json")), 0o644);
         assert_eq!(mode(&machine.run.join("settings.lock")), 0o600);
-        return release(&machine.root, &machine.run, false).unwrap();
+        release(&machine.root, &machine.run, false).unwrap();
+        return;
     }
 }
 
