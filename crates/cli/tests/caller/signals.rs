@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use super::streams::settings;
 use super::{alone, state_of_cpu_0};
 use crate::complains::complains;
-use crate::program::{reveille, run};
+use crate::program::{reveille, run, with_own_journal};
 
 /// The longest wait for an expected event, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -111,7 +111,7 @@ fn a_file_size_limit_is_an_error_and_settings_are_restored() {
     }
     let before = settings();
     let result = folder.path().join("result");
-    let mut command = limiting_files(reveille(), 8192);
+    let mut command = limiting_files(with_own_journal(reveille()), 8192);
     command.args(["measure", "--cpu", "0", "--probe", "user", "--each-state"]);
     command.args(["--duration", "20s", "--no-report", "--out"]);
     let ended = run(command.arg(&result));
@@ -143,7 +143,7 @@ fn after_any_end_a_setting_is_restored_and_the_command_is_signalled() {
     for one in deadly.split(' ').map(named).chain(real_time) {
         let command = ["--", "sh", "-c", "echo begun; exec sleep 1000"];
         for (command, code) in [(None, 0), (Some(command), 128 + one)] {
-            let mut child = reveille()
+            let mut child = with_own_journal(reveille())
                 .args(held)
                 .args(command.iter().flatten())
                 .stdout(Stdio::piped())
@@ -163,7 +163,7 @@ fn after_any_end_a_setting_is_restored_and_the_command_is_signalled() {
         }
     }
     // A timer of the caller's; the kernel sends its signal to this process alone.
-    let mut command = reveille();
+    let mut command = with_own_journal(reveille());
     let before_exec = || {
         // SAFETY: the call takes a number.
         unsafe { nix::libc::alarm(1) };

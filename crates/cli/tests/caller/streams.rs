@@ -12,7 +12,7 @@ use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy, read};
 
 use super::{alone, state_of_cpu_0};
 use crate::complains::complains;
-use crate::program::{Ended, reveille, run};
+use crate::program::{Ended, own_journal, reveille, run, with_own_journal};
 
 /// The writing end of a pipe without a reader.
 fn unread() -> Stdio {
@@ -238,7 +238,7 @@ fn a_commands_exit_code_is_passed_on_if_standard_error_is_closed() {
     }
 }
 
-/// What a limit or a bound on CPU 0 may change, and the journal's folder.
+/// What a limit or a bound on CPU 0 may change, and this test's journal.
 pub fn settings() -> Vec<String> {
     let cpu = "/sys/devices/system/cpu/cpu0";
     let mut all: Vec<String> = (0..10)
@@ -246,7 +246,7 @@ pub fn settings() -> Vec<String> {
         .chain([format!("{cpu}/power/pm_qos_resume_latency_us")])
         .map(|path| std::fs::read_to_string(path).unwrap_or_default())
         .collect();
-    let pages = std::fs::read_dir("/run/reveille").into_iter().flatten();
+    let pages = std::fs::read_dir(own_journal()).into_iter().flatten();
     all.extend(pages.map(|page| page.unwrap().path().display().to_string()));
     all.sort();
     all
@@ -279,11 +279,11 @@ fn a_setting_is_restored_if_its_report_has_no_reader() {
     for arguments in kept.chain(others) {
         let arguments = arguments.as_slice();
         for (stdout, why) in [(unread(), "Broken pipe"), (full(), "No space left")] {
-            let mut command = reveille();
+            let mut command = with_own_journal(reveille());
             complains(command.args(arguments).stdout(stdout), 1, why);
             assert_eq!(settings(), before, "{arguments:?}: {why}");
         }
-        let mut command = reveille();
+        let mut command = with_own_journal(reveille());
         let command = command.args(arguments).stdout(full()).stderr(unread());
         assert_eq!(
             (code(command), settings()),

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use nix::mount::{MsFlags, mount};
@@ -20,9 +20,20 @@ pub fn reveille() -> Command {
     command
 }
 
+/// A journal, whose settings are restored at its end: a test that fails kills what it runs.
+struct Journal(tempfile::TempDir);
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let _ = with_journal(reveille(), self.0.path())
+            .arg("restore")
+            .output();
+    }
+}
+
 thread_local! {
     /// A test's, for each is a thread.
-    static JOURNAL: tempfile::TempDir = tempfile::tempdir().unwrap();
+    static JOURNAL: Journal = Journal(tempfile::tempdir().unwrap());
 }
 
 /// Without a terminal, also where these tests have one: SIGHUP has services read their files again then.
@@ -34,23 +45,27 @@ pub fn without_terminal(command: &mut Command) -> &mut Command {
 
 /// The folder of [`with_own_journal`].
 pub fn own_journal() -> PathBuf {
-    JOURNAL.with(|folder| folder.path().to_owned())
+    JOURNAL.with(|journal| journal.0.path().to_owned())
 }
 
 /// With a journal that only this test's commands know: every start of the program undoes what a killed run has left in
 /// the common one, before the test that killed it has looked. Only root has one.
-pub fn with_own_journal(mut command: Command) -> Command {
-    if !nix::unistd::geteuid().is_root() {
-        return command;
+pub fn with_own_journal(command: Command) -> Command {
+    match nix::unistd::geteuid().is_root() {
+        true => with_journal(command, &own_journal()),
+        false => command,
     }
+}
+
+fn with_journal(mut command: Command, folder: &Path) -> Command {
     let common = reveille_kernel::journal::FOLDER;
     std::fs::create_dir_all(common).unwrap();
-    let own = own_journal();
+    let folder = folder.to_owned();
     let before_exec = move || {
         unshare(CloneFlags::CLONE_NEWNS)?;
         let none: Option<&str> = None;
         mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)?;
-        Ok(mount(Some(&own), common, none, MsFlags::MS_BIND, none)?)
+        Ok(mount(Some(&folder), common, none, MsFlags::MS_BIND, none)?)
     };
     // SAFETY: between fork and exec only system calls are made.
     unsafe { command.pre_exec(before_exec) };
@@ -88,7 +103,7 @@ pub fn run(command: &mut Command) -> Ended {
 /// Copies a program by a separate process: a file that this one has open for writing would be
 /// inherited by children that other tests start at that moment, and cannot be executed until they
 /// have ended.
-fn copy(program: &str, to: &std::path::Path) {
+fn copy(program: &str, to: &Path) {
     let copied = Command::new("cp").arg(program).arg(to).status().unwrap();
     assert!(copied.success());
 }
