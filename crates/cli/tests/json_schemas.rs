@@ -1,6 +1,6 @@
 //! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Those of `path`,
 //! which needs traffic, are those of kept ones; `resume capture` prints those of `resume analyze`. Not
-//! covered is `anticipate` itself, which needs applications. Others are looked at where `show` is tested.
+//! covered is `anticipate` itself, which needs applications.
 //!
 //! A line is a field's path; `[]` is any member of a list, `{}` any key of a map. `?` at its end:
 //! only some runs have it. For a new field, add its line; with `WRITE_SCHEMAS=1` the tests write
@@ -79,13 +79,8 @@ fn check(name: &str, command: &mut Command) {
     }
     // A measurement on a busy CPU prints its JSON, and fails.
     assert!(!output.stdout.is_empty(), "{name}: {error}");
-    has_fields(name, &output.stdout);
-}
-
-/// Compares the fields of what a command prints, or keeps, which is the same.
-pub fn has_fields(name: &str, json: &[u8]) {
     let mut printed = Printed::default();
-    for value in Deserializer::from_slice(json).into_iter::<Value>() {
+    for value in Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
         gather(&value.unwrap(), "", &mut printed);
     }
     let file = file(name);
@@ -154,6 +149,27 @@ fn a_meter_matches_its_schema() {
     let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
     let mut command = words("power meters --json --time 300ms --meter");
     check("power-meters", command.arg(name));
+}
+
+#[test]
+fn what_a_meter_measured_matches_its_schemas() {
+    let _held = take(&[Use::Alone(Part::Cpus), Use::Alone(Part::IdleStates)]);
+    let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
+    let run = |line: &str| {
+        let mut command = words(line);
+        command.args(["--rounds", "2", "--json", "--meter", &name]);
+        command
+    };
+    check("stage-bench", &mut run("stage bench --turn 700ms"));
+    let line = "power cpus --dwell 700ms --order fill,spread";
+    check("power-cpus", &mut run(line));
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: the fields of power states: needs root");
+    }
+    check(
+        "power-states",
+        &mut run("power states --dwell 700ms --rates 50,500"),
+    );
 }
 
 #[test]
@@ -227,6 +243,8 @@ fn measurements_of_this_machine_match_their_schemas() {
 #[test]
 fn comparisons_match_their_schemas() {
     let _held = take(&[Use::Alone(Part::IdleStates)]);
+    let line = "trial --echo self --rounds 2 --requests 5 --interval 1ms --json";
+    check("trial", &mut words(line));
     let line = "trial --echo self --rounds 2 --requests 5 --bursts 1000/s,5ms,5ms --json";
     check("trial", &mut words(line));
     let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
@@ -238,4 +256,6 @@ fn comparisons_match_their_schemas() {
         "anticipate-bench",
         words(line).arg(folder.path()).args(["--meter", &name]),
     );
+    let line = "anticipate bench --rounds 2 --ios 8 --warm-up 2 --file-size 1MiB --json --dir";
+    check("anticipate-bench", words(line).arg(folder.path()));
 }

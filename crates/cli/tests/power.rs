@@ -151,8 +151,6 @@ fn the_power_of_busy_cpus_is_found_within_two_per_cent() {
         return;
     }
     let result = json(&output);
-    let kept = fs::read(out.join("power-cpus.json")).unwrap();
-    assert_eq!(result, serde_json::from_slice::<Value>(&kept).unwrap());
     let curve = &result["orders"][0];
     for point in curve["points"].as_array().unwrap() {
         let busy = point["busy"].as_f64().unwrap();
