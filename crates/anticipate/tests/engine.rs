@@ -6,8 +6,8 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -15,15 +15,12 @@ use libbpf_rs::{MapCore, MapFlags};
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use reveille_alone::is_apart;
+use reveille_alone::{Part, Use, is_apart, take};
 use reveille_anticipate::{
     AwakePower, BlockDevice, Engine, Error, Expectations, Operation, OperationStatistics, Settings,
     Subject, Unplanned,
 };
 use reveille_kernel::{Root, cpulist, load};
-
-/// Two engines at a time would see each other's requests.
-static ALONE: Mutex<()> = Mutex::new(());
 
 /// The longest wait for an expected event, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -48,8 +45,10 @@ fn last_cpu() -> u32 {
 }
 
 /// `None`, with a message, if anticipation is unavailable.
-fn reads(test: &str) -> Option<(MutexGuard<'static, ()>, Reads)> {
-    let guard = ALONE.lock().unwrap_or_else(|error| error.into_inner());
+fn reads(test: &str) -> Option<(impl Sized, Reads)> {
+    // Two engines would see each other's requests; they keep CPUs awake, and some tests take one offline.
+    let parts = [Part::IdleStates, Part::Cpus, Part::Disk];
+    let guard = take(&parts.map(Use::Alone));
     let skip = |why: &str| {
         println!("skipped: {test}: {why}");
         None

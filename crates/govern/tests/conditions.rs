@@ -4,17 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Sender, sync_channel};
-use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use reveille_alone::{Part, Use, take};
 use reveille_govern::event::Event;
 use reveille_govern::service::{self, Options};
 use reveille_govern::status::{RuleStatus, Status};
 use reveille_kernel::{Idle, Root, requests};
-
-/// One service at a time: all of them set the same CPUs.
-static ALONE: Mutex<()> = Mutex::new(());
 
 struct Service {
     events: Sender<Event>,
@@ -149,7 +146,7 @@ fn a_rule_is_in_force_while_a_task_is_in_its_cgroup() {
     let Some(cgroup) = Cgroup::new("a_rule_is_in_force_while_a_task_is_in_its_cgroup") else {
         return;
     };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take(&[Use::Alone(Part::IdleStates)]);
     let rule = "[[rule]]\nname = \"a\"\nlatency = \"0us\"\nwhen.power = \"ac\"\n";
     let service = Service::start(&format!("{rule}when.cgroup = \"{}\"", cgroup.name()));
     let waits = format!("cgroup {}", cgroup.name());
@@ -179,7 +176,7 @@ fn a_cgroup_asks_by_its_attribute_within_the_rules_limits() {
     let Some(cgroup) = Cgroup::new(test) else {
         return;
     };
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take(&[Use::Alone(Part::IdleStates)]);
     fs::create_dir(&cgroup.0).unwrap();
     let _task = cgroup.run();
     // The second rule allows no bound that stops a state, whatever is asked for.
@@ -217,7 +214,7 @@ fn a_cgroup_asks_by_its_attribute_within_the_rules_limits() {
 
 #[test]
 fn a_result_that_appears_judges_the_rules() {
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take(&[Use::Alone(Part::IdleStates)]);
     if Cgroup::new("a_result_that_appears_judges_the_rules").is_none() {
         return;
     }
@@ -261,7 +258,7 @@ const SUPPLIES: &str = "/sys/class/power_supply";
 #[test]
 fn a_rule_follows_the_power_source_by_uevents() {
     let test = "a_rule_follows_the_power_source_by_uevents";
-    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = take(&[Use::Alone(Part::IdleStates)]);
     if Cgroup::new(test).is_none() {
         return;
     }

@@ -3,21 +3,19 @@
 
 mod pair;
 
-use std::sync::MutexGuard;
 use std::time::Duration;
 
 use crate::idling::{ENOUGH, Idling, last_cpu, while_spinning};
 use pair::{Account, NAMES, Spinners, bind_to, may_be_prompt, wake_each_other};
-use reveille_alone::is_apart;
+use reveille_alone::{Part, Use, is_apart, take};
 use reveille_kernel::{Idle, Root, load};
 use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, WaitSums, Workload};
 
 /// `None`, with a message, if wake-ups cannot be followed.
-fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
-    let guard = crate::ALONE
-        .lock()
-        .unwrap_or_else(|error| error.into_inner());
+fn alone(test: &str) -> Option<impl Sized> {
+    // Two workloads would queue behind each other.
+    let guard = take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)]);
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         println!("skipped: {test}: it takes two CPUs");
         return None;
@@ -36,7 +34,7 @@ fn alone(test: &str) -> Option<MutexGuard<'static, ()>> {
 }
 
 /// As [`alone`], if the pair's threads may have real-time priority.
-fn alone_with_pair(test: &str) -> Option<MutexGuard<'static, ()>> {
+fn alone_with_pair(test: &str) -> Option<impl Sized> {
     if let Err(error) = may_be_prompt() {
         println!("skipped: {test}: no real-time priority: {error}");
         return None;

@@ -6,10 +6,9 @@ mod recorded;
 mod sources;
 mod tracer;
 
-use std::sync::MutexGuard;
 use std::time::Duration;
 
-use reveille_alone::is_apart;
+use reveille_alone::{Part, Use, is_apart, take};
 use reveille_kernel::Root;
 use reveille_watch::live::{CountedBy, Snapshot, Unit, Waker, WakerKind, Watch};
 
@@ -18,10 +17,9 @@ use sources::{Sleeper, Waking, calls, now_ns, online_cpus, uses};
 use tracer::Tracer;
 
 /// A watch with BPF; `None`, with a message, if BPF is unavailable.
-fn watch(test: &str) -> Option<(Watch, MutexGuard<'static, ()>)> {
-    let alone = crate::ALONE
-        .lock()
-        .unwrap_or_else(|error| error.into_inner());
+fn watch(test: &str) -> Option<(Watch, impl Sized)> {
+    // They would also watch each other's threads.
+    let alone = take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)]);
     let mut watch = Watch::start(&Root::default()).unwrap();
     let snapshot = watch.snapshot().unwrap();
     if let Some(why) = snapshot
@@ -327,15 +325,13 @@ fn without_bpf_the_counts_of_sysfs_and_proc_are_shown_and_the_rest_is_reported_m
 
 #[test]
 fn a_cpu_that_never_sleeps_is_woken_by_nothing() {
-    let alone = crate::ALONE
-        .lock()
-        .unwrap_or_else(|error| error.into_inner());
     let number = last_cpu();
+    let Some((watch, _alone)) = watch("a CPU that never sleeps") else {
+        return;
+    };
+    drop(watch);
     while_spinning(number, || {
-        drop(alone);
-        let Some((mut watch, _alone)) = watch("a CPU that never sleeps") else {
-            return;
-        };
+        let mut watch = Watch::start(&Root::default()).unwrap();
         // Timers and messages that would wake it.
         let _sleeper = Sleeper::on(number);
         std::thread::sleep(Duration::from_secs(1));

@@ -10,8 +10,3 @@ mod live;
 #[cfg(feature = "bpf")]
 mod path;
 mod path_result;
-
-/// One test at a time of those that watch this kernel: they would watch each other's threads, and two workloads would
-/// queue behind each other.
-#[cfg(feature = "bpf")]
-static ALONE: std::sync::Mutex<()> = std::sync::Mutex::new(());

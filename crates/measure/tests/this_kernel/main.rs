@@ -10,27 +10,26 @@ mod spinning;
 mod tracefs;
 
 use std::fs;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use gathered::{gather, options};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use reveille_alone::is_apart;
+use reveille_alone::{Part, Use, is_apart, take};
 use reveille_kernel::{Idle, Root, load};
 use reveille_measure::{Distances, Protocol};
 use reveille_results::description::{Ended, Probe};
 use reveille_results::{First, Source, WokenBy};
 
-/// One measurement at a time: two would disturb each other.
-static ALONE: Mutex<()> = Mutex::new(());
+/// One measurement at a time: two would disturb each other. It changes idle states, too: for its floor.
+fn alone() -> impl Sized {
+    take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)])
+}
 
 /// Skips with a message if the probes cannot be loaded.
 macro_rules! need_bpf {
     () => {{
-        let guard = crate::ALONE
-            .lock()
-            .unwrap_or_else(|error| error.into_inner());
+        let guard = crate::alone();
         if let Err(why) = reveille_measure::try_bpf(0) {
             println!("skipped: {}: {why}", module_path!());
             return;

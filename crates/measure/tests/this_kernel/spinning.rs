@@ -10,7 +10,7 @@ use reveille_measure::Outcome;
 use reveille_results::description::{Ended, Probe};
 
 use crate::gathered::{options, run};
-use crate::{has_another_cpu, need_bpf};
+use crate::{alone, has_another_cpu, need_bpf};
 
 /// Does `work` while a thread of the usual policy spins on the CPU.
 fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
@@ -90,9 +90,7 @@ fn another_cpu_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
 
 #[test]
 fn the_user_probe_gives_no_datapoint_of_a_cpu_that_never_sleeps() {
-    let _alone = crate::ALONE
-        .lock()
-        .unwrap_or_else(|error| error.into_inner());
+    let _alone = alone();
     measured(Probe::User, "timer");
 }
 
@@ -117,9 +115,7 @@ fn the_user_probe_drops_launches_on_a_busy_cpu() {
     const BUSY: Duration = Duration::from_millis(2);
     /// The thread may be about to run, or just have gone to sleep.
     const EDGE_NS: u64 = 100_000;
-    let _alone = crate::ALONE
-        .lock()
-        .unwrap_or_else(|error| error.into_inner());
+    let _alone = alone();
     let mut options = options(1_000_000);
     options.probe = Some(Probe::User);
     options.duration = Some(Duration::from_secs(2));
