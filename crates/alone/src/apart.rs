@@ -54,6 +54,12 @@ pub fn is_apart(test: &str, by: &[&str]) -> bool {
     false
 }
 
+/// As [`is_apart`], in a mount namespace in which tracefs is mounted, if it may be: in a fresh checkout nobody has.
+pub fn is_apart_with_tracefs(test: &str) -> bool {
+    let mounted = "mount -t tracefs tracefs /sys/kernel/tracing; exec \"$0\" \"$@\"";
+    is_apart(test, &["unshare", "--mount", "sh", "-c", mounted])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

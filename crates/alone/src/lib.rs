@@ -8,7 +8,7 @@
 
 mod apart;
 
-pub use apart::is_apart;
+pub use apart::{is_apart, is_apart_with_tracefs};
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;

@@ -8,7 +8,7 @@ mod tracer;
 
 use std::time::Duration;
 
-use reveille_alone::{Part, Use, is_apart, take};
+use reveille_alone::{Part, Use, is_apart, is_apart_with_tracefs, take};
 use reveille_kernel::Root;
 use reveille_watch::live::{CountedBy, Snapshot, Unit, Waker, WakerKind, Watch};
 
@@ -206,6 +206,10 @@ fn processes_have_the_numbers_of_the_pid_namespace_in_which_they_are_shown() {
 
 #[test]
 fn the_kernels_tracer_gives_the_same_latencies_of_the_same_wake_ups() {
+    const TEST: &str = "live::the_kernels_tracer_gives_the_same_latencies_of_the_same_wake_ups";
+    if !is_apart_with_tracefs(TEST) {
+        return;
+    }
     let Some((first, _alone)) = watch("the tracer") else {
         return;
     };

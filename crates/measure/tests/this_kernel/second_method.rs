@@ -1,6 +1,7 @@
 //! The same wake-ups by a second method: the kernel's tracer records idle and timer events beside
 //! our probes, and both must give the same latencies and silent times.
 
+use reveille_alone::is_apart_with_tracefs;
 use reveille_results::description::Probe;
 
 use crate::gathered::{gather, options};
@@ -12,6 +13,9 @@ const AGREEMENT_NS: i64 = 3_000;
 
 #[test]
 fn the_kernels_tracer_gives_the_same_latencies() {
+    if !is_apart_with_tracefs("second_method::the_kernels_tracer_gives_the_same_latencies") {
+        return;
+    }
     let _alone = need_bpf!();
     let options = options(300);
     let tracer = match Instance::start(options.cpu) {
@@ -73,6 +77,11 @@ fn the_kernels_tracer_gives_the_same_latencies() {
 /// runs would also compare the machine's load.
 #[test]
 fn the_user_probe_reports_each_wake_up_after_its_interrupt() {
+    if !is_apart_with_tracefs(
+        "second_method::the_user_probe_reports_each_wake_up_after_its_interrupt",
+    ) {
+        return;
+    }
     let _alone = need_bpf!();
     let mut options = options(300);
     options.probe = Some(Probe::User);
