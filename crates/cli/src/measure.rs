@@ -413,6 +413,7 @@ fn options(args: &Args, root: &Root, idle: &Idle) -> anyhow::Result<Options> {
         duration: args
             .duration
             .or((!goal_is_given).then_some(Options::DEFAULT_DURATION)),
+        patience: Options::DEFAULT_PATIENCE,
         distances: args
             .distance
             .unwrap_or_else(|| protocol.default_distances()),

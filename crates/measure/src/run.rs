@@ -44,9 +44,6 @@ const NOT_IDLE: &str = "not idle at the launch";
 /// Reason of a drop in the last batch.
 const BEYOND: &str = "beyond the number asked for";
 
-/// A phase without a time limit ends after this time without a datapoint: the CPU is never idle.
-const NOTHING_KEPT: Duration = Duration::from_secs(20);
-
 const FLOOR_GOAL: Goal = Goal {
     datapoints: Some(1000),
     duration: Some(Duration::from_secs(1)),
@@ -99,6 +96,8 @@ pub struct Options {
     pub datapoints: Option<u64>,
     /// The time of measuring after which the run ends.
     pub duration: Option<Duration>,
+    /// The time without a datapoint after which a phase without a time limit ends: the CPU is never idle.
+    pub patience: Duration,
     /// The time from arming an event to its launch time.
     pub distances: Distances,
     /// How a distance is chosen for each launch.
@@ -121,6 +120,8 @@ pub struct Options {
 impl Options {
     /// The time of measuring, unless a number of datapoints or a sweep ends the run.
     pub const DEFAULT_DURATION: Duration = Duration::from_secs(30);
+    /// Programs that take a CPU for seconds leave it again.
+    pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(20);
     /// Larger than any cache; interrupts are off while it is read, for tens of milliseconds.
     pub const MOST_COLD_BYTES: u64 = 1 << 30;
 }
@@ -898,6 +899,7 @@ mod tests {
             sources: vec!["timer".into()],
             datapoints: None,
             duration: None,
+            patience: Options::DEFAULT_PATIENCE,
             distances: Protocol::Random.default_distances(),
             protocol: Protocol::Random,
             deepest: Vec::new(),

@@ -13,8 +13,8 @@ use reveille_results::{Datapoint, Source, schema};
 
 use super::periods::Periods;
 use super::{
-    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Goal, Launches, NOT_IDLE,
-    NOTHING_KEPT, Order, Run, Step, by_reason, rest,
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Goal, Launches, NOT_IDLE, Order,
+    Run, Step, by_reason, rest,
 };
 use crate::counters::Counters;
 use crate::distance::DRAWN;
@@ -433,7 +433,7 @@ impl Run<'_> {
                 break Ok(());
             }
             let stands = last_settled.elapsed() > patience;
-            if stands || last_kept.elapsed() > patience + NOTHING_KEPT {
+            if stands || last_kept.elapsed() > patience + self.options.patience {
                 let silent = last_kept.elapsed();
                 let why = why_nothing_comes(&before, &now, source.source(), phase, silent);
                 if goal.duration.is_none() || now.strayed > before.strayed {

@@ -7,8 +7,8 @@ use reveille_kernel::{Awake, affinity};
 use reveille_results::{Datapoint, Source};
 
 use super::{
-    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Launches, NOT_IDLE, NOTHING_KEPT,
-    Run, Step, by_reason, rest,
+    BEYOND, FLOOR_DISTANCES, FLOOR_GOAL, FLOOR_PHASE, Gathered, Launches, NOT_IDLE, Run, Step,
+    by_reason, rest,
 };
 use crate::distance::DRAWN;
 use crate::{Error, Result, floor, placement, user};
@@ -157,7 +157,7 @@ impl Run<'_> {
                 if now_kept != kept {
                     (kept, last_kept) = (now_kept, Instant::now());
                 }
-                if last_kept.elapsed() > NOTHING_KEPT {
+                if last_kept.elapsed() > self.options.patience {
                     let why = format!(
                         "no datapoint for {} s ({phase}): the CPU was not idle at the launches; \
                          something else runs on it",

@@ -1,7 +1,7 @@
 //! A short measurement, gathered in memory.
 
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use reveille_kernel::{Idle, Root, load};
 use reveille_measure::{
@@ -28,7 +28,8 @@ pub fn options(datapoints: u64) -> Options {
         sources: vec!["timer".into()],
         datapoints: Some(datapoints),
         // A limit for a busy CPU.
-        duration: Some(std::time::Duration::from_secs(20)),
+        duration: Some(Duration::from_secs(20)),
+        patience: Options::DEFAULT_PATIENCE,
         distances: Distances::new(200_000, 2_000_000).unwrap(),
         protocol: Protocol::Random,
         deepest: Vec::new(),
@@ -40,15 +41,20 @@ pub fn options(datapoints: u64) -> Options {
     }
 }
 
-struct Gathered(Vec<Datapoint>);
+struct Gathered<'a> {
+    datapoints: Vec<Datapoint>,
+    /// Called with each.
+    look: &'a mut (dyn FnMut() + Send),
+}
 
-impl Sink for Gathered {
+impl Sink for Gathered<'_> {
     fn begin(&mut self, _so_far: &Outcome) -> Result<()> {
         Ok(())
     }
 
     fn datapoint(&mut self, datapoint: &Datapoint) -> Result<()> {
-        self.0.push(datapoint.clone());
+        self.datapoints.push(datapoint.clone());
+        (self.look)();
         Ok(())
     }
 
@@ -59,8 +65,16 @@ impl Sink for Gathered {
 
 /// Measures on a new thread, because a run keeps its thread off the measured CPU.
 pub fn run(options: &Options) -> (Vec<Datapoint>, Outcome) {
+    run_and(options, &mut || {})
+}
+
+/// As [`run`]; calls `look` with each datapoint.
+pub fn run_and(options: &Options, look: &mut (dyn FnMut() + Send)) -> (Vec<Datapoint>, Outcome) {
     let run = || {
-        let mut gathered = Gathered(Vec::new());
+        let mut gathered = Gathered {
+            datapoints: Vec::new(),
+            look,
+        };
         let outcome = measure(
             &Root::default(),
             options,
@@ -68,7 +82,7 @@ pub fn run(options: &Options) -> (Vec<Datapoint>, Outcome) {
             &AtomicBool::new(false),
         )
         .unwrap();
-        (gathered.0, outcome)
+        (gathered.datapoints, outcome)
     };
     std::thread::scope(|scope| scope.spawn(run).join().unwrap())
 }

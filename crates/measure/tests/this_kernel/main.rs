@@ -10,6 +10,7 @@ mod spinning;
 mod tracefs;
 
 use std::fs;
+use std::sync::{OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use gathered::{gather, options};
@@ -17,9 +18,9 @@ use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use reveille_alone::{Part, Use, is_apart, take};
 use reveille_kernel::{Idle, Root, load};
-use reveille_measure::{Distances, Protocol};
+use reveille_measure::{Distances, Outcome, Protocol};
 use reveille_results::description::{Ended, Probe};
-use reveille_results::{First, Source, WokenBy};
+use reveille_results::{Datapoint, First, Source, WokenBy};
 
 /// One measurement at a time: two would disturb each other. It changes idle states, too: for its floor.
 fn alone() -> impl Sized {
@@ -39,16 +40,36 @@ macro_rules! need_bpf {
 }
 pub(crate) use need_bpf;
 
+/// A run of each probe, at whose facts several tests look; `None`, with a message, without it.
+fn usual_run(test: &str, probe: Probe) -> Option<&'static (Vec<Datapoint>, Outcome)> {
+    static BY_BPF: OnceLock<Option<(Vec<Datapoint>, Outcome)>> = OnceLock::new();
+    static BY_THREAD: OnceLock<Option<(Vec<Datapoint>, Outcome)>> = OnceLock::new();
+    let run = if probe == Probe::Bpf {
+        &BY_BPF
+    } else {
+        &BY_THREAD
+    };
+    let run = run.get_or_init(|| {
+        let _alone = alone();
+        let mut options = options(300);
+        options.probe = Some(probe);
+        gather(test, &options, 250)
+    });
+    if run.is_none() {
+        println!("skipped: {test}: too few datapoints");
+    }
+    run.as_ref()
+}
+
 #[test]
 fn a_timer_wakes_an_idle_cpu_and_each_datapoint_is_whole() {
-    let _alone = need_bpf!();
-    let Some((datapoints, outcome)) = gather("a timer wakes an idle CPU", &options(300), 250)
-    else {
+    drop(need_bpf!());
+    let Some((datapoints, outcome)) = usual_run("a timer wakes an idle CPU", Probe::Bpf) else {
         return;
     };
     assert_eq!(outcome.ended, Ended::Completed);
     assert_eq!(outcome.counts.kept, datapoints.len() as u64);
-    for datapoint in &datapoints {
+    for datapoint in datapoints {
         assert_eq!(datapoint.source, Source::Timer);
         assert_eq!(datapoint.woken_by, WokenBy::Interrupt);
         let silent = datapoint.silent_time_ns.expect("the BPF probe sees it");
@@ -67,7 +88,7 @@ fn a_timer_wakes_an_idle_cpu_and_each_datapoint_is_whole() {
 fn all_cpus_sleep_at_once_for_at_most_as_long_as_the_one_that_is_idle_least() {
     let _alone = need_bpf!();
     let mut options = options(1_000_000);
-    options.duration = Some(Duration::from_secs(2));
+    options.duration = Some(Duration::from_secs(1));
     let (root, began) = (Root::default(), Instant::now());
     let before = load::idle_ticks(&root).unwrap();
     let (_, outcome) = gathered::run(&options);
@@ -113,7 +134,8 @@ fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
     const TEST: &str = "a_launch_whose_cpu_goes_offline_is_a_counted_drop";
     let _alone = need_bpf!();
     let mut options = options(1_000_000);
-    options.duration = Some(Duration::from_secs(60));
+    let patience = Duration::from_secs(60);
+    options.duration = Some(patience);
     let switch = format!("/sys/devices/system/cpu/cpu{}/online", options.cpu);
     if fs::write(&switch, "1").is_err() {
         return println!("skipped: {TEST}: CPU {} cannot go offline", options.cpu);
@@ -121,12 +143,16 @@ fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
     // Between two launches no timer is armed that could run elsewhere.
     const RUNS: usize = 5;
     for run in 1..=RUNS {
+        let (measures, measuring) = mpsc::channel();
         let (_, outcome) = std::thread::scope(|scope| {
-            scope.spawn(|| {
-                std::thread::sleep(Duration::from_secs(6));
-                fs::write(&switch, "0").unwrap();
+            let switch = &switch;
+            scope.spawn(move || {
+                let began = measuring.recv_timeout(patience);
+                began.expect("a datapoint");
+                fs::write(switch, "0").unwrap();
             });
-            gathered::run(&options)
+            // It no longer listens when the second one comes.
+            gathered::run_and(&options, &mut || drop(measures.send(())))
         });
         fs::write(&switch, "1").unwrap();
         assert!(
@@ -155,11 +181,9 @@ fn deepest_and_shallowest(cpu: u32) -> Vec<String> {
 
 #[test]
 fn cpuidle_counts_at_least_one_idle_period_per_datapoint() {
-    let _alone = need_bpf!();
+    drop(need_bpf!());
     for probe in [Probe::Bpf, Probe::User] {
-        let mut options = options(300);
-        options.probe = Some(probe);
-        let Some((_, outcome)) = gather("the second method", &options, 250) else {
+        let Some((_, outcome)) = usual_run("the second method", probe) else {
             return;
         };
         let counts = &outcome.counts;
@@ -261,13 +285,13 @@ fn the_floor_is_below_the_latency_of_a_sleeping_cpu() {
 #[test]
 fn caches_are_made_cold_before_each_idle_period() {
     let _alone = need_bpf!();
-    let mut options = options(100);
+    let mut options = options(20);
     // Of one reading of 16 MiB the launches are beyond.
     options.distances = Distances::new(20_000_000, 40_000_000).unwrap();
     let mut probes_ns = Vec::new();
     for cold_bytes in [0, 16 << 20] {
         options.cold_bytes = cold_bytes;
-        let Some((_, outcome)) = gather("cold caches", &options, 50) else {
+        let Some((_, outcome)) = gather("cold caches", &options, 10) else {
             return;
         };
         probes_ns.push(outcome.characterisation.probe_cost_per_idle_ns);

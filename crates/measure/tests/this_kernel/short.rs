@@ -15,7 +15,7 @@ fn a_halting_cpu_gives_at_most_one_datapoint_per_idle_entry() {
     let _alone = need_bpf!();
     let mut options = options(0);
     options.datapoints = None;
-    options.duration = Some(Duration::from_secs(3));
+    options.duration = Some(Duration::from_secs(1));
     options.distances = Distances::new(5_000, 9_000).unwrap();
     let (datapoints, outcome) = run(&options);
     let counts = &outcome.counts;

@@ -41,7 +41,7 @@ fn measured(probe: Probe, source: &str) -> Outcome {
     let mut options = options(1_000_000);
     options.probe = Some(probe);
     options.sources = vec![source.into()];
-    options.duration = Some(Duration::from_secs(2));
+    options.duration = Some(Duration::from_secs(1));
     let (datapoints, outcome) = while_spinning(options.cpu, || run(&options));
     assert_eq!(datapoints.len() as u64, outcome.counts.kept);
     assert!(
@@ -101,6 +101,7 @@ fn a_run_that_gave_up_is_not_completed() {
         let mut options = options(1_000);
         options.probe = Some(probe);
         options.duration = None;
+        options.patience = Duration::from_secs(1);
         let (_, outcome) = while_spinning(options.cpu, || run(&options));
         let Ended::Disturbed(why) = &outcome.ended else {
             panic!("{:?}: {:?}", outcome.ended, outcome.notes);
@@ -118,7 +119,7 @@ fn the_user_probe_drops_launches_on_a_busy_cpu() {
     let _alone = alone();
     let mut options = options(1_000_000);
     options.probe = Some(Probe::User);
-    options.duration = Some(Duration::from_secs(2));
+    options.duration = Some(Duration::from_secs(1));
     let stop = AtomicBool::new(false);
     let now = || {
         let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_MONOTONIC).unwrap();
