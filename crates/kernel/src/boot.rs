@@ -207,6 +207,8 @@ impl WithoutDriver {
 
 #[cfg(test)]
 mod tests {
+    use reveille_snapshot::snapshot;
+
     use super::*;
 
     fn judge(command_line: &str, cpuinfo: &str, governors: &[&str]) -> WithoutDriver {
@@ -266,82 +268,46 @@ mod tests {
 
     #[test]
     fn each_idle_parameter_has_its_meaning() {
-        let off = "intel_idle is off; acpi_idle takes its place where firmware offers states";
-        for (word, meaning) in [
-            ("intel_idle.max_cstate=0", off),
-            (
-                "intel_idle.max_cstate=2",
-                "intel_idle has no states beyond index 2",
-            ),
-            (
-                "processor.max_cstate=0",
-                "acpi_idle has no state beyond index 1",
-            ),
-            (
-                "processor.max_cstate=1",
-                "acpi_idle has no state beyond index 1",
-            ),
-            (
-                "processor.max_cstate=3",
-                "acpi_idle has no states beyond index 3",
-            ),
-            ("processor.nocst", "the states of ACPI _CST are ignored"),
-            (
-                "intel_idle.no_acpi=1",
-                "intel_idle ignores the states that ACPI offers",
-            ),
-            (
-                "intel_idle.use_acpi=1",
-                "intel_idle enables only those states that ACPI offers",
-            ),
-            (
-                "intel_idle.no_native",
-                "intel_idle uses ACPI's states, not its own table",
-            ),
-            (
-                "intel_idle.states_off=6",
-                "intel_idle's states of mask 6 are off unless enabled later",
-            ),
-            (
-                "intel_idle.preferred_cstates=4",
-                "intel_idle prefers the states of mask 4 where two exclude each other",
-            ),
-            (
-                "intel_idle.table=C1:1:1",
-                "intel_idle's latencies and residencies are the command line's",
-            ),
-            (
-                "cpuidle.off=1",
-                "cpuidle is off: the kernel's default idle routine is used",
-            ),
-            ("cpuidle.governor=teo", "the governor teo is chosen"),
-            (
-                "cpuidle_haltpoll.force=1",
-                "haltpoll loads even where no hypervisor asks",
-            ),
-            ("idle=poll", "idle CPUs poll: no idle state is ever entered"),
-            (
-                "idle=halt",
-                "idle CPUs halt (HLT, C1); intel_idle and acpi_idle are off",
-            ),
-            (
-                "idle=nomwait",
-                "idle states are not entered with MWAIT; intel_idle is off",
-            ),
-            (
-                "nohlt",
-                "idle CPUs poll (not on x86): no idle state is entered",
-            ),
-            ("hlt", "idle CPUs may halt (the default)"),
-        ] {
-            let (name, value) = word.split_once('=').unzip();
-            let expected = Setting {
-                name: name.unwrap_or(word).to_owned(),
-                value: value.map(str::to_owned),
-                meaning: meaning.to_owned(),
+        let words = [
+            "intel_idle.max_cstate=0",
+            "intel_idle.max_cstate=2",
+            "processor.max_cstate=0",
+            "processor.max_cstate=1",
+            "processor.max_cstate=3",
+            "processor.nocst",
+            "intel_idle.no_acpi=1",
+            "intel_idle.use_acpi=1",
+            "intel_idle.no_native",
+            "intel_idle.states_off=6",
+            "intel_idle.preferred_cstates=4",
+            "intel_idle.table=C1:1:1",
+            "cpuidle.off=1",
+            "cpuidle.governor=teo",
+            "cpuidle_haltpoll.force=1",
+            "idle=poll",
+            "idle=halt",
+            "idle=nomwait",
+            "nohlt",
+            "hlt",
+        ];
+        let said = words.map(|word| {
+            let [
+                Setting {
+                    name,
+                    value,
+                    meaning,
+                },
+            ] = &settings(word)[..]
+            else {
+                panic!("{word}: {:?}", settings(word));
             };
-            assert_eq!(settings(word), [expected]);
-        }
+            assert_eq!(
+                word.split_once('=').unzip(),
+                (value.is_some().then_some(name.as_str()), value.as_deref())
+            );
+            (word, meaning.clone())
+        });
+        snapshot!("boot", said);
         for word in ["cpuidle.off=n", "cpuidle.off=N", "cpuidle.off", "nohlt=1"] {
             assert_eq!(settings(word), [], "{word}");
         }
@@ -350,17 +316,12 @@ mod tests {
     #[test]
     fn nohlt_applies_to_other_architectures_than_x86() {
         let arm = judge("nohlt", "processor: 0\nFeatures: fp\n", &[]);
-        let expected = WithoutDriver {
-            polls: true,
-            does: "Idle CPUs poll and never sleep.".to_owned(),
-            reason: "nohlt on the kernel command line".to_owned(),
-        };
-        assert_eq!(arm, expected);
         let x86 = judge("nohlt", "processor: 0\nflags: monitor\n", &[]);
-        assert!(!x86.polls && x86.does.contains("MWAIT"), "{x86:?}");
-        assert!(
-            x86.reason.starts_with("no driver supports this CPU"),
-            "{x86:?}"
+        assert_eq!((arm.polls, x86.polls), (true, false));
+        let said = [("arm", arm), ("x86", x86)];
+        snapshot!(
+            "boot",
+            said.map(|(machine, without)| (machine, format!("{without:#?}")))
         );
     }
 
@@ -377,19 +338,12 @@ mod tests {
         put("proc/cpuinfo", "processor: 0\nflags: fpu\n");
         let root = Root::at(folder.path());
         let of = || WithoutDriver::of(&Idle::read(&root).unwrap(), &root);
-        let expected = WithoutDriver {
-            polls: false,
-            does: "Idle CPUs halt (HLT, C1), the kernel's own idle routine.".to_owned(),
-            reason: "this kernel is built without cpuidle, or the folder cpu/cpuidle is not shown \
-                     here"
-                .to_owned(),
-        };
-        assert_eq!(of(), Some(expected));
+        let no_folder = of().unwrap();
         put("sys/devices/system/cpu/cpuidle/current_driver", "none\n");
-        let reason = of().unwrap().reason;
-        assert!(
-            reason.starts_with("no driver supports this CPU"),
-            "{reason}"
+        let said = [("no cpuidle", no_folder), ("no driver", of().unwrap())];
+        snapshot!(
+            "boot",
+            said.map(|(case, without)| (case, format!("{without:#?}")))
         );
         put(
             "sys/devices/system/cpu/cpuidle/current_driver",

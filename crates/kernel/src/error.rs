@@ -225,26 +225,15 @@ mod tests {
 
     #[test]
     fn a_refused_counter_names_who_may_open_it() {
-        let of = |kind: ErrorKind| {
+        let said = [ErrorKind::PermissionDenied, ErrorKind::NotFound].map(|kind| {
             let (counter, cpu, source) = ("msr/smi".into(), 3, kind.into());
             let error = Error::Counter {
                 counter,
                 cpu,
                 source,
             };
-            error.to_string()
-        };
-        assert_eq!(
-            of(ErrorKind::PermissionDenied),
-            "cannot open the counter msr/smi on CPU 3: permission denied; run as root, with \
-             CAP_PERFMON, or with kernel.perf_event_paranoid at 0 or less"
-        );
-        assert_eq!(
-            of(ErrorKind::NotFound),
-            format!(
-                "cannot open the counter msr/smi on CPU 3: {}",
-                ErrorKind::NotFound
-            )
-        );
+            (kind, error)
+        });
+        reveille_snapshot::snapshot!("errors", said);
     }
 }

@@ -441,20 +441,18 @@ mod tests {
         std::fs::set_permissions(&program, PermissionsExt::from_mode(0o700)).unwrap();
         assert_eq!(RunAs::default().find(program.as_os_str()).unwrap(), program);
         let refused = nobody(&[65534]).find(program.as_os_str()).unwrap_err();
-        let words = format!(
-            "{}: nobody may not execute it; --user root runs it as root",
-            program.display()
+        let refused = refused.to_string();
+        assert!(
+            refused.contains("may not execute it") && refused.contains("--user root"),
+            "{refused}"
         );
-        assert_eq!(refused.to_string(), words);
         // The lookup has restored this thread's rights.
         assert!(Uid::effective().is_root() && std::fs::read(&program).is_ok());
         assert!(nobody(&[65534]).find("sh".as_ref()).is_ok());
         let missing = nobody(&[65534])
             .find("no-such-command".as_ref())
             .unwrap_err();
-        assert_eq!(
-            missing.to_string(),
-            "no-such-command: no such command in PATH"
-        );
+        let missing = missing.to_string();
+        assert!(missing.ends_with("no such command in PATH"), "{missing}");
     }
 }

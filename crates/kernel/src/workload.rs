@@ -270,7 +270,7 @@ mod tests {
         // The folder is on another file system.
         let web = of("/web");
         assert!(
-            web.to_string().ends_with("web is not a folder of cgroup2"),
+            web.to_string().ends_with("not a folder of cgroup2"),
             "{web}"
         );
         assert_eq!(web.exit_code(), Error::USAGE);

@@ -222,6 +222,8 @@ fn per_cpu(idle: &Idle) -> Presence {
 
 #[cfg(test)]
 mod tests {
+    use reveille_snapshot::snapshot;
+
     use super::*;
 
     fn tuned() -> Holder {
@@ -235,10 +237,7 @@ mod tests {
     #[test]
     fn a_bound_is_shown_with_its_holder() {
         let no = judge_held(Ok(Some(0)), Ok((vec![tuned()], true)));
-        assert_eq!(
-            no,
-            Presence::No("0 µs; open in tuned (PID 7: python3 tuned)".to_owned())
-        );
+        snapshot!("features", [("0 µs", format!("{no:?}"))]);
         let driver = judge_held(Ok(Some(40)), Ok((vec![], true)));
         assert!(driver.words().contains("a driver") && !driver.is_yes());
         assert!(
@@ -260,8 +259,7 @@ mod tests {
     #[test]
     fn a_bound_without_a_visible_holder_may_be_another_users() {
         let unseen = judge_held(Ok(Some(40)), Ok((vec![], false)));
-        let why = "40 µs; other users' processes are not seen without root";
-        assert_eq!(unseen, Presence::No(why.to_owned()));
+        snapshot!("features", [("40 µs", format!("{unseen:?}"))]);
     }
 
     #[test]
