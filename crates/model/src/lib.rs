@@ -79,24 +79,10 @@ mod tests {
 
     #[test]
     fn a_load_has_three_decimals_unless_it_is_zero() {
-        for (load, said) in [
-            (1.0004, "1.000"),
-            (1.25, "1.250"),
-            (999_999.5, "999999.500"),
-            (1e6, "1.0e6"),
-            (2.5e9, "2.5e9"),
-        ] {
-            let unstable = Error::Unstable {
-                load,
-                hint: ": try less".into(),
-            };
-            assert_eq!(
-                unstable.to_string(),
-                format!(
-                    "the load is {said}: more work arrives than can be done, and the queue grows without \
-                     limit; it is stable below 1: try less"
-                )
-            );
-        }
+        let said = [1.0004, 1.25, 999_999.5, 1e6, 2.5e9].map(|load| {
+            let hint = ": try less".into();
+            (load, Error::Unstable { load, hint })
+        });
+        reveille_snapshot::snapshot!("errors", said);
     }
 }

@@ -105,11 +105,10 @@ mod tests {
         ] {
             assert_eq!(read(json).unwrap(), Seconds(seconds), "{json}");
         }
-        let why = |json: &str| read(json).unwrap_err().to_string();
-        assert!(why("\"5 apples\"").contains("`5 apples`: \"apples\" is not a unit of time"));
-        let expected = "expected a time such as \"50ms\", or a number of seconds";
-        assert!(why("true").contains(expected), "{}", why("true"));
         let nan = toml::from_str::<std::collections::BTreeMap<String, Seconds>>("time = nan");
-        assert!(nan.unwrap_err().message().contains("nan is not a time"));
+        let nan = nan.unwrap_err().message().to_owned();
+        let why = |json: &'static str| (json, read(json).unwrap_err().to_string());
+        let said = [why("\"5 apples\""), why("true"), ("time = nan", nan)];
+        reveille_snapshot::snapshot!("errors", said);
     }
 }

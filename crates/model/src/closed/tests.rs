@@ -292,18 +292,12 @@ fn the_oracle_sleeps_in_idle_periods_that_pay() {
 #[test]
 fn an_unstable_load_is_refused_with_the_stable_limit() {
     let service = exponential(0.010);
-    let error = outcome(&Policy::AlwaysOn, &SERVER, &service, 120.0).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "the load is 1.200: more work arrives than can be done, and the queue grows without \
-         limit; it is stable below 1: with 0.01 s a request that is fewer than 100 requests a second"
-    );
     let slow = Policy::Dvfs(dvfs(Rule::Fixed(0.5)));
-    let error = outcome(&slow, &SERVER, &service, 60.0).unwrap_err();
-    assert!(
-        error.to_string().contains("at relative frequency 0.5"),
-        "{error}"
-    );
+    let said = [(Policy::AlwaysOn, 120.0), (slow, 60.0)].map(|(policy, rate)| {
+        let error = outcome(&policy, &SERVER, &service, rate).unwrap_err();
+        (format!("{rate}/s, {policy:?}"), error)
+    });
+    reveille_snapshot::snapshot!("errors", said);
 }
 
 #[test]
@@ -478,33 +472,26 @@ fn idle_states_have_every_closed_form() {
 fn a_load_of_1_has_no_steady_state() {
     let service = exponential(0.010);
     let unstable = |policy: &Policy, rate: f64| match outcome(policy, &SERVER, &service, rate) {
-        Err(Error::Unstable { load, hint }) => (load, hint),
+        Err(Error::Unstable { load, hint }) => (load, hint.contains("at relative frequency")),
         other => panic!("{other:?}"),
     };
-    let hint = ": with 0.01 s a request that is fewer than 100 requests a second";
     let half = Policy::Dvfs(dvfs(Rule::Fixed(0.5)));
     for policy in [Policy::AlwaysOn, nap(0.1, 0.1, 0.0), half.clone()] {
-        assert_eq!(unstable(&policy, 100.0), (1.0, hint.into()));
-        assert_eq!(unstable(&policy, 150.0), (1.5, hint.into()));
+        assert_eq!(unstable(&policy, 100.0), (1.0, false));
+        assert_eq!(unstable(&policy, 150.0), (1.5, false));
     }
-    let hint = ": at relative frequency 0.5 that is a load below 0.5 of full speed";
-    assert_eq!(unstable(&half, 50.0), (1.0, hint.into()));
-    assert_eq!(unstable(&half, 75.0), (1.5, hint.into()));
+    assert_eq!(unstable(&half, 50.0), (1.0, true));
+    assert_eq!(unstable(&half, 75.0), (1.5, true));
     assert_eq!(of(&half, &service, 49.0).shares.active, 0.98);
 }
 
 #[test]
 fn a_rate_is_a_positive_number() {
     let service = exponential(0.010);
-    for (rate, said) in [
-        (0.0, "0"),
-        (-1.0, "-1"),
-        (f64::NAN, "NaN"),
-        (f64::INFINITY, "inf"),
-    ] {
-        let why = format!("arrivals: {said} requests a second; give a number above 0");
-        let refused = outcome(&Policy::AlwaysOn, &SERVER, &service, rate);
-        assert_eq!(refused, Err(Error::Usage(why)));
-    }
+    let said = [0.0, -1.0, f64::NAN, f64::INFINITY].map(|rate| {
+        let refused = outcome(&Policy::AlwaysOn, &SERVER, &service, rate).unwrap_err();
+        (rate, format!("{refused:?}"))
+    });
+    reveille_snapshot::snapshot!("errors", said);
     assert!(outcome(&Policy::AlwaysOn, &SERVER, &service, 1e-300).is_ok());
 }

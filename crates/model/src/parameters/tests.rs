@@ -1,3 +1,5 @@
+use reveille_snapshot::snapshot;
+
 use super::*;
 use crate::policy::{CStates, Choice};
 use crate::simulate::Dispatcher;
@@ -212,9 +214,8 @@ fn always_on_is_recognized_by_its_behaviour_and_policies_by_name_in_any_case() {
     assert!(!parameters.has_always_on());
     assert_eq!(parameters.policy("dvfs").unwrap().name, "DVFS");
     assert_eq!(parameters.policy("NAP 50 MS").unwrap().name, "nap 50 ms");
-    let why =
-        "there is no policy `nap`; there are: nap 10 ms, nap 50 ms, nap 100 ms, nap 650 ms, DVFS";
-    assert_eq!(parameters.policy("nap"), Err(Error::Usage(why.into())));
+    let refused = format!("{:?}", parameters.policy("nap").unwrap_err());
+    snapshot!("errors", [("nap", refused)]);
     parameters.policies[1] = Named {
         name: "awake".into(),
         policy: Policy::AlwaysOn,
@@ -231,146 +232,73 @@ fn always_on_is_recognized_by_its_behaviour_and_policies_by_name_in_any_case() {
 /// The refusal of each change of the paper's parameters; nothing for valid ones.
 #[test]
 fn policies_loads_sweeps_and_farms_have_their_limits() {
-    type Change = fn(&mut Parameters);
-    type FarmChange = fn(&mut Farm);
-    let farm = |change: FarmChange| {
-        let mut farm = Farm {
+    /// Changes of type `fn(&mut $of)`, each with its text.
+    macro_rules! changes {
+        ($of:ty: $($change:expr),+ $(,)?) => {
+            [$((stringify!($change), $change as fn(&mut $of))),+]
+        };
+    }
+    let of_parameters = changes![Parameters:
+        |p| p.arrivals = Arrivals::Utilisation(1e-9),
+        |p| p.arrivals = Arrivals::Rate(1e9),
+        |p| p.arrivals = Arrivals::Utilisation(0.0),
+        |p| p.arrivals = Arrivals::Utilisation(f64::INFINITY),
+        |p| p.arrivals = Arrivals::Rate(0.0),
+        |p| p.arrivals = Arrivals::Rate(f64::NAN),
+        |p| p.policies.clear(),
+        |p| p.utilisations = vec![1e-9, 0.5, 0.999],
+        |p| p.utilisations.clear(),
+        |p| p.utilisations = vec![0.0, 0.5],
+        |p| p.utilisations = vec![0.5, 1.0],
+        |p| p.utilisations = vec![0.2, 0.5, 0.5],
+        |p| p.utilisations = vec![0.5, 0.2],
+    ];
+    let of_farms = changes![Farm:
+        |farm| farm.servers = 1,
+        |farm| farm.servers = 1_000_000_000,
+        |farm| farm.servers = 0,
+        |farm| farm.servers = 1_000_000_001,
+        |farm| farm.price_per_kwh = Some(1e-9),
+        |farm| farm.price_per_kwh = Some(1e9),
+        |farm| farm.price_per_kwh = Some(0.0),
+        |farm| farm.price_per_kwh = Some(-0.2),
+        |farm| farm.price_per_kwh = Some(2e9),
+        |farm| farm.overhead = 1.0,
+        |farm| farm.overhead = 1e9,
+        |farm| farm.overhead = 0.999,
+        |farm| farm.overhead = 2e9,
+        |farm| farm.overhead = f64::NAN,
+    ];
+    let said = of_parameters.map(|(case, change)| {
+        let mut parameters = Parameters::paper();
+        change(&mut parameters);
+        (case, format!("{:?}", parameters.check()))
+    });
+    let said_of_farms = of_farms.map(|(case, change)| {
+        let mut parameters = Parameters::paper();
+        change(parameters.farm.insert(Farm {
             servers: 10,
             price_per_kwh: None,
             overhead: 1.0,
-        };
-        change(&mut farm);
-        let parameters = Parameters {
-            farm: Some(farm),
-            ..Parameters::paper()
-        };
-        parameters.check()
-    };
-    let with = |change: Change| {
-        let mut parameters = Parameters::paper();
-        change(&mut parameters);
-        parameters.check()
-    };
-    let cases: [(Change, &str); 13] = [
-        (|p| p.arrivals = Arrivals::Utilisation(1e-9), ""),
-        (|p| p.arrivals = Arrivals::Rate(1e9), ""),
-        (
-            |p| p.arrivals = Arrivals::Utilisation(0.0),
-            "arrivals: utilisation: 0.0; give a number above 0",
-        ),
-        (
-            |p| p.arrivals = Arrivals::Utilisation(f64::INFINITY),
-            "arrivals: utilisation: inf; give a number above 0",
-        ),
-        (
-            |p| p.arrivals = Arrivals::Rate(0.0),
-            "arrivals: rate: 0.0; give a number above 0",
-        ),
-        (
-            |p| p.arrivals = Arrivals::Rate(f64::NAN),
-            "arrivals: rate: NaN; give a number above 0",
-        ),
-        (
-            |p| p.policies.clear(),
-            "policies: none given; give at least one",
-        ),
-        (|p| p.utilisations = vec![1e-9, 0.5, 0.999], ""),
-        (
-            |p| p.utilisations.clear(),
-            "sweep: no utilisation given; give at least one",
-        ),
-        (
-            |p| p.utilisations = vec![0.0, 0.5],
-            "sweep: utilisation 0; give numbers between 0 and 1, neither included: at 1 no queue is \
-             stable",
-        ),
-        (
-            |p| p.utilisations = vec![0.5, 1.0],
-            "sweep: utilisation 1; give numbers between 0 and 1, neither included: at 1 no queue is \
-             stable",
-        ),
-        (
-            |p| p.utilisations = vec![0.2, 0.5, 0.5],
-            "sweep: utilisations do not ascend; sort them",
-        ),
-        (
-            |p| p.utilisations = vec![0.5, 0.2],
-            "sweep: utilisations do not ascend; sort them",
-        ),
-    ];
-    let farms: [(FarmChange, &str); 14] = [
-        (|farm| farm.servers = 1, ""),
-        (|farm| farm.servers = 1_000_000_000, ""),
-        (|farm| farm.servers = 0, "0 servers; give 1 to 1e9"),
-        (
-            |farm| farm.servers = 1_000_000_001,
-            "1000000001 servers; give 1 to 1e9",
-        ),
-        (|farm| farm.price_per_kwh = Some(1e-9), ""),
-        (|farm| farm.price_per_kwh = Some(1e9), ""),
-        (
-            |farm| farm.price_per_kwh = Some(0.0),
-            "price_per_kwh: 0.0; give a number above 0, up to 1e9",
-        ),
-        (
-            |farm| farm.price_per_kwh = Some(-0.2),
-            "price_per_kwh: -0.2; give a number above 0, up to 1e9",
-        ),
-        (
-            |farm| farm.price_per_kwh = Some(2e9),
-            "price_per_kwh: 2000000000.0; give a number above 0, up to 1e9",
-        ),
-        (|farm| farm.overhead = 1.0, ""),
-        (|farm| farm.overhead = 1e9, ""),
-        (
-            |farm| farm.overhead = 0.999,
-            "overhead: 0.999; give 1 to 1e9",
-        ),
-        (
-            |farm| farm.overhead = 2e9,
-            "overhead: 2000000000.0; give 1 to 1e9",
-        ),
-        (
-            |farm| farm.overhead = f64::NAN,
-            "overhead: NaN; give 1 to 1e9",
-        ),
-    ];
-    let checked = cases.map(|(change, why)| (with(change), why.to_owned()));
-    let of_farms = farms.map(|(change, why)| match why {
-        "" => (farm(change), String::new()),
-        why => (farm(change), format!("farm: {why}")),
+        }));
+        (case, format!("{:?}", parameters.check()))
     });
-    for (found, why) in checked.into_iter().chain(of_farms) {
-        match why.as_str() {
-            "" => assert_eq!(found, Ok(())),
-            _ => assert_eq!(found, Err(Error::Usage(why))),
-        }
-    }
+    snapshot!("errors", said.into_iter().chain(said_of_farms));
 }
 
 #[test]
 fn an_unknown_policy_is_refused_with_the_line_and_the_choices() {
-    for (text, why) in [
-        (
-            "\n[[policy]]\nkind = \"dvfs\"",
-            "line 2: policy: name is missing; give a text",
-        ),
-        (
-            "[[policy]]\nname = 3",
-            "line 1: policy: name is integer; give a text",
-        ),
-        (
-            "\n\n[service]\ndistribution = 1.5",
-            "line 3: service: distribution is float; give exponential, deterministic, lognormal, gamma or \
-             empirical",
-        ),
-        (
-            "[arrivals]",
-            "arrivals: give either `utilisation` or `rate` (requests a second)",
-        ),
-    ] {
-        assert_eq!(Parameters::parse(text), Err(Error::Usage(why.into())));
-    }
+    let said = [
+        "\n[[policy]]\nkind = \"dvfs\"",
+        "[[policy]]\nname = 3",
+        "\n\n[service]\ndistribution = 1.5",
+        "[arrivals]",
+    ]
+    .map(|text| {
+        let refused = Parameters::parse(text).unwrap_err();
+        (format!("{text:?}"), format!("{refused:?}"))
+    });
+    snapshot!("errors", said);
 }
 
 #[test]

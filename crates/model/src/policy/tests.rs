@@ -102,6 +102,7 @@ fn a_measured_law_rises_from_above_0_to_1_and_has_no_negative_power() {
     ] {
         assert_eq!(law(points).check(), Ok(()), "{points:?}");
     }
+    let mut said = Vec::new();
     for points in [
         &[][..],
         &[(0.5, 0.5)],
@@ -117,14 +118,9 @@ fn a_measured_law_rises_from_above_0_to_1_and_has_no_negative_power() {
         &[(0.5, f64::INFINITY), (1.0, 1.0)],
         &[(0.5, f64::NAN), (1.0, 1.0)],
     ] {
-        let why = "law: give pairs of relative frequency and relative power, frequencies ascending \
-                   from above 0 to 1, powers 0 or above";
-        assert_eq!(
-            law(points).check(),
-            Err(Error::Usage(why.into())),
-            "{points:?}"
-        );
+        said.push((format!("{points:?}"), format!("{:?}", law(points).check())));
     }
+    reveille_snapshot::snapshot!("errors", said);
 }
 
 /// Times and powers: 0 to 1e9.
@@ -189,9 +185,8 @@ fn idle_states_are_ordered_from_shallow_to_deep_and_refused_by_name() {
     let order = |residencies: &[f64]| Policy::CStates(states(residencies)).check();
     assert_eq!(order(&[]), Ok(()));
     assert_eq!(order(&[1.0, 1.0, 2.0]), Ok(()));
-    let why = "states: C1 stands before C2, whose target residency is shorter; give them from shallow to \
-               deep";
-    assert_eq!(order(&[1.0, 3.0, 2.0]), Err(Error::Usage(why.into())));
+    let refused = format!("{:?}", order(&[1.0, 3.0, 2.0]).unwrap_err());
+    reveille_snapshot::snapshot!("errors", [("C1 above C2", refused)]);
     assert_eq!(Policy::AlwaysOn.check(), Ok(()));
 }
 

@@ -209,129 +209,82 @@ pub fn least<'n>(policies: impl Iterator<Item = (&'n str, f64, f64)>, among: &st
 
 #[cfg(test)]
 mod tests {
+    use reveille_snapshot::snapshot;
+
     use super::*;
     use crate::question::Crossing;
 
-    fn said(at: &[f64], is_lower: Option<bool>) -> String {
+    /// Of a figure: the loads at which two policies cross, and whether the first is lower below them.
+    fn crossings(figure: Figure, at: &[f64], is_lower: Option<bool>) -> Crossings {
         let crossing = |utilisation: &f64| Crossing {
             utilisation: *utilisation,
             first_is_lower_below: true,
         };
-        let crossings = Crossings {
-            figure: Figure::Power,
+        Crossings {
+            figure,
             crossings: at.iter().map(crossing).collect(),
             first_is_lower_at_first: is_lower,
             looked_at: Some((0.001, 0.999)),
-        };
-        crossed(&crossings, "A", "B")
+        }
+    }
+
+    fn pair_of(power: Crossings, response: Crossings) -> String {
+        pair(&Pair {
+            first: "nap".into(),
+            second: "DVFS".into(),
+            power,
+            response,
+        })
     }
 
     #[test]
     fn crossings_are_reported_as_ranges_of_load() {
-        for (at, is_lower, sentence) in [
-            (vec![], Some(true), "A draws less than B at every load."),
-            (vec![], Some(false), "A never draws less than B."),
-            (vec![], None, "A draws as much as B at every load."),
-            (
-                vec![0.353],
-                Some(true),
-                "A draws less than B below 35.3% load.",
-            ),
-            (
-                vec![0.353],
-                Some(false),
-                "A draws less than B above 35.3% load.",
-            ),
-            (
-                vec![0.1, 0.9],
-                Some(false),
-                "A draws less than B from 10% to 90% load.",
-            ),
-            (
-                vec![0.1, 0.5],
-                Some(true),
-                "A draws less than B below 10% and above 50% load.",
-            ),
-        ] {
-            assert_eq!(said(&at, is_lower), sentence);
-        }
+        let cases: [(&[f64], _); 7] = [
+            (&[], Some(true)),
+            (&[], Some(false)),
+            (&[], None),
+            (&[0.353], Some(true)),
+            (&[0.353], Some(false)),
+            (&[0.1, 0.9], Some(false)),
+            (&[0.1, 0.5], Some(true)),
+        ];
+        let said = cases.map(|(at, is_lower)| {
+            let crossings = crossings(Figure::Power, at, is_lower);
+            let case = format!("at {at:?}, A is lower at first: {is_lower:?}");
+            (case, crossed(&crossings, "A", "B"))
+        });
+        snapshot!("words", said);
     }
 
     #[test]
-    fn power_and_response_time_make_one_sentence() {
-        let crossings = |figure, at: &[f64]| Crossings {
-            figure,
-            crossings: at
-                .iter()
-                .map(|utilisation| Crossing {
-                    utilisation: *utilisation,
-                    first_is_lower_below: true,
-                })
-                .collect(),
-            first_is_lower_at_first: Some(true),
-            looked_at: Some((0.001, 0.999)),
-        };
-        let pair = Pair {
-            first: "nap".into(),
-            second: "DVFS".into(),
-            power: crossings(Figure::Power, &[0.35]),
-            response: crossings(Figure::Response, &[]),
-        };
-        assert_eq!(
-            super::pair(&pair),
-            "nap draws less than DVFS below 35% load; it answers faster than DVFS at every load."
-        );
-    }
-
-    #[test]
-    fn each_figure_has_its_own_text() {
-        let crossings = |figure, is_lower| Crossings {
-            figure,
-            crossings: Vec::new(),
-            first_is_lower_at_first: is_lower,
-            looked_at: Some((0.001, 0.999)),
-        };
-        let said = |power, response| {
-            pair(&Pair {
-                first: "nap".into(),
-                second: "DVFS".into(),
-                power: crossings(Figure::Power, power),
-                response: crossings(Figure::Response, response),
-            })
-        };
-        assert_eq!(
-            said(Some(true), Some(false)),
-            "nap draws less than DVFS at every load; it never answers faster than DVFS."
-        );
-        assert_eq!(
-            said(None, None),
-            "nap draws as much as DVFS at every load; it answers as fast as DVFS at every load."
-        );
+    fn power_and_response_time_make_one_sentence_with_each_figures_own_text() {
+        let said = [
+            (&[0.35] as &[f64], Some(true), Some(true)),
+            (&[], Some(true), Some(false)),
+            (&[], None, None),
+        ]
+        .map(|(at, power, response)| {
+            let case = format!("power {power:?} at {at:?}, response {response:?}");
+            let power = crossings(Figure::Power, at, power);
+            (
+                case,
+                pair_of(power, crossings(Figure::Response, &[], response)),
+            )
+        });
+        snapshot!("words", said);
     }
 
     #[test]
     fn loads_at_which_one_of_them_is_not_stable_are_no_loads_of_both() {
-        let crossings = |figure, looked_at| Crossings {
-            figure,
-            crossings: Vec::new(),
-            first_is_lower_at_first: Some(false),
-            looked_at,
-        };
-        let said = |looked_at| {
-            pair(&Pair {
-                first: "nap".into(),
-                second: "DVFS".into(),
-                power: crossings(Figure::Power, looked_at),
-                response: crossings(Figure::Response, looked_at),
-            })
-        };
-        let never = "nap never draws less than DVFS; it never answers faster than DVFS.";
-        assert_eq!(said(Some((0.001, 0.999))), never);
-        assert_eq!(
-            said(Some((0.001, 0.299))),
-            format!("{never} Above 29.9% load one of them is not stable.")
-        );
-        assert_eq!(said(None), "nap and DVFS are stable together at no load.");
+        let said = [Some((0.001, 0.999)), Some((0.001, 0.299)), None].map(|looked_at| {
+            let of = |figure| Crossings {
+                looked_at,
+                ..crossings(figure, &[], Some(false))
+            };
+            let said = pair_of(of(Figure::Power), of(Figure::Response));
+            (format!("looked at {looked_at:?}"), said)
+        });
+        snapshot!("words", said);
     }
 
     #[test]
@@ -341,31 +294,18 @@ mod tests {
             resume: 0.06,
             timeout: 0.0,
         };
-        let found = Largest::Seconds {
-            transition: 0.1,
-            nap,
-        };
-        for (figure, found, sentence) in [
-            (
-                Figure::Power,
-                Largest::Never,
-                "At 12.5% load napping never draws less than DVFS, even without any transition.",
-            ),
-            (
-                Figure::Response,
-                Largest::Any,
-                "At 12.5% load napping answers faster than DVFS whatever the transition takes (looked at: \
-                 up to an hour).",
-            ),
-            (
-                Figure::Power,
-                found,
-                "At 12.5% load napping draws less than DVFS if suspend and resume take less than 100 ms \
-                 together (40 ms and 60 ms).",
-            ),
-        ] {
-            assert_eq!(largest(figure, &found, "DVFS", 0.125), sentence);
-        }
+        let transition = 0.1;
+        let found = Largest::Seconds { transition, nap };
+        let said = [
+            (Figure::Power, Largest::Never),
+            (Figure::Response, Largest::Any),
+            (Figure::Power, found),
+        ]
+        .map(|(figure, found)| {
+            let case = format!("{figure:?}, {found:?}");
+            (case, largest(figure, &found, "DVFS", 0.125))
+        });
+        snapshot!("words", said);
     }
 
     #[test]
@@ -378,101 +318,62 @@ mod tests {
             naps_per_s: 1.0,
             frequency: 1.0,
         };
-        for (why, timeout, sentence) in [
-            (
-                Why::AtOnceFits,
-                0.0,
-                "At 30% load nap needs no timeout for a budget of 90 ms: sleeping at once gives 61.2 W \
-                 and a mean response time of 85 ms.",
-            ),
-            (
-                Why::BudgetBinds,
-                0.0025,
-                "At 30% load nap saves most within a budget of 90 ms with a timeout of 2.5 ms: 61.2 W \
-                 and a mean response time of 85 ms.",
-            ),
-            (
-                Why::SleepingSavesNothing,
-                f64::INFINITY,
-                "At 30% load nap saves nothing by sleeping: its transitions draw more than its naps \
-                 save. Without sleep: 61.2 W and a mean response time of 85 ms.",
-            ),
-        ] {
+        let said = [
+            (Why::AtOnceFits, 0.0),
+            (Why::BudgetBinds, 0.0025),
+            (Why::SleepingSavesNothing, f64::INFINITY),
+        ]
+        .map(|(why, timeout)| {
             let best = BestTimeout {
                 timeout,
                 outcome,
                 why,
             };
-            assert_eq!(best_timeout(&best, "nap", 0.3, 0.09), sentence);
-        }
+            let case = format!("{why:?}, {timeout} s, for 90 ms");
+            (case, best_timeout(&best, "nap", 0.3, 0.09))
+        });
+        snapshot!("words", said);
     }
 
     #[test]
     fn every_policy_has_a_one_line_description() {
         use crate::policy::{CState, CStates, Choice, Dvfs, Law, PowerNap, Rule};
-        let nap = |timeout| {
-            described(&Policy::PowerNap(PowerNap {
+        let naps = [0.0, 0.1, f64::INFINITY].map(|timeout| {
+            Policy::PowerNap(PowerNap {
                 suspend: 0.049,
                 resume: 0.05,
                 timeout,
-            }))
-        };
-        assert_eq!(described(&Policy::AlwaysOn), "always on");
-        assert_eq!(nap(0.0), "naps at once; suspend 49 ms, resume 50 ms");
-        assert_eq!(nap(0.1), "naps after 100 ms; suspend 49 ms, resume 50 ms");
-        assert_eq!(
-            nap(f64::INFINITY),
-            "naps never; suspend 49 ms, resume 50 ms"
-        );
-        let law = Law::Measured(vec![(1.0, 1.0)]);
-        for (rule, law, sentence) in [
-            (
-                Rule::Fixed(0.6),
-                Law::Cubic,
-                "always 0.6, floor 0.4; of active power 33% follow f³",
-            ),
-            (
-                Rule::BusyShare(0.8),
-                law,
-                "load / 0.8, floor 0.4; of active power 33% follow as measured",
-            ),
-            (
-                Rule::Slowdown(1.5),
-                Law::Cubic,
-                "response at most 1.5 times, floor 0.4; of active power 33% follow f³",
-            ),
-            (
-                Rule::Linear,
-                Law::Cubic,
-                "floor + (1 - floor) · load, floor 0.4; of active power 33% follow f³",
-            ),
-        ] {
-            let dvfs = Policy::Dvfs(Dvfs {
+            })
+        });
+        let rules = [
+            (Rule::Fixed(0.6), Law::Cubic),
+            (Rule::BusyShare(0.8), Law::Measured(vec![(1.0, 1.0)])),
+            (Rule::Slowdown(1.5), Law::Cubic),
+            (Rule::Linear, Law::Cubic),
+        ]
+        .map(|(rule, law)| {
+            Policy::Dvfs(Dvfs {
                 floor: 0.4,
                 processor_share: 0.33,
                 idle_share: 0.2,
                 law,
                 rule,
-            });
-            let sentence = format!("frequency {sentence}, of idle power 20%");
-            assert_eq!(described(&dvfs), sentence);
-        }
+            })
+        });
         let state = |name: &str, exit_latency, power| CState {
             name: name.into(),
             exit_latency,
             power,
             target_residency: 0.0,
         };
-        for (choice, said) in [
-            (Choice::Deepest, "the deepest"),
-            (Choice::Mean, "what fits the mean idle period"),
-            (Choice::Oracle, "what fits each idle period"),
-        ] {
+        let states = [Choice::Deepest, Choice::Mean, Choice::Oracle].map(|choice| {
             let states = vec![state("C1", 2e-6, 55.0), state("C6", 133e-6, 38.5)];
-            let sentence = format!("idle states C1 (2 µs, 55 W), C6 (133 µs, 38.5 W); {said}");
-            let policy = Policy::CStates(CStates { states, choice });
-            assert_eq!(described(&policy), sentence);
-        }
+            Policy::CStates(CStates { states, choice })
+        });
+        let policies = [Policy::AlwaysOn].into_iter().chain(naps);
+        let policies = policies.chain(rules).chain(states);
+        let said = policies.map(|policy| (format!("{policy:?}"), described(&policy)));
+        snapshot!("words", said);
     }
 
     #[test]
@@ -480,28 +381,21 @@ mod tests {
         let mut parameters = Parameters::paper();
         let (mean, cv) = (0.038, 1.5);
         parameters.service = crate::service::Service::Lognormal { mean, cv };
-        assert_eq!(
-            [service(&parameters), power(&parameters)],
-            [
-                "lognormal, mean 38 ms, coefficient of variation 1.5",
-                "100 W active, 60 W idle, 3 W napping, 14 W in transition"
-            ]
-        );
+        let said = [
+            (format!("{:?}", parameters.service), service(&parameters)),
+            (format!("{:?}", parameters.power), power(&parameters)),
+        ];
+        snapshot!("words", said);
     }
 
     #[test]
     fn the_policy_with_the_least_power_stands_against_the_first() {
-        let of = |policies: &[(&'static str, f64, f64)]| least(policies.iter().copied(), "");
         let (on, nap) = (("always on", 72.0, 0.0543), ("nap", 32.7, 0.0639));
-        assert_eq!(
-            of(&[on, ("DVFS", 35.1, 0.13), nap]),
-            "nap draws least: 32.7 W, 63.9 ms a request on average; always on: 72 W, 54.3 ms a request on \
-             average."
-        );
-        assert_eq!(
-            of(&[nap, on]),
-            "nap draws least: 32.7 W, 63.9 ms a request on average."
-        );
-        assert_eq!(of(&[on]), "");
+        let cases = [vec![on, ("DVFS", 35.1, 0.13), nap], vec![nap, on], vec![on]];
+        let said = cases.map(|policies| {
+            let said = least(policies.iter().copied(), "");
+            (format!("{policies:?}"), said)
+        });
+        snapshot!("words", said);
     }
 }

@@ -250,32 +250,40 @@ mod tests {
 
     #[test]
     fn an_unreadable_line_is_reported_by_number() {
-        for (text, expected) in [
-            (&b"0,1\nx,2\n"[..], "line 2: the arrival is not a number"),
-            (b"0,1\n1,-2\n", "line 2: the service time is not"),
-            (b"0,1\n1,inf\n", "line 2: the service time is not"),
-            (b"0,1\nnan,1\n", "line 2: the arrival"),
-            (b"0,1\n1e300,1\n", "line 2: the arrival"),
-            (b"0,1\n\n1\n", "line 3: some lines have a service time"),
-            (b"0,1\n,1\n", "line 2: there is no arrival"),
-            (b"0,1\n\xff\xfe,1\n", "line 2: the arrival"),
-            (
-                b"arrival_ms,service_ms\n0,1\n",
-                "arrival_ms is not in seconds",
-            ),
-        ] {
-            let error = Trace::read(text).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-            assert!(!error.contains('\n') && error.len() < 250, "{error}");
-        }
-        for (text, expected) in [
-            (&b""[..], "no request"),
-            (b"a,b\n", "no request"),
-            (b"5,1\n5,1\n", "same instant"),
-        ] {
-            let error = Trace::read(text).unwrap_err().to_string();
-            assert!(error.contains(expected), "{error}");
-        }
+        let texts = [
+            &b"0,1\nx,2\n"[..],
+            b"0,1\n1,-2\n",
+            b"0,1\n1,inf\n",
+            b"0,1\nnan,1\n",
+            b"0,1\n1e300,1\n",
+            b"0,1\n\n1\n",
+            b"0,1\n,1\n",
+            b"0,1\n\xff\xfe,1\n",
+            b"arrival_ms,service_ms\n0,1\n",
+            b"",
+            b"a,b\n",
+            b"5,1\n5,1\n",
+            // Fields that start like numbers: a line of requests.
+            b"+x,y\n1,1\n",
+            b"-x,y\n1,1\n",
+            b".x,y\n1,1\n",
+            b"x,1\n1,1\n",
+            b"arrival,service_us\n0,1\n1,1\n",
+            b"arrival,service_ns\n0,1\n1,1\n",
+            // Times are at most 30,000 years away.
+            b"-1.1e12\n0\n",
+            b"1.1e12\n0\n",
+            // Some lines have a service time.
+            b"0,1\n1\n",
+            b"0\n1,1\n",
+        ];
+        let said = texts.map(|text| {
+            let error = Trace::read(text).unwrap_err();
+            let length = error.to_string().len();
+            assert!(length < 250, "{error}");
+            (text.escape_ascii(), format!("{error:?}"))
+        });
+        reveille_snapshot::snapshot!("errors", said);
     }
 
     #[test]
@@ -319,30 +327,12 @@ mod tests {
             let services = services.as_ref().map(|services| services.as_slice());
             assert_eq!(trace.services(), services, "{text}");
         }
-        // Fields that start like numbers: a line of requests.
-        for line in ["+x,y", "-x,y", ".x,y", "x,1"] {
-            let why = Trace::read(format!("{line}\n1,1\n2,1\n").as_bytes());
-            let why = why.unwrap_err().to_string();
-            assert!(why.contains("line 1: the arrival is not"), "{line}: {why}");
-        }
-        for unit in ["ms", "us", "ns"] {
-            let why = Trace::read(format!("arrival,service_{unit}\n0,1\n1,1\n").as_bytes());
-            let expected = format!(
-                "trace, line 1: the column service_{unit} is not in seconds; divide it, and name it \
-                 without a unit"
-            );
-            assert_eq!(why, Err(Error::Usage(expected)));
-        }
     }
 
     #[test]
     fn times_may_be_30_000_years_away() {
         let trace = Trace::read(b"-1e12\n1e12\n").unwrap();
         assert_eq!(trace.arrivals(), [0.0, 2e12]);
-        for text in [&b"-1.1e12\n0\n"[..], b"1.1e12\n0\n"] {
-            let why = Trace::read(text).unwrap_err().to_string();
-            assert!(why.contains("line 1: the arrival is not"), "{why}");
-        }
     }
 
     #[test]
@@ -354,11 +344,9 @@ mod tests {
             (400, "x".repeat(40) + "…"),
         ] {
             let why = Trace::read(format!("0\n{}\n", "x".repeat(bytes)).as_bytes());
-            let expected = format!(
-                "trace, line 2: the arrival is not a number of seconds: \"{shown}\"; a line is \
-                 ARRIVAL,SERVICE in seconds"
-            );
-            assert_eq!(why, Err(Error::Usage(expected)), "{bytes}");
+            let shown = format!("\"{shown}\"");
+            let is_shown = |why: &Error| why.to_string().contains(&shown);
+            assert!(why.as_ref().is_err_and(is_shown), "{bytes}: {why:?}");
         }
     }
 
@@ -366,10 +354,5 @@ mod tests {
     fn any_work_is_enough() {
         let trace = Trace::read(b"0,0\n1,0\n2,0.5\n").unwrap();
         assert_eq!(trace.services().unwrap(), [0.0, 0.0, 0.5]);
-        let mixed = "line 2: some lines have a service time and others have none";
-        for text in [&b"0,1\n1\n"[..], b"0\n1,1\n"] {
-            let why = Trace::read(text).unwrap_err().to_string();
-            assert!(why.contains(mixed), "{why}");
-        }
     }
 }
