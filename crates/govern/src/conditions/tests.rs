@@ -156,12 +156,11 @@ fn what_is_missing_is_waited_for() {
     let waits = format!("result {}, cgroup c*, interface eth9", result.display());
     assert_eq!(conditions.waits_for(0), Some(waits));
     let notes = notes(&rules.rules[0], &rules, &machine.root);
-    assert_eq!(
-        notes,
-        [
-            "cgroup c* is missing; the service waits for it",
-            "interface eth9 is missing; the service waits for it"
-        ]
+    let missing = ["cgroup c*", "interface eth9"];
+    let is_noted = |(note, what): (&String, &str)| note.starts_with(what);
+    assert!(
+        notes.len() == 2 && notes.iter().zip(missing).all(is_noted),
+        "{notes:?}"
     );
     machine.put("cgroup/c1/cgroup.events", "populated 0\n");
     assert!(machine.is_announced() && !conditions.catch_up());
@@ -193,13 +192,7 @@ fn a_machine_without_power_supply_has_a_note() {
     let text = "[[rule]]\nname = \"a\"\nlatency = \"5us\"\nwhen.battery_below = \"30%\"";
     let rules = Rules::parse(text).unwrap();
     let notes = notes(&rules.rules[0], &rules, &machine.root);
-    assert_eq!(
-        notes,
-        [
-            "the machine has no power supply in sysfs: it counts as on AC",
-            "no battery gives its charge: the rule is never in force"
-        ]
-    );
+    reveille_snapshot::snapshot!("notes", notes.iter().enumerate());
 }
 
 #[test]
@@ -246,9 +239,8 @@ fn a_note_names_the_interface_below_where_packets_are_seen() {
         notes(&rules.rules[0], &rules, &machine.root)
     };
     for one in ["eth0.7", "macvlan0"] {
-        let note =
-            format!("packets of {one} are seen on the interface below it; name eth0 instead");
-        assert_eq!(noted(one), [note]);
+        let notes = noted(one);
+        assert!(notes.len() == 1 && notes[0].contains(one) && notes[0].contains("eth0 instead"));
     }
     assert!(noted("bond0")[0].ends_with("in a rule each: eth0 and eth1"));
     assert!(noted("eth0").is_empty() && noted("br0").is_empty());
