@@ -377,6 +377,8 @@ pub(crate) fn empty(fields: &Fields) -> Columns {
 
 #[cfg(test)]
 mod tests {
+    use reveille_snapshot::snapshot;
+
     use super::*;
 
     #[test]
@@ -511,56 +513,22 @@ mod tests {
 
     #[test]
     fn an_error_names_its_line_and_column() {
-        for (lines, why) in [
-            (
-                ",,,,,a,,\n",
-                "line 2: column t: expected a number, found \"\"",
-            ),
-            (
-                "1,,,,,a,,\n2,,x,,,a,,\n",
-                "line 3: column s: expected a number, found \"x\"",
-            ),
-            (
-                "1,,9223372036854775808,,,a,,\n",
-                "line 2: column s: expected a number within 64 bits, found \
-                 \"9223372036854775808\"",
-            ),
-            (
-                "1,,,5.0,,a,,\n",
-                "line 2: column w: expected whole nanoseconds, found \"5.0\"",
-            ),
-            (
-                "1,,,5e1,,a,,\n",
-                "line 2: column w: expected whole nanoseconds, found \"5e1\"",
-            ),
-            (
-                "1,,,,%,a,,\n",
-                "line 2: column c: expected a number, found \"%\"",
-            ),
-            (
-                "1,,,,,,,\n",
-                "line 2: column o: expected a name, found \"\"",
-            ),
-            (
-                "1,,,,,a,,2\n",
-                "line 2: column f: expected 0 or 1, found \"2\"",
-            ),
-            (
-                "1,,,,,a,,\n1,,,,,a,\n1,,,,,a,,\n",
-                "line 3: has 7 fields, expected 8 as in the header",
-            ),
-            (
-                "1,,,,,a,,,\n",
-                "line 2: has more than the 8 fields of the header",
-            ),
+        let said = [
+            ",,,,,a,,\n",
+            "1,,,,,a,,\n2,,x,,,a,,\n",
+            "1,,9223372036854775808,,,a,,\n",
+            "1,,,5.0,,a,,\n",
+            "1,,,5e1,,a,,\n",
+            "1,,,,%,a,,\n",
+            "1,,,,,,,\n",
+            "1,,,,,a,,2\n",
+            "1,,,,,a,,\n1,,,,,a,\n1,,,,,a,,\n",
+            "1,,,,,a,,,\n",
             // An empty line is allowed only at the end.
-            (
-                "1,,,,,a,,\n\n1,,,,,a,,\n",
-                "line 3: column t: expected a number, found \"\"",
-            ),
-        ] {
-            assert_eq!(wrong(lines), why, "{lines}");
-        }
+            "1,,,,,a,,\n\n1,,,,,a,,\n",
+        ]
+        .map(|lines| (format!("{lines:?}"), wrong(lines)));
+        snapshot!("csv", said);
         let table = read("1,,,,,a,,\n\n", LastLine::IsTorn).unwrap();
         assert_eq!((table.columns.rows, table.torn), (1, false));
     }
@@ -600,9 +568,11 @@ mod tests {
             rows += part.rows;
             Ok(())
         });
-        assert_eq!(
-            wrong.unwrap_err().to_string(),
-            "line 10002: column s: expected a number, found \"x\""
+        assert!(
+            wrong
+                .unwrap_err()
+                .to_string()
+                .starts_with("line 10002: column s: ")
         );
         assert!((4000..10_000).contains(&rows), "{rows}");
         let csv = Csv::new(text.as_bytes()).unwrap();

@@ -364,6 +364,8 @@ fn in_batches<T: DataType>(
 
 #[cfg(test)]
 mod tests {
+    use reveille_snapshot::snapshot;
+
     use super::*;
     use bytes::Bytes;
     use parquet::schema::parser::parse_message_type;
@@ -442,20 +444,19 @@ mod tests {
         assert_eq!(why(LATENCY, &[VERSION]), None);
         let other = ("writer", Some("2"));
         assert_eq!(why(LATENCY, &[other, VERSION, other]), None);
-        let none = "has no schema version; it is not a result of reveille";
-        for metadata in [&[][..], &[other], &[(VERSION_KEY, None)]] {
-            assert_eq!(why(LATENCY, metadata).unwrap(), none);
-        }
-        assert_eq!(
-            why(LATENCY, &[other, (VERSION_KEY, Some("one"))]).unwrap(),
-            "has the schema version \"one\", no number"
-        );
-        let later = why(LATENCY, &[(VERSION_KEY, Some("2"))]).unwrap();
-        assert!(later.starts_with("has schema version 2, "), "{later}");
-        assert_eq!(
-            why("required int64 cpu;", &[VERSION]).unwrap(),
-            "has no column wake_latency_ns; it is not a result of reveille"
-        );
+        let said = [
+            (LATENCY, &[][..]),
+            (LATENCY, &[other]),
+            (LATENCY, &[(VERSION_KEY, None)]),
+            (LATENCY, &[other, (VERSION_KEY, Some("one"))]),
+            (LATENCY, &[(VERSION_KEY, Some("2"))]),
+            ("required int64 cpu;", &[VERSION]),
+        ]
+        .map(|(fields, metadata)| {
+            let case = format!("{fields} {metadata:?}");
+            (case, why(fields, metadata).unwrap())
+        });
+        snapshot!("damaged", said);
     }
 
     fn definitions() -> Vec<Definition> {

@@ -203,10 +203,8 @@ mod tests {
     fn only_the_known_version_is_read() {
         let why = |version: u32| check_version(version).err().map(|wrong| wrong.to_string());
         assert_eq!(why(1), None);
-        assert_eq!(
-            why(2).unwrap(),
-            "has schema version 2, but this program reads up to 1; read it with a newer reveille"
-        );
+        let later = why(2).unwrap();
+        assert!(later.starts_with("has schema version 2, "), "{later}");
         assert_eq!(why(0).unwrap(), "has the invalid schema version 0");
     }
 
