@@ -169,11 +169,9 @@ fn a_call_that_never_returns_is_named_first_and_no_savings_are_given() {
     let machine = &analysis(HANGS).machines[0];
     let failed = machine.failed();
     assert_eq!((failed.len(), failed[0].how), (1, "never returned"));
-    assert_eq!(
-        failed[0].what,
-        "0000:04:00.0: pci_pm_suspend (suspend devices), called 40.1 ms after the start of the \
-         cycle; the log continues for 246 s"
-    );
+    let what = &failed[0].what;
+    let facts = ["0000:04:00.0: pci_pm_suspend", "40.1 ms", "246 s"];
+    assert!(facts.into_iter().all(|fact| what.contains(fact)), "{what}");
     let shown = machine.shown();
     assert_eq!(shown.suspend_us, None, "it did not end");
     assert!(shown.suspend_path.is_empty() && machine.suspend_removals.is_empty());
@@ -264,14 +262,8 @@ fn a_call_takes_the_time_that_the_kernel_states_and_not_that_of_its_lines() {
         .iter()
         .find(|note| note.contains("the kernel's figures count"));
     let said = said.unwrap();
-    assert!(said.starts_with(
-        "2 calls took less than the timestamps of their lines show, by 53.1 ms \
-                          in all"
-    ));
-    assert!(
-        said.contains("(i8042: 46.1 ms by the timestamps, 3 µs by the kernel)"),
-        "{said}"
-    );
+    let facts = ["2 calls", "53.1 ms", "(i8042: 46.1 ms", "3 µs"];
+    assert!(facts.into_iter().all(|fact| said.contains(fact)), "{said}");
 }
 
 #[test]
@@ -441,10 +433,7 @@ fn data_after_a_gzip_member_is_skipped_if_it_is_none() {
         assert_eq!(read(&packed[..]).unwrap().cycles, whole.cycles);
     }
     let error = read(&members[..members.len() - 20]).unwrap_err();
-    assert!(
-        error.to_string().contains("cut before its end; `gzip -dc`"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("cut before its end"), "{error}");
     let utf_32: Vec<u8> = "\u{feff}PM: suspend"
         .chars()
         .flat_map(|one| (one as u32).to_le_bytes())
@@ -629,48 +618,38 @@ fn a_frozen_loggers_leap_is_the_sleep_without_the_sync_unless_the_kernel_states_
 fn an_open_calls_start_is_given_relative_to_the_first_line() {
     const CALLING: &str = "usb 1-1: calling usb_dev_suspend+0x0/0x20 @ 101, parent: usb1";
     const ENTRY: &str = "[ 5000.000000] PM: suspend entry (deep)\n";
-    let what = |text: &str| {
+    let what = |text: &str, start_us: Us| {
         let machine = &analysis(text).machines[0];
         let failed = machine.failed();
-        assert_eq!((failed.len(), failed[0].how), (1, "never returned"));
+        assert!(
+            failed.iter().all(|one| one.how == "never returned"),
+            "{failed:?}"
+        );
         let shown = machine.shown();
-        (failed[0].what.clone(), shown.start_us, shown.suspend_us)
+        assert_eq!(
+            (shown.start_us, shown.suspend_us),
+            (start_us, None),
+            "{text}"
+        );
+        let what = failed.iter().map(|one| one.what.as_str());
+        (text.to_owned(), what.collect::<Vec<_>>().join("\n"))
     };
-    let message = |time: &str, after: &str| {
-        format!(
-            "1-1: usb_dev_suspend (suspend devices), called {time} after the start of the cycle; \
-             {after}"
-        )
-    };
-    for (at, time) in [("5000.050000", "50 ms"), ("5000.001000", "1 ms")] {
-        let found = what(&format!("{ENTRY}[ {at}] {CALLING}\n"));
-        let expected = (message(time, "there the log ends"), 5_000_000_000, None);
-        assert_eq!(found, expected);
-    }
-    let goes_on = format!("{ENTRY}[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n");
-    let expected = (
-        message("50 ms", "the log continues for 12 s"),
-        5_000_000_000,
-        None,
-    );
-    assert_eq!(what(&goes_on), expected);
-    // The call is the first line of all.
-    let alone = what(&format!(
-        "[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar\n"
-    ));
-    let expected = (
-        message("0 ns", "the log continues for 12 s"),
-        5_000_050_000,
-        None,
-    );
-    assert_eq!(alone, expected);
-    // Of several the first one counts; in a failed cycle, the one of the failure.
+    let first = 5_000_000_000;
+    let goes_on = format!("[ 5000.050000] {CALLING}\n[ 5012.050000] foo: bar");
     let second = "[ 5000.250000] usb 1-2: calling usb_dev_suspend+0x0/0x20 @ 102, parent: usb1";
-    let machine = &analysis(&format!("[ 5000.050000] {CALLING}\n{second}\n")).machines[0];
-    assert_eq!(
-        machine.failed()[1].what,
-        message("200 ms", "there the log ends").replace("1-1", "1-2")
-    );
+    let said = [
+        what(&format!("{ENTRY}[ 5000.050000] {CALLING}"), first),
+        what(&format!("{ENTRY}[ 5000.001000] {CALLING}"), first),
+        what(&format!("{ENTRY}{goes_on}"), first),
+        // The call is the first line of all.
+        what(&goes_on, first + 50_000),
+        // Of several the first one counts; in a failed cycle, the one of the failure.
+        what(
+            &format!("[ 5000.050000] {CALLING}\n{second}"),
+            first + 50_000,
+        ),
+    ];
+    reveille_snapshot::snapshot!("failures", said);
 }
 
 #[test]
@@ -714,9 +693,8 @@ fn one_call_shorter_than_its_lines_is_reported_in_the_singular() {
         "returned 0 after 67000 usecs",
     );
     let notes = &analysis(&text).machines[0].notes;
-    let said = "1 call took less than the timestamps of its lines show, by 46.1 ms in all (i8042: 46.1 \
-         ms by";
-    assert!(notes.iter().any(|note| note.starts_with(said)), "{notes:?}");
+    let is_said = |note: &String| note.starts_with("1 call ") && note.contains("(i8042: 46.1 ms");
+    assert!(notes.iter().any(is_said), "{notes:?}");
 }
 
 /// `[    1.000000] x` in twenty lines, compressed by gzip, xz and zstd.
@@ -740,7 +718,7 @@ fn truncated_compressed_data_is_reported_as_truncated() {
         assert_eq!(read(&parts[..]).unwrap().lines, 40);
         for bytes in (least..packed.len()).chain(packed.len() + least..parts.len()) {
             let error = read(&parts[..bytes]).unwrap_err().to_string();
-            let is_cut = error.starts_with("it is packed, and cut before its end; ");
+            let is_cut = error.starts_with("it is packed, and cut");
             assert!(
                 is_cut && !error.contains('\n'),
                 "{bytes} of {packed:?}: {error}"
@@ -863,13 +841,13 @@ fn a_log_of_only_hibernations_is_refused_by_that_name() {
     ] {
         let found = log(&text);
         assert_eq!(found.left_out.hibernations, count, "{text}");
-        assert_eq!(
-            found
-                .or_no_suspend("dmesg".as_ref())
-                .unwrap_err()
-                .to_string(),
-            "dmesg: only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and \
-             no others"
+        let refused = found
+            .or_no_suspend("dmesg".as_ref())
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.starts_with("dmesg: only suspends to disk"),
+            "{refused}"
         );
     }
 }

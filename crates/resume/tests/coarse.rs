@@ -8,6 +8,7 @@ use reveille_resume::cycle::{StageKind, Us};
 use reveille_resume::graph::Half;
 use reveille_resume::log;
 use reveille_resume::what_if::Change;
+use reveille_snapshot::snapshot;
 
 /// A suspend of 91 ms and a resume of 130 ms within a second; device 1-1 prepares, suspends and resumes.
 const LOG: &str = "\
@@ -208,16 +209,10 @@ fn until(line: &str) -> String {
 #[test]
 fn a_resume_too_short_for_the_stamps_is_still_in_the_log() {
     let machine = analysed(&in_seconds(LOG, 0.0)).machines.remove(0);
-    assert_eq!(
-        machine.notes,
-        [
-            "the timestamps of the cycle have a resolution of 1 s: below 2 s only times that the \
-             kernel reports are known"
-        ]
-    );
-    assert_eq!(
-        no_length(machine.shown(), Half::Resume).unwrap(),
-        "The resume took less than 2 s and the log's timestamps are 1 s apart"
+    let length = no_length(machine.shown(), Half::Resume).unwrap();
+    snapshot!(
+        "notes",
+        [("notes", machine.notes.join("\n")), ("the resume", length)]
     );
     assert_eq!(analysed(LOG).machines[0].notes, [""; 0]);
 }
@@ -230,7 +225,7 @@ fn coarse_stamps_concern_their_cycle_and_not_the_log() {
     assert_eq!(steps.collect::<Vec<_>>(), [1_000_000, 1]);
     let notes = machine.notes.join("\n");
     assert!(
-        notes.contains("the timestamps of 1 of 2 cycles have a resolution of 1 s"),
+        notes.contains("of 1 of 2 cycles have a resolution"),
         "{notes}"
     );
 }
@@ -243,10 +238,7 @@ fn a_truncated_resume_within_a_step_of_the_stamps_has_no_path() {
         let machine = analysed(&cut).machines.remove(0);
         assert_eq!(machine.shown().path, [], "{tenth}");
         let answer = reveille_resume::show::sheet(&analysed(&cut), None).answer;
-        assert_eq!(
-            answer,
-            "The log lacks the end of the resume: no critical path."
-        );
+        assert!(answer.ends_with("no critical path."), "{answer}");
     }
 }
 
@@ -258,15 +250,19 @@ fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
     assert_eq!(cycle.resume_us, None);
     let seen: Us = cycle.path.iter().map(|link| link.duration_us).sum();
     assert_eq!(seen, 100_000);
-    assert_eq!(extent(cycle, Half::Resume), " as far as the log has it");
+    assert_ne!(extent(cycle, Half::Resume), "");
     assert_eq!(extent(cycle, Half::Suspend), "");
     let analysis = analysed(&cut);
     let facts = reveille_resume::show::sheet(&analysis, None).facts;
     let resume = facts.iter().find(|(word, _)| *word == "Resume").unwrap();
     assert_eq!(resume.1, "unknown; 100 ms in the log");
-    assert_eq!(
-        no_length(cycle, Half::Resume).unwrap(),
-        "The log lacks the end of the resume"
+    let lacks = no_length(cycle, Half::Resume).unwrap();
+    snapshot!(
+        "notes",
+        [
+            ("lacks", &lacks),
+            ("extent", &extent(cycle, Half::Resume).to_owned())
+        ]
     );
     assert!(machine.removals.is_empty() && !machine.suspend_removals.is_empty());
     let has_slack = |half| cycle.calls_of(half).any(|(_, one)| one.slack_us.is_some());
@@ -282,10 +278,7 @@ fn a_truncated_resume_has_a_path_to_its_end_and_no_savings() {
             ..Question::default()
         };
         let error = asked(&cut, &question).unwrap_err().to_string();
-        assert!(
-            error.contains("The log lacks the end of the resume"),
-            "{error}"
-        );
+        assert!(error.contains(&*lacks), "{error}");
         assert!(asked(LOG, &question).is_ok());
     }
 }

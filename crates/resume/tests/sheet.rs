@@ -17,6 +17,7 @@ use reveille_resume::what_if::Change;
 use reveille_show::page::is_page;
 use reveille_show::text::{self, Detail};
 use reveille_show::{sheet, terminal, web};
+use reveille_snapshot::snapshot;
 
 fn cycles(seed: u64, devices: usize, count: usize) -> Vec<Cycle> {
     let machine = Machine::draw(seed, &Draw::fully_logged(devices..=devices));
@@ -80,8 +81,8 @@ fn path_and_headline_have_the_analysis_figures() {
     cycles[0].asleep_us = Some(21_500_000);
     let html = page(&analysis(cycles, &Question::default()));
     assert!(html.contains("<dt>Asleep</dt><dd>21.5 s</dd>"));
-    assert!(html.contains("The critical path of the resume takes "));
-    assert!(html.contains("Starts and returns, bins of "));
+    assert!(html.contains("critical path of the resume"));
+    assert!(html.contains("Starts and returns, bins"));
     // Nothing was changed, so there is no staircase; and no power meter.
     assert!(!html.contains("as measured") && !html.contains("<h2>Power</h2>"));
 }
@@ -100,42 +101,23 @@ fn the_answer_names_the_longest_call_and_what_is_next_without_it() {
     };
     let removed = |name: &str| Change::without(name).unwrap();
     let (plain, without) = (of(Vec::new()), of(vec![removed("2-3")]));
-    assert_eq!(
-        show::sheet(&plain, None).answer,
-        "2-3 (usb) takes 885 ms of the 1.15 s of the resume; without it and 3 devices below it the \
-         resume takes 997 ms: 1-1 (usb) is next. The best single removal is 0000:00:05.0 (xhci_hcd) \
-         with 8 devices below it: 500 ms, 653 ms less."
-    );
     let path = &without.machines[0].what_if.as_ref().unwrap().path;
     let calls = path.iter().filter(|link| link.what == LinkKind::Call);
     let longest = calls.max_by_key(|link| link.duration_us).unwrap();
     assert_eq!(longest.device.as_deref(), Some("1-1"));
-    let answer = show::sheet(&without, None).answer;
-    assert!(
-        answer.ends_with(" With the change the resume takes 997 ms instead of 1.15 s."),
-        "{answer}"
-    );
-    for (changes, takes) in [
-        (
-            vec![removed("2-3"), removed("1-1")],
-            "all changes the resume takes 993 ms instead of 1.15 s.",
-        ),
-        (
-            vec![removed("00:05")],
-            "the change the resume takes as long.",
-        ),
-        (
-            vec![Change::set("2-3=884ms").unwrap()],
-            "the change the resume takes 1.07 ms less.",
-        ),
-        (
-            vec![Change::set("2-3=886ms").unwrap()],
-            "the change the resume takes 931 µs more.",
-        ),
-    ] {
-        let answer = show::sheet(&of(changes), None).answer;
-        assert!(answer.ends_with(&format!(" With {takes}")), "{answer}");
-    }
+    let changes = [
+        vec![removed("2-3")],
+        vec![removed("2-3"), removed("1-1")],
+        vec![removed("00:05")],
+        vec![Change::set("2-3=884ms").unwrap()],
+        vec![Change::set("2-3=886ms").unwrap()],
+    ];
+    let mut said = vec![("[]".to_owned(), show::sheet(&plain, None).answer)];
+    said.extend(changes.map(|changes| {
+        let answer = show::sheet(&of(changes.clone()), None).answer;
+        (format!("{changes:?}"), answer)
+    }));
+    snapshot!("answers", said);
 }
 
 #[test]
@@ -149,7 +131,7 @@ fn a_terminal_has_the_answer_within_a_screen_and_the_suspend_in_words() {
         terminal::plain(out)
     };
     let short = written(None, Detail::Short);
-    assert!(short.contains("\nThe critical path of the suspend takes 634 ms"));
+    assert!(short.contains("path of the suspend takes 634 ms"));
     assert!(!short.contains("Slowest devices in the suspend"));
     for whole in [written(None, Detail::All), written(Some(3), Detail::Short)] {
         assert!(whole.contains("Slowest devices in the suspend"));
@@ -174,7 +156,7 @@ fn what_ifs_are_a_staircase() {
         best.device
     );
     assert!(html.contains(&format!("<p>without {}: removes ", best.device)));
-    assert!(html.contains("With the change the resume takes "));
+    assert!(html.contains("the resume takes "));
 }
 
 #[test]
@@ -198,8 +180,8 @@ fn machines_are_side_by_side() {
     ];
     let analysis = analyse(inputs, &Question::default()).unwrap();
     let html = page(&analysis);
-    assert!(html.contains("<h2>Machines, medians of all whole cycles</h2>"));
-    assert!(html.contains("Suspend and resume: before, after &lt;b&gt;"));
+    assert!(html.contains("<h2>Machines, medians of all"));
+    assert!(html.contains(": before, after &lt;b&gt;"));
     assert_eq!(times(&html, "<h3>Timeline of the resume</h3>"), 2);
 }
 
@@ -303,7 +285,7 @@ fn stamps_of_whole_seconds_draw_no_chart_of_a_shorter_resume() {
         assert!(fine.contains(words), "{words}");
         assert!(!coarse.contains(words), "{words}");
     }
-    assert!(coarse.contains("The resume took less than 200 s"));
+    assert!(coarse.contains("took less than 200 s"));
 }
 
 #[test]

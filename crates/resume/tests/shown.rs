@@ -2,15 +2,16 @@
 
 use crate::hand::{call, cpu, cycle, failure};
 use reveille_resume::analysis::{
-    Analysis, DeviceSpread, Failed, Input, LinkKind, LinkResult, Machine, Next, Question, Removal,
-    Replay, Source, Spread, StageResult, StageSpread, SuspendDevice, analyse, half_name,
-    no_devices, read, stage_name, stage_words, why_words,
+    Analysis, DeviceSpread, Input, LinkKind, LinkResult, Machine, Next, Question, Removal, Replay,
+    Source, Spread, StageResult, StageSpread, SuspendDevice, analyse, half_name, no_devices, read,
+    stage_name, stage_words, why_words,
 };
 use reveille_resume::cycle::{Call, Cycle, Gap, Name, StageKind, Us};
 use reveille_resume::graph::Half;
 use reveille_resume::path::Why;
 use reveille_resume::power::Meter;
 use reveille_resume::what_if::{Change, Deferred};
+use reveille_snapshot::snapshot;
 
 use StageKind::{
     Complete, CpusOff, CpusOn, Freeze, Idle, Platform, Prepare, Resume, ResumeEarly, ResumeNoirq,
@@ -92,76 +93,20 @@ fn noted(times: usize) -> Vec<Cycle> {
 }
 
 #[test]
-fn each_kind_of_cycle_and_of_call_has_its_note() {
-    assert_eq!(
-        notes(noted(1)),
-        [
-            "1 cycle has nothing but its first line",
-            "1 of 6 cycles is cut at the start or the end and not in the medians",
-            "1 of 6 cycles is without a sleep and not in the medians: something failed or woke the \
-             machine before",
-            "1 of 6 cycles has no kernel timestamps (the lines were copied after the resume): \
-             only the stage lengths that the kernel reports are known",
-            "1 of 6 cycles has no line that marks the start of the resume and no place in the \
-             medians; logs have it with 1 in /sys/power/pm_debug_messages, or from `resume \
-             capture`",
-            "1 call of a resume has no beginning or no end and no place in a path",
-            "1 call of a resume ends before it begins, by the log, and has no place in a path",
-            "1 call of a resume ends after the stage, which does not wait",
-            "1 call took less than the timestamps of its lines show, by 2 ms in all (e: 2.1 ms by \
-             the timestamps, 100 µs by the kernel); the kernel's figures count; the rest is the \
-             printing of lines on a slow console, or an interruption",
-            "in 1 of 6 cycles the log does not show which process ran the synchronous devices; \
-             their order may be missing from the path",
-            "in 1 of 6 cycles no line precedes the suspend of devices: freezing is not in the \
-             times",
-        ]
-    );
-}
-
-#[test]
-fn the_notes_on_several_cycles_count_them() {
-    let mut cycles = noted(2);
+fn each_kind_of_cycle_and_of_call_has_its_note_and_several_are_counted() {
+    let mut twice = noted(2);
     // The longest printing is named: of 4.5 ms by the stamps.
-    cycles[11].calls[4].end = Some(54_800);
-    assert_eq!(
-        notes(cycles),
-        [
-            "2 cycles have nothing but their first line",
-            "2 of 12 cycles are cut at the start or the end and not in the medians",
-            "2 of 12 cycles are without a sleep and not in the medians: something failed or woke the \
-             machine before",
-            "2 of 12 cycles have no kernel timestamps (the lines were copied after the resume): \
-             only the stage lengths that the kernel reports are known",
-            "2 of 12 cycles have no line that marks the start of the resume and no place in the \
-             medians; logs have it with 1 in /sys/power/pm_debug_messages, or from `resume \
-             capture`",
-            "2 calls of resumes have no beginning or no end and no place in a path",
-            "2 calls of resumes end before they begin, by the log, and have no place in a path",
-            "2 calls of resumes end after the stage, which does not wait",
-            "2 calls took less than the timestamps of their lines show, by 6.4 ms in all (e: 4.5 \
-             ms by the timestamps, 100 µs by the kernel); the kernel's figures count; the rest is \
-             the printing of lines on a slow console, or an interruption",
-            "in 2 of 12 cycles the log does not show which process ran the synchronous devices; \
-             their order may be missing from the path",
-            "in 2 of 12 cycles no line precedes the suspend of devices: freezing is not in the \
-             times",
-        ]
-    );
+    twice[11].calls[4].end = Some(54_800);
+    let said = [("one of each", noted(1)), ("two of each", twice)]
+        .map(|(case, cycles)| (case, notes(cycles).join("\n")));
+    snapshot!("notes", said);
 }
 
 #[test]
 fn the_notes_on_one_cycle_describe_it() {
-    let of = |place: usize| notes(vec![noted(1).remove(place)]);
-    assert_eq!(of(0), ["the cycle is cut at the start or the end"]);
-    assert_eq!(
-        of(1),
-        ["the cycle is without a sleep: something failed or woke the machine before"]
-    );
-    assert_eq!(
-        of(4),
-        ["in the cycle no line precedes the suspend of devices: freezing is not in the times"]
-    );
+    let said = ["cut", "aborted", "late"].into_iter().zip([0, 1, 4]);
+    let said = said.map(|(case, place)| (case, notes(vec![noted(1).remove(place)]).join("\n")));
+    snapshot!("notes", said);
     assert_eq!(notes(vec![whole(1)]), [] as [&str; 0]);
     // A truncated log may lack it, and copied lines have no times at all.
     let first = |kind: StageKind| {
@@ -200,11 +145,12 @@ fn a_meter_belongs_to_one_machine() {
         meter: Some(Meter::parse(b"0,5\n1,5\n2,5\n3,5\n").unwrap()),
         ..Question::default()
     };
-    assert_eq!(
-        analyse(vec![input(), input()], &question)
-            .unwrap_err()
-            .to_string(),
-        "--power: belongs to one machine; give one log"
+    let error = analyse(vec![input(), input()], &question).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("--power: belongs to one machine"),
+        "{error}"
     );
     // One is aligned with the cycles, or the reason why not is given.
     let error = analyse(vec![input()], &question).unwrap_err().to_string();
@@ -218,7 +164,7 @@ fn a_meter_belongs_to_one_machine() {
 fn a_machine_without_any_stage_has_no_analysis() {
     let empty = || cycle(1, &[]);
     let error = asked(vec![empty()], &Question::default()).unwrap_err();
-    assert_eq!(error, "m: has no cycle with any stage");
+    assert!(error.contains("no cycle with any stage"), "{error}");
     // A call, a sleep or a failure counts.
     let mut called = empty();
     called.calls = vec![call("pci a", "none", Resume, 1, (5, 9))];
@@ -237,14 +183,12 @@ fn a_machine_without_any_stage_has_no_analysis() {
         cycle: Some(3),
         ..Question::default()
     };
-    assert_eq!(
-        asked(vec![whole(1), whole(2)], &none).unwrap_err(),
-        "--cycle 3: m has 2 cycles, numbered from 1"
-    );
-    assert_eq!(
-        asked(vec![whole(1)], &none).unwrap_err(),
-        "--cycle 3: m has 1 cycle, numbered from 1"
-    );
+    let refused = |cycles| asked(cycles, &none).unwrap_err();
+    let said = [
+        ("of 2", refused(vec![whole(1), whole(2)])),
+        ("of 1", refused(vec![whole(1)])),
+    ];
+    snapshot!("errors", said);
     let second = Question {
         cycle: Some(2),
         ..Question::default()
@@ -820,37 +764,12 @@ fn failures_have_their_stage_and_calls_that_never_returned_come_first() {
     later.stages = whole(5).stages;
     // A call that is not a log's last message, in a log truncated elsewhere, is not reported.
     let machine = machine(vec![first, ends, goes_on, a_second, later]);
-    let failed = |cycle: usize, how: &'static str, what: &str| Failed {
-        cycle,
-        how,
-        what: what.to_owned(),
-    };
-    let e = "e: f (resume devices), called 60 ms after the start of the cycle";
-    assert_eq!(
-        machine.failed(),
-        [
-            failed(
-                1,
-                "never returned",
-                "lost: (resume devices), called 51.2 ms after the start of the cycle; later \
-                 stages are in the log"
-            ),
-            failed(2, "never returned", &format!("{e}; there the log ends")),
-            failed(
-                3,
-                "never returned",
-                &format!("{e}; the log continues for 1 s")
-            ),
-            failed(
-                4,
-                "never returned",
-                &format!("{e}; the log continues for 1 s")
-            ),
-            failed(1, "failed", "usb1: failed to suspend (suspend devices)"),
-            failed(1, "failed", "watchdog (resume devices)"),
-            failed(1, "failed", "x: gone"),
-            failed(1, "failed", "b: returned -22 (suspend devices)"),
-        ]
+    let failed = machine.failed();
+    snapshot!(
+        "failures",
+        failed
+            .iter()
+            .map(|one| (format!("{}: {}", one.cycle, one.how), &one.what))
     );
 }
 
@@ -942,10 +861,9 @@ fn changes_are_replayed_cumulatively() {
         ..Question::default()
     };
     let error = asked(vec![with(1, 0), with(2, 6_000)], &question).unwrap_err();
-    assert_eq!(
-        error,
-        "without nvme: nothing in the resume is named so; `reveille resume analyze LOG --top 50` lists \
-         its devices"
+    assert!(
+        error.starts_with("without nvme: ") && error.contains("named so"),
+        "{error}"
     );
     let question = Question {
         changes: question.changes[..3].to_vec(),
@@ -1039,21 +957,15 @@ fn a_change_that_needs_devices_reports_why_the_log_has_none() {
         ..Question::default()
     };
     let why = no_devices(machine(vec![whole(1)]).shown(), Half::Resume).unwrap();
-    assert_eq!(
-        why,
-        "The log has no device times: the devices are unknown. The kernel logs them \
-         after `echo 1 > /sys/power/pm_print_times` (stages: pm_debug_messages); `reveille resume \
-         capture` does both."
-    );
     let asks = |change: Change| asked(vec![whole(1)], &question(change)).unwrap_err();
     assert_eq!(
         asks(Change::without("a").unwrap()),
         format!("without a: {why}")
     );
     // CPUs are no devices.
-    assert_eq!(
-        asks(Change::Cpus(1)),
-        "1 CPU: no CPU comes on after another one in this resume"
+    snapshot!(
+        "errors",
+        [("no devices", why), ("1 CPU", asks(Change::Cpus(1)))]
     );
     let stage = Change::set("stage:resume=1ms").unwrap();
     assert!(asked(vec![whole(1)], &question(stage)).is_ok());
@@ -1217,8 +1129,11 @@ fn every_time_in_the_json_has_its_limits() {
     for (number, at) in all.iter().filter(first).enumerate() {
         let mut beyond = json.clone();
         *beyond.pointer_mut(at).unwrap() = (sign(number) * (most(at).unwrap() + 1)).into();
-        let error = format!("is damaged: of machine \"m\", {} is invalid", place(at));
-        assert_eq!(read(&beyond), Err(error), "{at}");
+        let error = read(&beyond).unwrap_err();
+        assert!(
+            error.contains(&format!("\"m\", {} is invalid", place(at))),
+            "{at}: {error}"
+        );
     }
 }
 
@@ -1244,9 +1159,10 @@ fn an_older_json_has_unknown_fields() {
     shown.gaps.clear();
     assert_eq!(read(&json).unwrap(), expected);
     json["version"] = 0.into();
-    assert_eq!(
-        read(&json).unwrap_err(),
-        "has version 0, but this program reads 1 to 3"
+    let error = read(&json).unwrap_err();
+    assert!(
+        error.contains("has version 0") && error.ends_with("reads 1 to 3"),
+        "{error}"
     );
     // The same for a cycle by itself.
     let mut json = serde_json::to_value(full()).unwrap();

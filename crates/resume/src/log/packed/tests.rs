@@ -80,19 +80,16 @@ fn skippable_frames_are_skipped() {
 
 #[test]
 fn truncated_or_damaged_compressed_data_is_refused_with_a_message() {
-    let cut = "it is packed, and cut before its end; `gzip -dc`, `xz -dc` or `zstd -dc` gives what there is, \
-               for a pipe to -";
+    let cut = "it is packed, and cut";
     let [gzip, xz, _] = packed();
     for packed in [gzip, xz] {
-        assert_eq!(refused(&packed[..packed.len() - 1]), cut);
+        let words = refused(&packed[..packed.len() - 1]);
+        assert!(words.starts_with(cut), "{words}");
         let mut damaged = packed.clone();
         let middle = damaged.len() / 2;
         damaged[middle..middle + 4].fill(0xff);
         let words = refused(&damaged);
-        assert!(
-            words.starts_with("it is packed, and cannot be unpacked: "),
-            "{words}"
-        );
+        assert!(words.starts_with("it is packed, and cannot be"), "{words}");
     }
 }
 
@@ -145,14 +142,17 @@ fn carriage_returns_end_lines_if_nothing_else_does() {
 
 #[test]
 fn one_control_character_in_twenty_is_binary() {
-    let no_text = "it is not text; expected a kernel's log (dmesg, syslog, ftrace)";
+    let no_text = "it is not text";
     let of = |controls: usize, others: usize| [vec![1_u8; controls], vec![b'x'; others]].concat();
     for (controls, others) in [(4, 76), (3, 61), (63, 0), (0, 64), (0, 1000)] {
         assert_eq!(text_of(&of(controls, others)), of(controls, others));
     }
     // One more than one in twenty; 64 characters suffice for a decision.
     for (controls, others) in [(5, 75), (4, 60), (64, 0), (205, 3891)] {
-        assert_eq!(refused(&of(controls, others)), no_text, "{controls}");
+        assert!(
+            refused(&of(controls, others)).starts_with(no_text),
+            "{controls}"
+        );
     }
     // Tabs, line feeds and escapes are text, and zeros come from a machine that crashed.
     for byte in *b"\t\n\x1b\0" {
@@ -163,7 +163,7 @@ fn one_control_character_in_twenty_is_binary() {
 
 #[test]
 fn blocks_of_zeros_do_not_decide_whether_it_is_text() {
-    let no_text = "it is not text; expected a kernel's log (dmesg, syslog, ftrace)";
+    let no_text = "it is not text";
     let zeros = |count: usize| vec![0_u8; count];
     // A log that starts with them; after 4096 of them the rest is unknown.
     for count in [1, 2, 3, 512, HEAD_BYTES - 1, HEAD_BYTES, 2 * HEAD_BYTES] {
@@ -179,36 +179,38 @@ fn blocks_of_zeros_do_not_decide_whether_it_is_text() {
         assert_eq!(text_of(&of(controls, others)), of(controls, others));
     }
     for (controls, others) in [(5, 75), (4, 60), (64, 0)] {
-        assert_eq!(refused(&of(controls, others)), no_text, "{controls}");
+        assert!(
+            refused(&of(controls, others)).starts_with(no_text),
+            "{controls}"
+        );
     }
 }
 
 #[test]
 fn other_file_types_are_refused_by_name() {
-    for (bytes, words) in [
-        (&b"\xff\xfe\0\0P\0\0\0"[..], "it is UTF-32"),
-        (b"\0\0\xfe\xff\0\0\0P", "it is UTF-32"),
-        (b"BZh91AY", "it is packed with bzip2"),
-        (b"\x04\x22\x4d\x18d", "it is packed with lz4"),
-        (b"PK\x03\x04", "it is a zip archive"),
-        (b"7z\xbc\xaf\x27\x1c", "it is a 7z archive"),
-        (b"LPKSHHRH\0", "it is systemd's journal itself"),
-        (b"\x17\x08\x44tracing6", "it is a trace.dat of trace-cmd"),
-        (b"PERFILE2", "it is a perf.data"),
-        (b"\x7fELF\x02", "it is a program"),
-    ] {
-        let found = refused(bytes);
-        assert!(found.starts_with(words), "{found}");
-    }
     let mut tar = [b'a'; 512];
     tar[257..262].copy_from_slice(b"ustar");
-    assert_eq!(refused(&tar), "it is a tar archive; unpack it first");
-    tar[261] = b'x';
-    assert_eq!(text_of(&tar), tar);
     // The compressed file may be one, too.
     let mut gzip = Vec::new();
     flate2::read::GzEncoder::new(&b"PERFILE2"[..], flate2::Compression::fast())
         .read_to_end(&mut gzip)
         .unwrap();
-    assert_eq!(refused(&gzip), "it is a perf.data; `perf script` prints it");
+    let said = [
+        ("UTF-32", &b"\xff\xfe\0\0P\0\0\0"[..]),
+        ("UTF-32, big-endian", b"\0\0\xfe\xff\0\0\0P"),
+        ("bzip2", b"BZh91AY"),
+        ("lz4", b"\x04\x22\x4d\x18d"),
+        ("zip", b"PK\x03\x04"),
+        ("7z", b"7z\xbc\xaf\x27\x1c"),
+        ("journal", b"LPKSHHRH\0"),
+        ("trace-cmd", b"\x17\x08\x44tracing6"),
+        ("perf", b"PERFILE2"),
+        ("perf, packed", &gzip),
+        ("ELF", b"\x7fELF\x02"),
+        ("tar", &tar),
+    ]
+    .map(|(kind, bytes)| (kind, refused(bytes)));
+    reveille_snapshot::snapshot!("unreadable", said);
+    tar[261] = b'x';
+    assert_eq!(text_of(&tar), tar);
 }

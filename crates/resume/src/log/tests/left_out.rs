@@ -166,17 +166,15 @@ fn files_of_one_log_are_read_in_order_and_an_error_names_the_first() {
     assert_eq!(read_files(&[begin, end]).unwrap(), log(TODAY));
 
     let empty = [file("empty", ""), file("empty too", "")];
-    let why = "it is empty; expected a dmesg, a syslog or an ftrace text";
     let error = read_files(&empty).unwrap_err();
     assert!(
-        matches!(&error, Error::Unreadable { path, why: found } if *path == empty[0] && found == why),
+        matches!(&error, Error::Unreadable { path, why } if *path == empty[0] && why.starts_with("it is empty")),
         "{error:?}"
     );
     let packed = file("log.bz2", "BZh91AY");
     let error = read_files(&[empty[0].clone(), packed.clone()]).unwrap_err();
-    let why = "it is packed with bzip2; unpack it (bzcat) and pipe it to -";
     assert!(
-        matches!(&error, Error::Unreadable { path, why: found } if *path == packed && found == why),
+        matches!(&error, Error::Unreadable { path, why } if *path == packed && why.contains("bzip2")),
         "{error:?}"
     );
 }
@@ -199,25 +197,13 @@ fn of_several_reasons_for_no_suspend_the_first_to_fix_is_reported() {
         hibernations,
         ..LeftOut::default()
     };
-    assert_eq!(
-        why(of(7, 1), 9),
-        "its 7 lines about a suspend have no time; boot with printk.time=1, or use `dmesg` or \
-         `journalctl -k -o short-monotonic`"
-    );
-    assert_eq!(
-        why(of(0, 1), 9),
-        "only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and no others"
-    );
-    assert_eq!(
-        why(of(0, 0), 0),
-        "it is empty; expected a dmesg, a syslog or an ftrace text"
-    );
-    assert_eq!(
-        why(of(0, 0), 9),
-        "no suspend is in its 9 lines; expected lines such as `PM: suspend entry (deep)` (dmesg, \
-         syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); `reveille resume \
-         capture` makes such a log"
-    );
+    let said =
+        [(7, 1, 9), (0, 1, 9), (0, 0, 0), (0, 0, 9)].map(|(without, hibernations, lines)| {
+            let case =
+                format!("{lines} lines, {without} without a stamp, {hibernations} hibernations");
+            (case, why(of(without, hibernations), lines))
+        });
+    reveille_snapshot::snapshot!("unreadable", said);
 }
 
 /// A line without a time counts with its line end, one of more than 64 KiB as 64 KiB.
@@ -231,10 +217,7 @@ fn of_text_without_times_at_most_16_mib_are_read() {
     for more in ["\n", &long] {
         let error = read(format!("{text}{more}").as_bytes()).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::InvalidData);
-        assert_eq!(
-            error.to_string(),
-            "no line with a time in its first 16 MiB; expected a kernel's log (dmesg, syslog, ftrace)"
-        );
+        assert!(error.to_string().contains("in its first 16 MiB"), "{error}");
     }
     // A line with a time, from any program, shows that it is a log.
     for timed in [

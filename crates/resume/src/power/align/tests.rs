@@ -1,3 +1,5 @@
+use reveille_snapshot::snapshot;
+
 use super::*;
 
 const SECOND: Us = 1_000_000;
@@ -72,7 +74,7 @@ fn cycles_are_found_by_the_power_drop_and_averaged() {
         power
             .notes
             .iter()
-            .any(|note| note.contains("700 ms at most; samples entirely within one: 0"))
+            .any(|note| note.contains("700 ms at most") && note.ends_with(": 0"))
     );
 }
 
@@ -149,7 +151,7 @@ fn without_a_time_asleep_the_meter_gives_it() {
     assert_eq!(power.asleep_w, Some(5.0));
     let error = align(&meter, &subjects[..1], None).unwrap_err();
     assert!(
-        error.contains("drops 2 times, the log has 1 cycles"),
+        error.contains("drops 2 times") && error.contains("1 cycles"),
         "{error}"
     );
 }
@@ -337,7 +339,7 @@ fn clocks_are_aligned_only_if_they_have_the_same_origin() {
     assert_eq!(utc(Clock::Utc), Ok(7));
     assert!(utc(Clock::Local).unwrap_err().contains("time zone"));
     let elapsed = same_clock(stamp(7, Clock::Elapsed), Clock::Utc, 0);
-    assert_eq!(elapsed, Err("the log has no wall clock"));
+    assert!(elapsed.is_err_and(|why| why.contains("log has no wall clock")));
 }
 
 #[test]
@@ -355,18 +357,22 @@ fn cycles_that_only_touch_the_meters_times_are_excluded() {
     // 0.7 s, 10 ms, 20 s and 0.6 s later.
     let end = start + 21_310_000;
     let at = Some("2026-11-21T18:00:00Z");
-    let apart = Err("no cycle lies within the meter's times");
     assert_eq!(stamped(start - SECOND, start + 1, at), Ok(1));
-    assert_eq!(stamped(start - SECOND, start, at), apart);
     assert_eq!(stamped(end - 1, end + SECOND, at), Ok(1));
-    assert_eq!(stamped(end, end + SECOND, at), apart);
-    let without = Err("the log has no wall clock");
-    assert_eq!(stamped(start, end, None), without);
     let meter = sampled(Clock::Elapsed, &[(0.0, 1.0), (1.0, 1.0)]);
-    assert_eq!(
-        by_wall_clock(&meter, &subjects),
-        Err("the meter's file has no wall clock")
-    );
+    let refused = [
+        ("before", stamped(start - SECOND, start, at).unwrap_err()),
+        ("after", stamped(end, end + SECOND, at).unwrap_err()),
+        (
+            "a log without a clock",
+            stamped(start, end, None).unwrap_err(),
+        ),
+        (
+            "a meter without one",
+            by_wall_clock(&meter, &subjects).unwrap_err(),
+        ),
+    ];
+    snapshot!("power", refused);
 }
 
 #[test]
@@ -486,15 +492,7 @@ fn a_missing_mean_has_a_reason_and_a_sleep_that_saves_nothing_has_a_warning() {
     let (meter, subjects) = (sampled(Clock::Elapsed, &samples), [subject(1, 100.0, 2)]);
     // From 1 s on: asleep from 1.7 to 3.71 s, awake at 4.31 s.
     let power = align(&meter, &subjects, Some(0)).unwrap();
-    assert_eq!(
-        power.notes,
-        [
-            "no mean for the transitions: the meter has a sample every 1 s, a transition takes \
-             700 ms at most; samples entirely within one: 0",
-            "no mean while asleep: 1 of the meter's samples lie there, and 3 are needed",
-            "no mean while idle: 2 of the meter's samples lie there, and 3 are needed",
-        ]
-    );
+    snapshot!("power", power.notes.iter().enumerate());
     let samples: Vec<(f64, f64)> = (1..=40).map(|n| (f64::from(n), 9.0)).collect();
     let (meter, subjects) = (sampled(Clock::Elapsed, &samples), [subject(1, 100.0, 9)]);
     let doubt = |power: &Power| {
@@ -524,15 +522,18 @@ fn a_transition_without_a_mean_gives_the_longer_duration_and_its_samples() {
         subject.times.resume_us = Some(resume_us);
         align(&meter, &[subject], Some(0)).unwrap().notes.remove(0)
     };
-    let expected = |longest: &str, samples: u8| {
-        format!(
-            "no mean for the transitions: the meter has a sample every 1 s, a transition takes \
-             {longest} at most; samples entirely within one: {samples}"
-        )
-    };
     // In the suspend the second from 1 to 2 s, in the resume none from 5.71 s, or that from 6 to 7
     // s.
-    assert_eq!(note(1_700_000, 600_000), expected("1.7 s", 1));
-    assert_eq!(note(1_700_000, 1_600_000), expected("1.7 s", 2));
-    assert_eq!(note(700_000, 1_600_000), expected("1.6 s", 1));
+    let said = [
+        (1_700_000, 600_000),
+        (1_700_000, 1_600_000),
+        (700_000, 1_600_000),
+    ]
+    .map(|(suspend_us, resume_us)| {
+        (
+            format!("{suspend_us} {resume_us}"),
+            note(suspend_us, resume_us),
+        )
+    });
+    snapshot!("power", said);
 }
