@@ -581,11 +581,7 @@ mod tests {
         khz(1, "3000000");
         battery("BAT0", "5000000");
         battery("BAT1", "2500000");
-        assert_eq!(
-            watch.power_source().unwrap(),
-            "Power is the battery's at the end of each round; it responds slowly, so rounds should \
-             be long."
-        );
+        reveille_snapshot::snapshot!("notes", [("a battery", watch.power_source().unwrap())]);
         let mut second = watch.read();
         second.at = first.at + Duration::from_secs(2);
         let observed = watch.between(&first, &second);

@@ -426,7 +426,7 @@ mod tests {
         );
         assert_eq!((gathered.figures.len(), gathered.failed), (0, 1));
         let why = gathered.why.unwrap();
-        assert_eq!(why, "it ended with exit code 7; last line: last words");
+        assert!(why.contains("exit code 7; last line: last words"), "{why}");
         let gathered = run(&["sh", "-c", "kill -9 $$"], Figure::Duration);
         assert_eq!(gathered.why.unwrap(), "it was ended by signal 9");
     }
@@ -435,10 +435,8 @@ mod tests {
     fn the_last_words_are_kept_after_any_length() {
         let script = "head -c 17M /dev/zero | tr '\\0' '\\n' >&2; echo last words >&2; exit 7";
         let gathered = run(&["sh", "-c", script], Figure::Duration);
-        assert_eq!(
-            gathered.why.unwrap(),
-            "it ended with exit code 7; last line: last words"
-        );
+        let why = gathered.why.unwrap();
+        assert!(why.ends_with("last line: last words"), "{why}");
     }
 
     #[test]

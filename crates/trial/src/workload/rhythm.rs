@@ -243,28 +243,21 @@ mod tests {
 
     #[test]
     fn what_is_no_burst_is_refused_with_the_part_that_is_wrong() {
-        for (text, why) in [
-            ("1000/s,100ms", "not RATE,LENGTH,PAUSE"),
-            ("1000,100ms,400ms", "rate 1000: no unit; write 1000/s"),
-            ("x/s,100ms,400ms", "rate x/s: not a count"),
-            ("0/s,100ms,400ms", "from 1/s to 1000000/s"),
-            ("1000001/s,1ms,400ms", "from 1/s to 1000000/s"),
-            ("1000/s,0s,400ms", "length 0s: must be above 0"),
-            ("1000/s,100ms,0", "pause 0: must be above 0"),
-            (
-                "1000/s,100ms,11s",
-                "pause 11s: must be above 0 and at most 10s",
-            ),
-            ("1000/s,100,400ms", "length 100: no unit; write 100ms"),
-            ("10/s,100ms,400ms", "10/s for 100ms is one request"),
-            (
-                "100k/s,2s,1s",
-                "is 200000 requests; a burst has at most 100000",
-            ),
-        ] {
-            let said = text.parse::<Bursts>().unwrap_err();
-            assert!(said.contains(why), "{text}: {said}");
-        }
+        let said = [
+            "1000/s,100ms",
+            "1000,100ms,400ms",
+            "x/s,100ms,400ms",
+            "0/s,100ms,400ms",
+            "1000001/s,1ms,400ms",
+            "1000/s,0s,400ms",
+            "1000/s,100ms,0",
+            "1000/s,100ms,11s",
+            "1000/s,100,400ms",
+            "10/s,100ms,400ms",
+            "100k/s,2s,1s",
+        ]
+        .map(|text| (text, text.parse::<Bursts>().unwrap_err()));
+        reveille_snapshot::snapshot!("errors", said);
     }
 
     /// A CPU with POLL and C1, which slept so long, µs.
