@@ -283,7 +283,7 @@ fn a_hundred_mistakes_get_one_line_and_the_exit_code_of_their_kind() {
         if !listed_codes(line).contains(code) {
             wrong.push(format!("{line}: {code} is not in its help"));
         }
-        said.push((line, on_any_machine(first)));
+        said.push((line, on_any_machine(first).to_owned()));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     // Of another user some are skipped.

@@ -152,7 +152,9 @@ fn a_launch_whose_cpu_goes_offline_is_a_counted_drop() {
                 fs::write(switch, "0").unwrap();
             });
             // It no longer listens when the second one comes.
-            gathered::run_and(&options, &mut || drop(measures.send(())))
+            gathered::run_and(&options, &mut || {
+                let _ = measures.send(());
+            })
         });
         fs::write(&switch, "1").unwrap();
         assert!(
