@@ -323,8 +323,8 @@ mod tests {
         let sample = work.turn(0, Policy::AsIs, 0, &stop).unwrap();
         assert_eq!(sample.latencies_ns.len(), 20);
         assert!(sample.latencies_ns.iter().all(|ns| *ns > 0));
-        // 20 gaps of 2 ms, less the jitter.
-        assert!(sample.elapsed_ns > 38_000_000, "{}", sample.elapsed_ns);
+        // 20 gaps of 2 ms, less the jitter; beside other load the first packets may be late.
+        assert!(sample.elapsed_ns > 20_000_000, "{}", sample.elapsed_ns);
         stop.store(true, Ordering::Relaxed);
         let sample = work.turn(0, Policy::AsIs, 1, &stop).unwrap();
         assert_eq!(sample.latencies_ns.len(), 0);
