@@ -2,7 +2,7 @@
 //!
 //! [`serve::run`] serves the services of a [`Config`](reveille_stage::Config). What is held, and for how long, is decided
 //! by `reveille_stage`; `hold.rs` is its one timer and the requests that wait, `forward.rs` a request's way. `early.rs`
-//! finds servers on this machine, and `server.rs` sees by BPF that one runs for others. [`bench`] is the proxy against itself.
+//! finds servers on this machine, and `server.rs` sees by BPF that one runs for others. [`mod@bench`] is the proxy against itself.
 
 pub mod bench;
 mod body;

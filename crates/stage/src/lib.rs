@@ -1,7 +1,7 @@
 //! When requests are held and released in bursts, so that the server behind them sleeps in between.
 //!
 //! [`Config`] has the services. What is held, and for how long, is decided in [`queue`], [`guard`] and [`stagger`], which are
-//! pure. [`counts`] is the account of a service, [`show`] its words; [`bench`] is the result of the comparison. The proxy
+//! pure. [`counts`] is the account of a service, [`show`] its words; [`mod@bench`] is the result of the comparison. The proxy
 //! that does all this with requests is the crate `reveille-proxy`.
 
 pub mod bench;

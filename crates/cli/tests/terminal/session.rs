@@ -154,8 +154,8 @@ impl Session {
         let mut refused = 0;
         while refused < 10 {
             match own.write(&[b'x'; 1024]) {
-                Ok(_) => refused = 0,
-                Err(_) => {
+                Ok(1..) => refused = 0,
+                Ok(0) | Err(_) => {
                     refused += 1;
                     std::thread::sleep(Duration::from_millis(10));
                 }
