@@ -166,7 +166,7 @@ fn what_a_meter_measured_matches_its_schemas() {
         command.args(["--rounds", "2", "--json", "--meter", &name]);
         command
     };
-    check("stage-bench", &mut run("stage bench --turn 700ms"));
+    check("stage-bench", &mut run("stage bench --turn 1s"));
     let line = "power cpus --dwell 700ms --order fill,spread";
     check("power-cpus", &mut run(line));
     if !nix::unistd::geteuid().is_root() {

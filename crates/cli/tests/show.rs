@@ -104,7 +104,7 @@ fn what_a_meter_measured_is_shown_again() {
     for (line, schema) in [
         ("power cpus --dwell 700ms --order fill,spread", "power-cpus"),
         ("power states --dwell 700ms --rates 50,500", "power-states"),
-        ("stage bench --turn 700ms --seed 1", "stage-bench"),
+        ("stage bench --turn 1s --seed 1", "stage-bench"),
     ] {
         if line.contains("states") && !nix::unistd::geteuid().is_root() {
             println!("skipped: show of {line}: needs root");

@@ -425,71 +425,75 @@ fn get(stream: &mut TcpStream) {
     assert!(answer[..bytes].starts_with(b"HTTP/1.1 200"));
 }
 
-/// A held request waits for most of its deadline, or until its server runs for another client.
-#[test]
-fn held_requests_go_while_their_server_runs_for_others() {
-    use std::sync::atomic::{AtomicBool, Ordering};
-    use std::time::Instant;
+mod measuring {
+    use super::*;
 
-    let test = "held_requests_go_while_their_server_runs_for_others";
-    let _alone = take(&[Use::Alone(Part::Cpus)]);
-    let server = Command::new("python3")
-        .args(["-c", SERVER])
-        .stdout(Stdio::piped())
-        .spawn();
-    let Ok(server) = server else {
-        return println!("skipped: {test}: python3 is missing");
-    };
-    let mut server = Killed(server);
-    let mut line = String::new();
-    let mut printed = BufReader::new(server.0.stdout.take().unwrap());
-    printed.read_line(&mut line).unwrap();
-    let upstream = format!("127.0.0.1:{}", line.trim());
-    let address = format!("127.0.0.1:{}", port::free());
-    let (child, mut errors) = started(&[
-        "--listen",
-        &address,
-        "--upstream",
-        &format!("http://{upstream}"),
-        "--deadline",
-        "3s",
-        "--json",
-    ]);
-    line.clear();
-    if nix::unistd::geteuid().is_root() {
-        errors.read_line(&mut line).unwrap();
-    }
-    let is_seen = line.contains("released early while python3");
-    if is_seen {
-        let mut client = TcpStream::connect(&address).unwrap();
-        // Too little is known of the server at first.
-        (0..25).for_each(|_| get(&mut client));
-        let mut took = || {
-            let began = Instant::now();
-            get(&mut client);
-            began.elapsed()
+    /// A held request waits for most of its deadline, or until its server runs for another client.
+    #[test]
+    fn held_requests_go_while_their_server_runs_for_others() {
+        use std::sync::atomic::{AtomicBool, Ordering};
+        use std::time::Instant;
+
+        let test = "held_requests_go_while_their_server_runs_for_others";
+        let _alone = take(&[Use::Alone(Part::Cpus)]);
+        let server = Command::new("python3")
+            .args(["-c", SERVER])
+            .stdout(Stdio::piped())
+            .spawn();
+        let Ok(server) = server else {
+            return println!("skipped: {test}: python3 is missing");
         };
-        assert!(took() > Duration::from_secs(1));
-        let ends = AtomicBool::new(false);
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                let mut other = TcpStream::connect(&upstream).unwrap();
-                while !ends.load(Ordering::Relaxed) {
-                    get(&mut other);
-                    thread::sleep(Duration::from_millis(20));
-                }
+        let mut server = Killed(server);
+        let mut line = String::new();
+        let mut printed = BufReader::new(server.0.stdout.take().unwrap());
+        printed.read_line(&mut line).unwrap();
+        let upstream = format!("127.0.0.1:{}", line.trim());
+        let address = format!("127.0.0.1:{}", port::free());
+        let (child, mut errors) = started(&[
+            "--listen",
+            &address,
+            "--upstream",
+            &format!("http://{upstream}"),
+            "--deadline",
+            "3s",
+            "--json",
+        ]);
+        line.clear();
+        if nix::unistd::geteuid().is_root() {
+            errors.read_line(&mut line).unwrap();
+        }
+        let is_seen = line.contains("released early while python3");
+        if is_seen {
+            let mut client = TcpStream::connect(&address).unwrap();
+            // Too little is known of the server at first.
+            (0..25).for_each(|_| get(&mut client));
+            let mut took = || {
+                let began = Instant::now();
+                get(&mut client);
+                began.elapsed()
+            };
+            assert!(took() > Duration::from_secs(1));
+            let ends = AtomicBool::new(false);
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let mut other = TcpStream::connect(&upstream).unwrap();
+                    while !ends.load(Ordering::Relaxed) {
+                        get(&mut other);
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                });
+                let mut times: Vec<Duration> = (0..9).map(|_| took()).collect();
+                ends.store(true, Ordering::Relaxed);
+                times.sort_unstable();
+                assert!(times[4] < Duration::from_secs(1), "{times:?}");
             });
-            let mut times: Vec<Duration> = (0..9).map(|_| took()).collect();
-            ends.store(true, Ordering::Relaxed);
-            times.sort_unstable();
-            assert!(times[4] < Duration::from_secs(1), "{times:?}");
-        });
-    }
-    signal(&child, Signal::SIGTERM);
-    let account: serde_json::Value = serde_json::from_str(&output(child)).unwrap();
-    match is_seen {
-        true => assert!(account[0]["early"].as_u64().unwrap() > 0, "{account}"),
-        false => println!("skipped: {test}: BPF is unavailable: {line}"),
+        }
+        signal(&child, Signal::SIGTERM);
+        let account: serde_json::Value = serde_json::from_str(&output(child)).unwrap();
+        match is_seen {
+            true => assert!(account[0]["early"].as_u64().unwrap() > 0, "{account}"),
+            false => println!("skipped: {test}: BPF is unavailable: {line}"),
+        }
     }
 }
 

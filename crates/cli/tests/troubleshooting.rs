@@ -54,7 +54,11 @@ fn the_program_has_each_message_of_the_troubleshooting_page() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut files = vec![];
     for entry in fs::read_dir(root.join("crates")).unwrap() {
-        sources(&entry.unwrap().path().join("src"), &mut files);
+        let folder = entry.unwrap().path();
+        sources(&folder.join("src"), &mut files);
+        // What is put together of pieces: as tests have seen it.
+        let said = fs::read_dir(folder.join("tests/snapshots"));
+        files.extend(said.into_iter().flatten().map(|file| file.unwrap().path()));
     }
     let text: Vec<String> = files
         .iter()

@@ -73,7 +73,8 @@ fn with_journal(mut command: Command, folder: &Path) -> Command {
 }
 
 /// If the tests run in the background of a shell, they ignore some signals. The program would
-/// inherit that.
+/// inherit that. And it ends with the test that started it, also where that fails: what it holds would be in the way
+/// of others.
 fn heeding(command: &mut Command) {
     use nix::sys::signal::{SigHandler, Signal, signal};
     let before_exec = || {
@@ -86,9 +87,10 @@ fn heeding(command: &mut Command) {
             // SAFETY: SIG_DFL is no handler.
             unsafe { signal(one, SigHandler::SigDfl) }?;
         }
+        nix::sys::prctl::set_pdeathsig(Signal::SIGTERM)?;
         Ok(())
     };
-    // SAFETY: between fork and exec only sigaction(2) is called.
+    // SAFETY: between fork and exec only sigaction(2) and prctl(2) are called.
     unsafe { command.pre_exec(before_exec) };
 }
 
@@ -100,12 +102,16 @@ pub fn run(command: &mut Command) -> Ended {
     }
 }
 
-/// Copies a program by a separate process: a file that this one has open for writing would be
-/// inherited by children that other tests start at that moment, and cannot be executed until they
-/// have ended.
-fn copy(program: &str, to: &Path) {
-    let copied = Command::new("cp").arg(program).arg(to).status().unwrap();
-    assert!(copied.success());
+/// Links a program; where that cannot be, on another disk, it is copied by a separate process: a file that this one has
+/// open for writing would be inherited by children that other tests start at that moment, and cannot be executed until
+/// they have ended.
+fn put(program: &str, into: &Path) -> PathBuf {
+    let to = into.join(Path::new(program).file_name().unwrap());
+    if std::fs::hard_link(program, &to).is_err() {
+        let copied = Command::new("cp").arg(program).arg(&to).status().unwrap();
+        assert!(copied.success());
+    }
+    to
 }
 
 /// The program as the user nobody, with a folder that the user nobody may write; `None` without
@@ -115,11 +121,11 @@ pub fn as_nobody() -> Option<(tempfile::TempDir, Command)> {
     if !nix::unistd::geteuid().is_root() {
         return None;
     }
-    // The build's folder may be closed to others: a copy in an open one.
+    // The build's folder may be closed to others.
     let folder = tempfile::tempdir().unwrap();
     std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o777)).unwrap();
-    let program = folder.path().join("reveille");
-    copy(env!("CARGO_BIN_EXE_reveille"), &program);
+    put(env!("CARGO_BIN_EXE_reveille-services"), folder.path());
+    let program = put(env!("CARGO_BIN_EXE_reveille"), folder.path());
     let mut command = Command::new(program);
     heeding(&mut command);
     command.uid(NOBODY).gid(NOBODY);

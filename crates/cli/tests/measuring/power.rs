@@ -431,7 +431,7 @@ fn a_break_even_is_found_within_a_tenth_and_the_states_are_restored() {
     let name = made_up(Duration::from_millis(30), by_entries());
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("result");
-    let words = "states --json --rounds 4 --rates 50,1000,2000 --dwell 1s";
+    let words = "states --json --rounds 6 --rates 50,1000,2000 --dwell 1s";
     let output = power(words, &name).arg("--out").arg(&out).output().unwrap();
     assert_eq!(disabled(), before);
     if is_disturbed("a break-even", &output) {
