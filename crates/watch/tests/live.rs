@@ -16,10 +16,14 @@ use crate::idling::{Idling, last_cpu, while_spinning};
 use sources::{Sleeper, Waking, calls, now_ns, online_cpus, uses};
 use tracer::Tracer;
 
-/// A watch with BPF; `None`, with a message, if BPF is unavailable.
+/// As [`started`], while nobody else watches or loads CPUs: tests would also watch each other's threads.
 fn watch(test: &str) -> Option<(Watch, impl Sized)> {
-    // They would also watch each other's threads.
     let alone = take(&[Use::Beside(Part::IdleStates), Use::Alone(Part::Cpus)]);
+    Some((started(test)?, alone))
+}
+
+/// A watch with BPF; `None`, with a message, if BPF is unavailable.
+fn started(test: &str) -> Option<Watch> {
     let mut watch = Watch::start(&Root::default()).unwrap();
     let snapshot = watch.snapshot().unwrap();
     if let Some(why) = snapshot
@@ -30,7 +34,7 @@ fn watch(test: &str) -> Option<(Watch, impl Sized)> {
         println!("skipped: {test}: {why}; {:?}", snapshot.notes);
         return None;
     }
-    Some((watch, alone))
+    Some(watch)
 }
 
 fn cpu(snapshot: &Snapshot, number: u32) -> &Unit {
@@ -38,18 +42,19 @@ fn cpu(snapshot: &Snapshot, number: u32) -> &Unit {
     unit.expect("there is such a CPU")
 }
 
-/// Refreshes until `seen` is true, for at most 20 s: on a loaded machine a CPU may not sleep for
-/// seconds.
+/// Refreshes until `seen` is true, for at most 8 s: on a loaded machine a CPU may not sleep for seconds.
 fn eventually<T>(watch: &mut Watch, mut seen: impl FnMut(&Snapshot) -> Option<T>) -> Option<T> {
     (0..40).find_map(|_| {
-        std::thread::sleep(Duration::from_millis(500));
+        std::thread::sleep(Duration::from_millis(200));
         seen(&watch.snapshot().unwrap())
     })
 }
 
 #[test]
 fn the_shares_of_all_states_and_of_being_awake_are_the_whole_time() {
-    let Some((mut watch, _alone)) = watch("shares") else {
+    // A CPU that goes offline meanwhile has no shares.
+    let _online = take(&[Use::Beside(Part::IdleStates)]);
+    let Some(mut watch) = started("shares") else {
         return;
     };
     for _ in 0..3 {
