@@ -1,5 +1,4 @@
 //! Results and machines made up for tests.
-#![allow(dead_code, reason = "each test takes what it needs")]
 
 use reveille_advise::{Coverage, Demand, Latency, Question, Target};
 use reveille_kernel::IdleState;

@@ -8,7 +8,7 @@
 //! The strings and the order of events are those of drivers/base/power/main.c, kernel/power/ and
 //! kernel/cpu.c of Linux 3.6 to 6.17, and of logs of 6.1 and 6.12.
 
-// Each test uses a part of it.
+// The benchmark uses a part of it.
 #![allow(dead_code)]
 
 pub mod kernel;

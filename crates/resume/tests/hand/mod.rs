@@ -1,8 +1,5 @@
 //! Cycles written by hand, in µs, for tests that need one that no log would have.
 
-// Each test uses a part of it.
-#![allow(dead_code)]
-
 use reveille_resume::cycle::{Call, CpuStep, Cycle, Failure, Name, Stage, StageKind, Us};
 
 /// With these stages and nothing else.
