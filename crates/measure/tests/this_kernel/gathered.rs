@@ -27,8 +27,8 @@ pub fn options(datapoints: u64) -> Options {
         probe: Some(Probe::Bpf),
         sources: vec!["timer".into()],
         datapoints: Some(datapoints),
-        // A limit for a busy CPU.
-        duration: Some(Duration::from_secs(20)),
+        // For a busy CPU: one that is idle for a fifth of the time needs half of it.
+        duration: Some(Duration::from_secs(5)),
         patience: Options::DEFAULT_PATIENCE,
         distances: Distances::new(200_000, 2_000_000).unwrap(),
         protocol: Protocol::Random,

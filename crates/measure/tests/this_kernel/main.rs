@@ -293,7 +293,7 @@ fn caches_are_made_cold_before_each_idle_period() {
     let mut probes_ns = Vec::new();
     for cold_bytes in [0, 16 << 20] {
         options.cold_bytes = cold_bytes;
-        let Some((_, outcome)) = gather("cold caches", &options, 10) else {
+        let Some((_, outcome)) = gather("cold caches", &options, 1) else {
             return;
         };
         probes_ns.push(outcome.characterisation.probe_cost_per_idle_ns);
