@@ -10,12 +10,13 @@ mod apart;
 
 pub use apart::{is_apart, is_apart_with_tracefs};
 
-use std::fs::{DirBuilder, File};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::libc;
 
 /// A part of the machine. Locks are taken in this order: who waits for CPUs to be idle does not keep others from
 /// changing idle states meanwhile.
@@ -58,7 +59,7 @@ pub struct Held {
 /// Waits until these parts are free.
 ///
 /// # Panics
-/// If the folder of temporary files cannot hold the locks.
+/// If the folder of temporary files cannot hold the locks, or another user has put something in their place.
 #[must_use]
 pub fn take(uses: &[Use]) -> Held {
     // Not below target/: other checkouts change the same machine.
@@ -73,6 +74,10 @@ fn take_in(folder: &Path, uses: &[Use]) -> Held {
     let shown = folder.display();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.unwrap_or_else(|error| panic!("{shown}: {error}"));
+    // Anybody may write beside it, and root must follow nobody's link.
+    let place = fs::symlink_metadata(folder).unwrap_or_else(|error| panic!("{shown}: {error}"));
+    let is_own = place.is_dir() && place.uid() == nix::unistd::geteuid().as_raw();
+    assert!(is_own, "{shown}: is another user's, or no folder");
     let mut uses = uses.to_vec();
     // All in the same order, so that no two wait for each other.
     uses.sort_by_key(|one| one.part());
@@ -81,7 +86,12 @@ fn take_in(folder: &Path, uses: &[Use]) -> Held {
             Use::Alone(_) => FlockArg::LockExclusive,
             Use::Beside(_) => FlockArg::LockShared,
         };
-        let file = File::create(folder.join(format!("{:?}", one.part())));
+        let file = File::options()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(folder.join(format!("{:?}", one.part())));
         let mut file = file.unwrap_or_else(|error| panic!("{shown}: {error}"));
         loop {
             match Flock::lock(file, how) {
@@ -112,6 +122,27 @@ mod tests {
             let _ = tell.send(());
         });
         told
+    }
+
+    #[test]
+    fn a_link_that_was_planted_is_not_followed() {
+        let folder = std::env::temp_dir().join(format!("alone-planted-{}", std::process::id()));
+        let (outside, locks, linked) = (
+            folder.join("outside"),
+            folder.join("locks"),
+            folder.join("linked"),
+        );
+        fs::create_dir_all(&locks).unwrap();
+        fs::write(&outside, "mine").unwrap();
+        std::os::unix::fs::symlink(&outside, locks.join("Disk")).unwrap();
+        std::os::unix::fs::symlink(&locks, &linked).unwrap();
+        let take =
+            |place: &Path| std::panic::catch_unwind(|| take_in(place, &[Use::Alone(Part::Disk)]));
+        assert!(take(&locks).is_err() && take(&linked).is_err());
+        assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
+        fs::remove_file(locks.join("Disk")).unwrap();
+        assert!(take(&locks).is_ok() && take(&linked).is_err());
+        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub fn ending() -> Vec<i32> {
     signals
 }
 
-/// Does SIGHUP mean that the terminal was closed? A service without a terminal is told by it to read a file again.
+/// Whether SIGHUP ends a service: it has a terminal, which may have been closed. Without one it reads its file again.
 pub fn hangup_ends() -> bool {
     !not_ignored([SIGHUP]).is_empty() && File::open("/dev/tty").is_ok()
 }

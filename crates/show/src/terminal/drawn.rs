@@ -49,8 +49,8 @@ pub fn write(to: Stream, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Draws so many lines, without a newline at the end, in place of those before. Where the terminal takes nothing now,
-/// they are not drawn: who draws waits for nobody.
+/// Draws so many lines in place of those before; `text` has no newline at its end. It does not wait: if the terminal
+/// takes nothing now, nothing is drawn.
 pub fn draw(to: Stream, text: &str, lines: usize) {
     if let Drawn::Lines(before) = &mut *drawn()
         && matches!(to.write_now((erased(*before) + text).as_bytes()), Ok(1..))

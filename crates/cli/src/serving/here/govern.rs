@@ -24,6 +24,7 @@ pub fn serve(args: Serve) -> anyhow::Result<ExitCode> {
         };
         let bus = Bus::start(move |event| events.send(event).is_ok())?;
         Ok(Box::new(move |standing| {
+            // They are served as long as the bus is.
             let _ = &metrics;
             bus.publish(standing);
         }) as Publish)
