@@ -266,7 +266,8 @@ fn fifty_loops_wake_cpus_less_often_and_have_their_slack_back() {
         "{raised:?}"
     );
     let during = wakeups(group.name());
-    assert!(during < 0.4 * before, "{during} of {before}");
+    // Without effect it would be as often.
+    assert!(during < 0.7 * before, "{during} of {before}");
     // Who is born meanwhile inherits it.
     group.start("sleep", &["3600"]);
     end(run);
