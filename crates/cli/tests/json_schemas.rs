@@ -1,6 +1,7 @@
 //! The fields of `--json` are those that `json_schemas/COMMAND` lists: scripts rely on them. Those of `path`,
-//! which needs traffic, are those of kept ones; `resume capture` prints those of `resume analyze`. Not
-//! covered is `anticipate` itself, which needs applications.
+//! which needs traffic, are those of kept ones; `resume capture` prints those of `resume analyze`. Those of
+//! `trial`, of benchmarks and of `power` are looked at where tests run them. Not covered is `anticipate` itself, which
+//! needs applications.
 //!
 //! A line is a field's path; `[]` is any member of a list, `{}` any key of a map. `?` at its end:
 //! only some runs have it. For a new field, add its line; `make/accept cli json_schemas` writes
@@ -79,9 +80,16 @@ fn check(name: &str, command: &mut Command) {
     }
     // A measurement on a busy CPU prints its JSON, and fails.
     assert!(!output.stdout.is_empty(), "{name}: {error}");
+    let values = Deserializer::from_slice(&output.stdout).into_iter::<Value>();
+    let values: Vec<Value> = values.map(Result::unwrap).collect();
+    matches(name, &values);
+}
+
+/// Compares the fields of what a command printed.
+pub fn matches(name: &str, values: &[Value]) {
     let mut printed = Printed::default();
-    for value in Deserializer::from_slice(&output.stdout).into_iter::<Value>() {
-        gather(&value.unwrap(), "", &mut printed);
+    for value in values {
+        gather(value, "", &mut printed);
     }
     let file = file(name);
     let listed = std::fs::read_to_string(&file).unwrap_or_default();
@@ -158,27 +166,6 @@ fn a_meter_matches_its_schema() {
 }
 
 #[test]
-fn what_a_meter_measured_matches_its_schemas() {
-    let _held = take(&[Use::Alone(Part::Cpus), Use::Alone(Part::IdleStates)]);
-    let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
-    let run = |line: &str| {
-        let mut command = words(line);
-        command.args(["--rounds", "2", "--json", "--meter", &name]);
-        command
-    };
-    check("stage-bench", &mut run("stage bench --turn 1s"));
-    let line = "power cpus --dwell 700ms --order fill,spread";
-    check("power-cpus", &mut run(line));
-    if !nix::unistd::geteuid().is_root() {
-        return println!("skipped: the fields of power states: needs root");
-    }
-    check(
-        "power-states",
-        &mut run("power states --dwell 700ms --rates 50,500"),
-    );
-}
-
-#[test]
 fn the_account_of_a_proxy_matches_its_schema() {
     let mut command = Command::new("timeout");
     command
@@ -244,24 +231,4 @@ fn measurements_of_this_machine_match_their_schemas() {
     let naps = "for i in 1 2 3 4 5 6 7 8; do sleep 0.02; done >&2";
     check("cost", words("cost --json -- sh -c").arg(naps));
     check("quiet-find", &mut words("quiet find --duration 1s --json"));
-}
-
-#[test]
-fn comparisons_match_their_schemas() {
-    let _held = take(&[Use::Alone(Part::IdleStates)]);
-    let line = "trial --echo self --rounds 2 --requests 5 --interval 1ms --json";
-    check("trial", &mut words(line));
-    let line = "trial --echo self --rounds 2 --requests 5 --bursts 1000/s,5ms,5ms --json";
-    check("trial", &mut words(line));
-    let name = meter::made_up(std::time::Duration::from_millis(20), || 40.0);
-    let line = "trial --echo self --rounds 1 --requests 80 --interval 10ms --json --meter";
-    check("trial", words(line).arg(&name));
-    let folder = tempfile::tempdir_in("/var/tmp").unwrap();
-    let line = "anticipate bench --rounds 2 --turn 1s --gaps 3ms --file-size 1MiB --json --dir";
-    check(
-        "anticipate-bench",
-        words(line).arg(folder.path()).args(["--meter", &name]),
-    );
-    let line = "anticipate bench --rounds 2 --ios 8 --warm-up 2 --file-size 1MiB --json --dir";
-    check("anticipate-bench", words(line).arg(folder.path()));
 }

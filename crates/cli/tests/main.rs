@@ -31,6 +31,7 @@ mod model_simulate;
 mod pages;
 mod path;
 mod port;
+mod power;
 mod program;
 mod recorded;
 mod report;

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::meter;
 use crate::program::{as_nobody, reveille, run};
 use crate::recorded::recorded;
+use crate::{json_schemas, meter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reveille_alone::{Held, Part, Use, take};
@@ -89,6 +89,7 @@ fn a_meter_gives_the_power_of_each_setting() {
     let out = folder.path().join("trial");
     let line = "--rounds 2 --requests 150 --interval 10ms";
     let trial = json(short(&name, line).arg("--out").arg(&out));
+    json_schemas::matches("trial", std::slice::from_ref(&trial));
     assert_eq!(trial["meter"]["name"], name);
     assert_eq!(trial["cost"], "power");
     for (name, true_w) in [("as is", 40.0), ("no sleep", 60.0)] {
@@ -528,6 +529,7 @@ fn requests_in_bursts_have_each_bursts_first_apart_and_the_sleep_in_the_pauses()
         // Rounded up to three bursts of ten.
         let bursts = ["--bursts", "1000/s,10ms,40ms", "--requests", "21"];
         let trial = json(command.args(bursts));
+        json_schemas::matches("trial", std::slice::from_ref(&trial));
         let pace = &trial["workload"]["pace"];
         assert_eq!(pace["requests_per_round"], 30, "{trial}");
         assert_eq!(pace["bursts"]["requests"], 10, "{trial}");

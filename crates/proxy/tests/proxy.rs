@@ -1050,7 +1050,9 @@ fn a_slow_client_and_one_that_breaks_off_are_not_the_servers_fault() {
     assert_eq!(slow.answer(Instant::now()).status, 200);
     assert_eq!(held.answer(Instant::now()).status, 200);
     let now = proxy.served();
-    assert_eq!((now.counts.late, now.counts.missed), (0, 0), "{now:?}");
+    // The second that the client took is in no figure; what other load takes may be.
+    let latency_s = now.counts.latency_s.sum;
+    assert!(now.counts.late == 0 && latency_s < 2.4, "{now:?}");
     assert!(now.one_request_s.unwrap() < learnt + 0.5, "{now:?}");
     let broken = "POST /healthz HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n";
     assert_eq!(status_of(&proxy, broken), 400);

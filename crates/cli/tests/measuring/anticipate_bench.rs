@@ -6,8 +6,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::complains::complains;
-use crate::meter;
 use crate::program::{as_nobody, reveille, run};
+use crate::{json_schemas, meter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use reveille_alone::{Held, Part, Use, take};
@@ -91,9 +91,10 @@ fn a_meter_gives_the_power_of_each_policy() {
         return println!("skipped: {test}: no right to ask for a latency");
     };
     let folder = folder();
-    let Some(bench) = json(test, &mut metered(folder.path(), &name, "1500ms")) else {
+    let Some(bench) = json(test, &mut metered(folder.path(), &name, "900ms")) else {
         return;
     };
+    json_schemas::matches("anticipate-bench", std::slice::from_ref(&bench));
     assert_eq!(bench["meter"]["name"], name);
     if bench["policies"][1]["how"].to_string().contains("threads") {
         return println!("skipped: {test}: threads keep the CPUs awake here");

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use honest::Account;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Gid, Pid, Uid, geteuid, setgid, setgroups, setuid};
+use reveille_alone::{Part, Use, take};
 use reveille_kernel::{Journal, Root, journal};
 use serde_json::Value;
 
@@ -52,6 +53,11 @@ fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     let name = "hostile_users_leave_the_engine_to_the_others";
+    let states = match long {
+        Some(_) => Use::Alone(Part::IdleStates),
+        None => Use::Beside(Part::IdleStates),
+    };
+    let _held = take(&[Use::Beside(Part::Cpus), states]);
     println!("\nrunning 1 test");
     let (word, passed) = match soak(Duration::from_secs(seconds), long.is_some()) {
         Ok(bad) => {

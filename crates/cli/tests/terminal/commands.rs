@@ -99,8 +99,13 @@ impl Place {
         let rule = rule.replace("BOUND", bound());
         fs::write(folder.path().join("rules.toml"), rule).unwrap();
         if long.words.contains("/log") {
-            let line = "[   12.345678] usb 1-1: calling wakeup_rpm_resume @ 1, parent: usb1\n";
-            fs::write(folder.path().join("log"), line.repeat(500_000)).unwrap();
+            // Each line is another, so that none is left out soon.
+            let line = |ns: u32| {
+                let s = f64::from(ns) * 1e-6;
+                format!("[{s:12.6}] usb 1-1: calling wakeup_rpm_resume @ 1, parent: usb1\n")
+            };
+            let log: String = (0..1_000_000).map(line).collect();
+            fs::write(folder.path().join("log"), log).unwrap();
         }
         Self {
             folder,

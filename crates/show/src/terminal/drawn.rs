@@ -1,6 +1,7 @@
 //! What stands on the terminal and will be written over. All that is written to the terminal goes through here, one
 //! lock for one write: whoever writes takes away what is drawn, and who draws draws it again below.
 
+use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +11,26 @@ enum Drawn {
     /// So many lines, with the cursor behind the last one; possibly none.
     Lines(usize),
     /// The whole screen, and what is to be written once it is left.
-    Screen(Vec<(Stream, Vec<u8>)>),
+    Screen(Kept),
+}
+
+/// The latest messages, and how many older ones are left out.
+#[derive(Default)]
+struct Kept {
+    latest: VecDeque<(Stream, Vec<u8>)>,
+    left_out: usize,
+}
+
+impl Kept {
+    const MOST: usize = 1000;
+
+    fn keep(&mut self, to: Stream, bytes: &[u8]) {
+        if self.latest.len() == Self::MOST {
+            self.latest.pop_front();
+            self.left_out += 1;
+        }
+        self.latest.push_back((to, bytes.to_vec()));
+    }
 }
 
 static DRAWN: Mutex<Drawn> = Mutex::new(Drawn::Lines(0));
@@ -38,8 +58,8 @@ pub fn write(to: Stream, bytes: &[u8]) -> io::Result<()> {
     }
     let mut drawn = drawn();
     match &mut *drawn {
-        Drawn::Screen(later) => {
-            later.push((to, bytes.to_vec()));
+        Drawn::Screen(kept) => {
+            kept.keep(to, bytes);
             Ok(())
         }
         Drawn::Lines(lines) => {
@@ -72,7 +92,7 @@ impl Screen {
         let mut drawn = drawn();
         if let Drawn::Lines(lines) = *drawn {
             Stream::Output.write((erased(lines) + "\x1b[?1049h").as_bytes())?;
-            *drawn = Drawn::Screen(Vec::new());
+            *drawn = Drawn::Screen(Kept::default());
         }
         Ok(Self(Vec::new()))
     }
@@ -83,9 +103,15 @@ impl Screen {
     /// Of the terminal.
     pub fn leave() -> io::Result<()> {
         let mut drawn = drawn();
-        if let Drawn::Screen(later) = std::mem::replace(&mut *drawn, Drawn::Lines(0)) {
+        if let Drawn::Screen(kept) = std::mem::replace(&mut *drawn, Drawn::Lines(0)) {
             Stream::Output.write(b"\x1b[?1049l\x1b[?25h")?;
-            later.iter().try_for_each(|(to, bytes)| to.write(bytes))?;
+            if kept.left_out > 0 {
+                let said = format!("{} older messages are left out\n", kept.left_out);
+                Stream::Error.write(said.as_bytes())?;
+            }
+            kept.latest
+                .iter()
+                .try_for_each(|(to, bytes)| to.write(bytes))?;
         }
         Ok(())
     }
@@ -105,5 +131,20 @@ impl Write for Screen {
                 Ok(())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_latest_messages_are_kept_and_the_others_counted() {
+        let mut kept = Kept::default();
+        for number in 0..Kept::MOST + 3 {
+            kept.keep(Stream::Error, number.to_string().as_bytes());
+        }
+        assert_eq!((kept.latest.len(), kept.left_out), (Kept::MOST, 3));
+        assert_eq!(kept.latest[0].1, b"3");
     }
 }
