@@ -18,9 +18,8 @@ use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
 
-/// A part of the machine. Locks are taken in this order: who waits for CPUs to be idle does not keep others from
-/// changing idle states meanwhile.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A part of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// Time of the CPUs. Alone: who measures how they sleep or wake. Beside: who loads them for more than a moment.
     Cpus,
@@ -43,6 +42,15 @@ pub enum Use {
 }
 
 impl Use {
+    fn how(self, waits: bool) -> FlockArg {
+        match (self, waits) {
+            (Self::Alone(_), true) => FlockArg::LockExclusive,
+            (Self::Alone(_), false) => FlockArg::LockExclusiveNonblock,
+            (Self::Beside(_), true) => FlockArg::LockShared,
+            (Self::Beside(_), false) => FlockArg::LockSharedNonblock,
+        }
+    }
+
     fn part(self) -> Part {
         match self {
             Self::Alone(part) | Self::Beside(part) => part,
@@ -78,31 +86,50 @@ fn take_in(folder: &Path, uses: &[Use]) -> Held {
     let place = fs::symlink_metadata(folder).unwrap_or_else(|error| panic!("{shown}: {error}"));
     let is_own = place.is_dir() && place.uid() == nix::unistd::geteuid().as_raw();
     assert!(is_own, "{shown}: is another user's, or no folder");
-    let mut uses = uses.to_vec();
-    // All in the same order, so that no two wait for each other.
-    uses.sort_by_key(|one| one.part());
-    let lock = |one: Use| {
-        let how = match one {
-            Use::Alone(_) => FlockArg::LockExclusive,
-            Use::Beside(_) => FlockArg::LockShared,
-        };
+    let open = |one: Use| {
         let file = File::options()
             .write(true)
             .create(true)
             .truncate(false)
             .custom_flags(libc::O_NOFOLLOW)
             .open(folder.join(format!("{:?}", one.part())));
-        let mut file = file.unwrap_or_else(|error| panic!("{shown}: {error}"));
-        loop {
-            match Flock::lock(file, how) {
-                Ok(held) => return held,
-                Err((again, Errno::EINTR)) => file = again,
-                Err((_, error)) => panic!("{shown}: {error}"),
+        file.unwrap_or_else(|error| panic!("{shown}: {error}"))
+    };
+    // It waits for one with none in hand: then others may have them meanwhile, and no two wait for each other.
+    let mut awaited = 0;
+    loop {
+        let mut locks = Vec::new();
+        for (place, &one) in uses
+            .iter()
+            .enumerate()
+            .cycle()
+            .skip(awaited)
+            .take(uses.len())
+        {
+            let is_first = place == awaited;
+            match lock(open(one), one.how(is_first)) {
+                Ok(lock) => locks.push(lock),
+                Err(Errno::EWOULDBLOCK) => {
+                    awaited = place;
+                    break;
+                }
+                Err(error) => panic!("{shown}: {error}"),
             }
         }
-    };
-    let _locks = uses.into_iter().map(lock).collect();
-    Held { _locks }
+        if locks.len() == uses.len() {
+            return Held { _locks: locks };
+        }
+    }
+}
+
+fn lock(mut file: File, how: FlockArg) -> Result<Flock<File>, Errno> {
+    loop {
+        match Flock::lock(file, how) {
+            Ok(held) => return Ok(held),
+            Err((again, Errno::EINTR)) => file = again,
+            Err((_, error)) => return Err(error),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -112,12 +139,12 @@ mod tests {
 
     use super::*;
 
-    /// Another thread, which says when it has this.
-    fn wants(folder: &Path, wanted: Use) -> Receiver<()> {
+    /// Another thread, which says when it has these.
+    fn wants(folder: &Path, wanted: &[Use]) -> Receiver<()> {
         let (tell, told) = channel();
-        let folder = folder.to_owned();
+        let (folder, wanted) = (folder.to_owned(), wanted.to_vec());
         std::thread::spawn(move || {
-            let _held = take_in(&folder, &[wanted]);
+            let _held = take_in(&folder, &wanted);
             // The test may have ended.
             let _ = tell.send(());
         });
@@ -158,7 +185,7 @@ mod tests {
             (Use::Alone(one), Use::Alone(other), false),
         ] {
             let first = take_in(&folder, &[held]);
-            let second = wants(&folder, wanted);
+            let second = wants(&folder, &[wanted]);
             if waits {
                 assert!(
                     second.recv_timeout(a_while).is_err(),
@@ -172,5 +199,22 @@ mod tests {
             );
         }
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn who_waits_for_one_part_keeps_nobody_from_another() {
+        let folder = std::env::temp_dir().join(format!("alone-waits-{}", std::process::id()));
+        let both = [Use::Alone(Part::Cpus), Use::Alone(Part::IdleStates)];
+        for busy in both {
+            let first = take_in(&folder, &[busy]);
+            let waits = wants(&folder, &both);
+            assert!(waits.recv_timeout(Duration::from_millis(200)).is_err());
+            let other = both.into_iter().find(|one| one.part() != busy.part());
+            let other = wants(&folder, other.as_slice());
+            assert!(other.recv_timeout(Duration::from_secs(60)).is_ok());
+            drop(first);
+            assert!(waits.recv_timeout(Duration::from_secs(60)).is_ok());
+        }
+        fs::remove_dir_all(folder).unwrap();
     }
 }
