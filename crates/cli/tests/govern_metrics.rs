@@ -23,6 +23,7 @@ use crate::program::without_terminal;
 use exposition::{Scrape, read};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Part, Use, take};
 use reveille_kernel::{Idle, IdleState, Root, requests};
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -289,11 +290,12 @@ fn nothing_runs_between_two_scrapes() {
 #[test]
 fn a_flood_costs_what_is_stated_and_an_honest_scrape_is_answered() {
     let test = "a_flood_costs_what_is_stated_and_an_honest_scrape_is_answered";
-    let _alone = alone();
-    if !can_govern(test) {
-        return;
+    // It sets nothing.
+    let _held = take(&[Use::Beside(Part::Cpus)]);
+    if !nix::unistd::geteuid().is_root() {
+        return println!("skipped: {test}: not root");
     }
-    let service = Service::start("[[rule]]\nname = \"all\"\nlatency = \"0\"\ncpus = \"1\"\n");
+    let service = Service::start("");
     let path = service.folder.path().join("metrics.sock");
     let over = AtomicBool::new(false);
     let mut longest = Duration::ZERO;
