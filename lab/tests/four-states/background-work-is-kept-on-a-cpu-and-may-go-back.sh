@@ -39,7 +39,9 @@ equal "the setting" "$(cat "$top/background/cpuset.cpus")" 0-1
 mkdir "$top/other"
 echo 0-1 >"$top/other/cpuset.cpus"
 begin reveille quiet run --cgroup background --cgroup other --cpus 0
-wait_for 30 restricted
+both_kept() { grep -q Ctrl-C /tmp/begun; }
+wait_for 60 both_kept
+equal "the sleeper's CPUs" "$(allowed)" 0
 kill "$sleeper"
 wait "$sleeper" || true
 both_removed() { rmdir "$top/background" && rmdir "$top/other"; }

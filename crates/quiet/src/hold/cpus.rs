@@ -177,13 +177,15 @@ fn confine(cgroup: &Background, cpus: &[u32], journal: &mut Journal) -> Result<(
     let set = journal.set(&cpuset::setting(cgroup.number), &cpulist::format(cpus));
     set.map_err(|why| why.by_root("the CPUs of a cgroup can only be changed"))?;
     // The kernel takes CPUs that the cgroup above has not, and lets the tasks use others then.
-    let used = cpuset::effective(&cgroup.folder).unwrap_or_default();
+    let folder = cgroup.folder.display();
+    let Some(used) = cpuset::effective(&cgroup.folder) else {
+        return Err(Error::Cannot(format!("--cpus: {folder} was removed meanwhile")));
+    };
     let is_within = cpulist::parse(&used)
         .is_some_and(|used| !used.is_empty() && used.iter().all(|cpu| cpus.contains(cpu)));
     if is_within {
         return Ok(());
     }
-    let folder = cgroup.folder.display();
     let asked = cpulist::format(cpus);
     Err(Error::Cannot(format!(
         "--cpus: with {asked} the kernel lets the tasks of {folder} use {used}: the cgroup above it may not use {asked}"
