@@ -297,8 +297,9 @@ fn curl_gets_from_nginx_what_it_would_get_without_the_proxy() {
 
         let account = proxy.end();
         assert_eq!(account["requests"], 28, "{name}: {account}");
-        let held = account["held"].as_u64().unwrap();
-        assert!(held > 0, "{name}: {account}");
+        // A server that other load keeps from its CPU has no time for a wait.
+        let [held, late] = ["held", "late"].map(|of| account[of].as_u64().unwrap());
+        assert!(held > 0 || late > 0, "{name}: {account}");
         for none in ["failed", "broken", "refused", "gone"] {
             assert_eq!(account[none], 0, "{name}: {none} of {account}");
         }

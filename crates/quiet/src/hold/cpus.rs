@@ -179,7 +179,9 @@ fn confine(cgroup: &Background, cpus: &[u32], journal: &mut Journal) -> Result<(
     // The kernel takes CPUs that the cgroup above has not, and lets the tasks use others then.
     let folder = cgroup.folder.display();
     let Some(used) = cpuset::effective(&cgroup.folder) else {
-        return Err(Error::Cannot(format!("--cpus: {folder} was removed meanwhile")));
+        return Err(Error::Cannot(format!(
+            "--cpus: {folder} was removed meanwhile"
+        )));
     };
     let is_within = cpulist::parse(&used)
         .is_some_and(|used| !used.is_empty() && used.iter().all(|cpu| cpus.contains(cpu)));
