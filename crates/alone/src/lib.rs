@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn a_link_that_was_planted_is_not_followed() {
-        let folder = std::env::temp_dir().join(format!("alone-planted-{}", std::process::id()));
+        let made = tempfile::tempdir().unwrap();
+        let folder = made.path();
         let (outside, locks, linked) = (
             folder.join("outside"),
             folder.join("locks"),
@@ -169,12 +170,12 @@ mod tests {
         assert_eq!(fs::read_to_string(&outside).unwrap(), "mine");
         fs::remove_file(locks.join("Disk")).unwrap();
         assert!(take(&locks).is_ok() && take(&linked).is_err());
-        fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn who_is_alone_excludes_all_and_others_only_who_wants_to_be_alone() {
-        let folder = std::env::temp_dir().join(format!("reveille-alone-{}", std::process::id()));
+        let made = tempfile::tempdir().unwrap();
+        let folder = made.path();
         let (one, other) = (Part::Disk, Part::Interrupts);
         let (a_while, patience) = (Duration::from_millis(200), Duration::from_secs(60));
         for (held, wanted, waits) in [
@@ -184,8 +185,8 @@ mod tests {
             (Use::Beside(one), Use::Beside(one), false),
             (Use::Alone(one), Use::Alone(other), false),
         ] {
-            let first = take_in(&folder, &[held]);
-            let second = wants(&folder, &[wanted]);
+            let first = take_in(folder, &[held]);
+            let second = wants(folder, &[wanted]);
             if waits {
                 assert!(
                     second.recv_timeout(a_while).is_err(),
@@ -198,23 +199,22 @@ mod tests {
                 "{held:?}, {wanted:?}"
             );
         }
-        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]
     fn who_waits_for_one_part_keeps_nobody_from_another() {
-        let folder = std::env::temp_dir().join(format!("alone-waits-{}", std::process::id()));
+        let made = tempfile::tempdir().unwrap();
+        let folder = made.path();
         let both = [Use::Alone(Part::Cpus), Use::Alone(Part::IdleStates)];
         for busy in both {
-            let first = take_in(&folder, &[busy]);
-            let waits = wants(&folder, &both);
+            let first = take_in(folder, &[busy]);
+            let waits = wants(folder, &both);
             assert!(waits.recv_timeout(Duration::from_millis(200)).is_err());
             let other = both.into_iter().find(|one| one.part() != busy.part());
-            let other = wants(&folder, other.as_slice());
+            let other = wants(folder, other.as_slice());
             assert!(other.recv_timeout(Duration::from_secs(60)).is_ok());
             drop(first);
             assert!(waits.recv_timeout(Duration::from_secs(60)).is_ok());
         }
-        fs::remove_dir_all(folder).unwrap();
     }
 }

@@ -69,7 +69,7 @@ pub fn write(to: Stream, bytes: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Draws so many lines in place of those before; `text` has no newline at its end. It does not wait: if the terminal
+/// Draws `text` in place of what is drawn: `lines` lines, without a newline at the end. It does not wait. If the terminal
 /// takes nothing now, nothing is drawn.
 pub fn draw(to: Stream, text: &str, lines: usize) {
     if let Drawn::Lines(before) = &mut *drawn()
