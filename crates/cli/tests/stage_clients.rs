@@ -362,8 +362,7 @@ fn thousands_of_h2loads_requests_are_answered_and_counted() {
         }
     }
     let account = proxy.end();
-    let [held, late] = ["held", "late"].map(|of| account[of].as_u64().unwrap());
-    assert!(held > 0 || late > 0, "{account}");
+    assert!(account["held"].as_u64().unwrap() > 0, "{account}");
     for none in ["failed", "broken", "refused"] {
         assert_eq!(account[none], 0, "{none} of {account}");
     }
