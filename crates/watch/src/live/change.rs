@@ -117,9 +117,11 @@ impl Change {
         }
     }
 
-    /// Share of the time in no idle state; `None` if a state's time is unknown.
+    /// Share of the time in no idle state; `None` if a state's time is unknown. Without a driver BPF names states once
+    /// they are entered: none then means that the CPU did not sleep.
     pub fn awake_percent(&self) -> Option<f64> {
-        if !self.online || self.states.is_empty() || self.elapsed_s <= 0.0 {
+        let is_known = !self.states.is_empty() || self.entries.is_some();
+        if !self.online || !is_known || self.elapsed_s <= 0.0 {
             return None;
         }
         let asleep: Option<f64> = self.states.iter().map(|state| state.time_ns).sum();

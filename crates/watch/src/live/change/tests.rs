@@ -157,6 +157,22 @@ fn the_current_sleep_is_in_the_share_but_not_in_the_mean_stay() {
 }
 
 #[test]
+fn without_a_driver_a_cpu_that_bpf_saw_enter_no_state_was_awake() {
+    let begun = Instant::now();
+    let none = || vec![cpu(0, vec![])];
+    let (mut before, mut after) = (reading(begun, 0, none()), reading(begun, 10, none()));
+    let (machine, _) = rows(&before, &after, &[]);
+    assert_eq!(machine.awake_percent, None);
+    before.seen = Some(BTreeMap::from([(0, seen(1, 0, 0, 0))]));
+    after.seen = Some(BTreeMap::from([(0, seen(11, 0, 0, 0))]));
+    let (machine, _) = rows(&before, &after, &[]);
+    assert_eq!(
+        (machine.awake_percent, machine.idle_entries_per_s),
+        (Some(100.0), Some(0.0))
+    );
+}
+
+#[test]
 fn several_cpus_have_mean_shares_and_summed_uses_and_kinds_keep_their_names() {
     let begun = Instant::now();
     let cpus = |uses: u64, time_us: u64| {
