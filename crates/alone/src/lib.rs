@@ -7,8 +7,10 @@
 //! ```
 
 mod apart;
+mod beside;
 
 pub use apart::{is_apart, is_apart_with_tracefs};
+pub use beside::{Over, while_spinning};
 
 use std::fs::{self, DirBuilder, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};

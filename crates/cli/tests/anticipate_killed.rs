@@ -14,7 +14,7 @@ use crate::program;
 use nix::libc;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
-use reveille_alone::{Part, Use, take};
+use reveille_alone::{Over, Part, Use, take};
 use reveille_expect::{Served, Waker};
 
 /// The longest wait for an expected event, even on a busy machine.
@@ -191,6 +191,7 @@ fn killed_at_any_point_it_leaves_nothing_and_the_kernel_logs_no_warning() {
         let mut engine = begin();
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _over = Over(&over);
             scope.spawn(|| disturb(&socket, &over, round));
             // Half of them once it serves.
             let mut after = begins_in.mul_f64(random.f64());
@@ -206,7 +207,6 @@ fn killed_at_any_point_it_leaves_nothing_and_the_kernel_logs_no_warning() {
             std::thread::sleep(after);
             engine.0.kill().unwrap();
             engine.0.wait().unwrap();
-            over.store(true, Ordering::Relaxed);
         });
         began = Instant::now();
         // The kernel removes them in its own time; other tests start and stop engines at the same

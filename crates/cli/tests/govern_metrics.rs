@@ -23,7 +23,7 @@ use crate::program::without_terminal;
 use exposition::{Scrape, read};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reveille_alone::{Part, Use, take};
+use reveille_alone::{Over, Part, Use, take};
 use reveille_kernel::{Idle, IdleState, Root, requests};
 
 const GET: &[u8] = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -300,6 +300,7 @@ fn a_flood_costs_what_is_stated_and_an_honest_scrape_is_answered() {
     let over = AtomicBool::new(false);
     let mut longest = Duration::ZERO;
     let (before, after, time) = std::thread::scope(|scope| {
+        let _over = Over(&over);
         for of_nine in 0..3 {
             let (path, over) = (&path, &over);
             scope.spawn(move || {
@@ -329,7 +330,6 @@ fn a_flood_costs_what_is_stated_and_an_honest_scrape_is_answered() {
         }
         let after = cpu(service.scrape());
         let time = begin.elapsed();
-        over.store(true, Ordering::Relaxed);
         (before, after, time)
     });
     let share = (after - before) / time.as_secs_f64();

@@ -13,7 +13,7 @@ use crate::program;
 use crate::program::without_terminal;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reveille_alone::{Part, Use, take};
+use reveille_alone::{Over, Part, Use, take};
 
 fn stage(words: &[&str]) -> Command {
     let mut command = program::reveille();
@@ -139,9 +139,8 @@ fn other_load_ends_its_bench_as_it_ends_other_measurements() {
                 }
             });
         }
-        let ended = ended(&["bench", "--rounds", "1", "--turn", "1s"]);
-        is_over.store(true, Ordering::Relaxed);
-        ended
+        let _over = Over(&is_over);
+        ended(&["bench", "--rounds", "1", "--turn", "1s"])
     });
     assert_eq!(code, Some(1), "{errors}");
     assert!(errors.contains("other load took more than 25%"), "{errors}");
@@ -475,6 +474,7 @@ mod measuring {
             assert!(took() > Duration::from_secs(1));
             let ends = AtomicBool::new(false);
             thread::scope(|scope| {
+                let _over = Over(&ends);
                 scope.spawn(|| {
                     let mut other = TcpStream::connect(&upstream).unwrap();
                     while !ends.load(Ordering::Relaxed) {
@@ -483,7 +483,6 @@ mod measuring {
                     }
                 });
                 let mut times: Vec<Duration> = (0..9).map(|_| took()).collect();
-                ends.store(true, Ordering::Relaxed);
                 times.sort_unstable();
                 assert!(times[4] < Duration::from_secs(1), "{times:?}");
             });

@@ -5,9 +5,9 @@ mod pair;
 
 use std::time::Duration;
 
-use crate::idling::{ENOUGH, Idling, last_cpu, while_spinning};
+use crate::idling::{ENOUGH, Idling, last_cpu};
 use pair::{Account, NAMES, Spinners, bind_to, may_be_prompt, wake_each_other};
-use reveille_alone::{Part, Use, is_apart, take};
+use reveille_alone::{Part, Use, is_apart, take, while_spinning};
 use reveille_kernel::{Idle, Root, load};
 use reveille_watch::Error;
 use reveille_watch::cost::{Cause, Follower, Pair, PairSums, Tallies, WaitSums, Workload};
@@ -349,11 +349,9 @@ fn a_stay_is_as_long_as_the_nap_and_no_longer_than_cpuidle_counts() {
     let idle = Idle::read(&Root::default()).unwrap();
     let counted = || -> Option<u64> {
         let idle = Idle::read(&Root::default()).unwrap();
-        idle.cpu(cpu)?
-            .states
-            .iter()
-            .map(|state| state.time_us)
-            .sum()
+        let times = idle.cpu(cpu)?.states.iter().map(|state| state.time_us);
+        // None without a driver.
+        times.reduce(|sum, more| Some(sum? + more?))?
     };
     let before = counted();
     let workload = Workload::Process(std::process::id());

@@ -8,11 +8,11 @@ mod tracer;
 
 use std::time::Duration;
 
-use reveille_alone::{Part, Use, is_apart, is_apart_with_tracefs, take};
+use reveille_alone::{Part, Use, is_apart, is_apart_with_tracefs, take, while_spinning};
 use reveille_kernel::Root;
 use reveille_watch::live::{CountedBy, Snapshot, Unit, Waker, WakerKind, Watch};
 
-use crate::idling::{Idling, last_cpu, while_spinning};
+use crate::idling::{Idling, last_cpu};
 use sources::{Sleeper, Waking, calls, now_ns, online_cpus, uses};
 use tracer::Tracer;
 

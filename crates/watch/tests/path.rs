@@ -7,9 +7,10 @@ use std::net::UdpSocket;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use crate::idling::{Idling, while_spinning};
+use crate::idling::Idling;
 use namespaces::{Pair, RECEIVER, now, on_cpu, ping};
 use nix::sys::resource::{UsageWho, getrusage};
+use reveille_alone::while_spinning;
 use reveille_kernel::{Idle, Root};
 use reveille_watch::path::{Cause, Follow, Follower, Met, Packet, Setup, Stage, stages, whole_ns};
 

@@ -5,17 +5,15 @@ use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::held::{is_loaded, programs_of};
 use crate::load::Load;
 use crate::meter;
 use crate::program::{Ended, as_nobody, reveille, run};
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reveille_alone::{Held, Part, Use, take};
+use reveille_alone::{Held, Part, Use, take, while_spinning};
 use reveille_kernel::{Idle, Root};
 
 /// What others do with CPUs would disturb the measurement.
@@ -380,36 +378,22 @@ fn a_cpu_that_never_sleeps_gives_no_datapoint_and_exit_code_1_with_the_reason() 
         true => tried.push(("bpf", "timer")),
         false => println!("skipped: the BPF probe of a CPU that never sleeps: no BPF here"),
     }
-    let (cpu_number, number) = (cpu as usize, cpu.to_string());
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            let mut only = CpuSet::new();
-            only.set(cpu_number).unwrap();
-            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
-            while !stop.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-        });
-        let ended: Vec<_> = tried
-            .iter()
-            .map(|(probe, source)| {
-                let out = folder.path().join(format!("{probe}-{source}"));
-                let flags = ["--cpu", &number, "--probe", probe, "--source", source];
-                let short = ["--duration", "1s", "--distance", "200us..1ms"];
-                (out.clone(), measure(&out, &[&flags[..], &short].concat()))
-            })
-            .collect();
-        stop.store(true, Ordering::Relaxed);
-        for (out, ended) in ended {
-            assert_eq!(ended.code, 1, "{}", ended.stderr);
-            let why = ended.stderr.lines().last().unwrap_or_default();
-            assert!(why.contains("no datapoint"), "{}", ended.stderr);
-            assert!(why.contains("not idle at the launch"), "{}", ended.stderr);
-            let counts = reveille_results::open(&out).unwrap().description.counts;
-            assert_eq!((counts.kept, counts.idle_periods), (0, 0), "{counts:?}");
-        }
-    });
+    let number = cpu.to_string();
+    let measured = |(probe, source): &(&str, &str)| {
+        let out = folder.path().join(format!("{probe}-{source}"));
+        let flags = ["--cpu", &number, "--probe", probe, "--source", source];
+        let short = ["--duration", "1s", "--distance", "200us..1ms"];
+        (out.clone(), measure(&out, &[&flags[..], &short].concat()))
+    };
+    let ended: Vec<_> = while_spinning(cpu, || tried.iter().map(measured).collect());
+    for (out, ended) in ended {
+        assert_eq!(ended.code, 1, "{}", ended.stderr);
+        let why = ended.stderr.lines().last().unwrap_or_default();
+        assert!(why.contains("no datapoint"), "{}", ended.stderr);
+        assert!(why.contains("not idle at the launch"), "{}", ended.stderr);
+        let counts = reveille_results::open(&out).unwrap().description.counts;
+        assert_eq!((counts.kept, counts.idle_periods), (0, 0), "{counts:?}");
+    }
 }
 
 /// How often the CPU has entered idle states; `None` if nothing counts it.

@@ -12,6 +12,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, MsgFlags, SockFlag, SockType, UnixAddr, accept, bind, connect, listen,
     recv, send, socket,
 };
+use reveille_alone::Over;
 use reveille_expect::protocol::{Answer, CloseReason, Request, VERSION};
 use reveille_expect::{Limits, Served, Waker};
 
@@ -192,6 +193,7 @@ fn signals_do_not_end_the_wait_in_the_queue() {
     let done = AtomicBool::new(false);
     let begun = Instant::now();
     let (waker, took) = std::thread::scope(|scope| {
+        let _over = Over(&done);
         scope.spawn(|| {
             while !done.load(Ordering::Relaxed) {
                 // SAFETY: that thread outlives the scope.
@@ -200,7 +202,6 @@ fn signals_do_not_end_the_wait_in_the_queue() {
             }
         });
         let waker = Waker::connect_to(&path);
-        done.store(true, Ordering::Relaxed);
         (waker, begun.elapsed())
     });
     let why = format!("the engine at {} does not answer", path.display());

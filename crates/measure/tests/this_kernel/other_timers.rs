@@ -8,6 +8,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::{TimeSpec, TimeValLike};
 use nix::time::{ClockId, ClockNanosleepFlags, clock_gettime, clock_nanosleep};
 use nix::unistd::Pid;
+use reveille_alone::Over;
 use reveille_measure::Distances;
 use reveille_results::Datapoint;
 
@@ -53,8 +54,10 @@ fn no_other_timer_is_due_between_idle_entry_and_launch_of_a_datapoint() {
         let stop = AtomicBool::new(false);
         let (datapoints, outcome, expiries) = std::thread::scope(|scope| {
             let sleeper = scope.spawn(|| sleep_again_and_again(&stop));
-            let (datapoints, outcome) = run(&options);
-            stop.store(true, Ordering::Relaxed);
+            let (datapoints, outcome) = {
+                let _over = Over(&stop);
+                run(&options)
+            };
             (datapoints, outcome, sleeper.join().unwrap())
         });
         println!("{source}: {:?}", outcome.counts);

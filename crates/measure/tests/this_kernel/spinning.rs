@@ -1,40 +1,16 @@
 //! A CPU that a thread keeps busy never sleeps: there are no wake-ups, with any source and probe.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::Duration;
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
+use reveille_alone::{Over, while_spinning};
 use reveille_measure::Outcome;
 use reveille_results::description::{Ended, Probe};
 
 use crate::gathered::{options, run};
 use crate::{alone, has_another_cpu, need_bpf};
-
-/// Does `work` while a thread of the usual policy spins on the CPU.
-fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (report, spins) = mpsc::channel();
-        scope.spawn({
-            let stop = &stop;
-            move || {
-                let mut only = CpuSet::new();
-                only.set(cpu as usize).unwrap();
-                sched_setaffinity(Pid::from_raw(0), &only).unwrap();
-                report.send(()).unwrap();
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            }
-        });
-        spins.recv().unwrap();
-        let done = work();
-        stop.store(true, Ordering::Relaxed);
-        done
-    })
-}
 
 /// Measures a CPU that never sleeps.
 fn measured(probe: Probe, source: &str) -> Outcome {
@@ -141,8 +117,10 @@ fn the_user_probe_drops_launches_on_a_busy_cpu() {
             }
             busy
         });
-        let (datapoints, outcome) = run(&options);
-        stop.store(true, Ordering::Relaxed);
+        let (datapoints, outcome) = {
+            let _over = Over(&stop);
+            run(&options)
+        };
         (datapoints, outcome, worker.join().unwrap())
     });
     let met = |launch: u64| {

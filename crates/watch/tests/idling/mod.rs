@@ -1,10 +1,8 @@
 //! How idle a CPU was: tests of sleep need an idle CPU.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::time::Instant;
 
-use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use reveille_kernel::{Root, load};
 
@@ -50,30 +48,6 @@ impl Idling {
 /// Idle time since boot; /proc/stat counts ticks of 10 ms.
 fn idle_s(cpu: u32) -> f64 {
     load::idle_ticks(&Root::default()).unwrap()[&cpu] as f64 / 100.0
-}
-
-/// Does `work` while a thread of the usual policy spins on the CPU, which never sleeps meanwhile.
-pub fn while_spinning<T>(cpu: u32, work: impl FnOnce() -> T) -> T {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let (report, spins) = mpsc::channel();
-        scope.spawn({
-            let stop = &stop;
-            move || {
-                let mut only = CpuSet::new();
-                only.set(cpu as usize).unwrap();
-                sched_setaffinity(Pid::from_raw(0), &only).unwrap();
-                report.send(()).unwrap();
-                while !stop.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            }
-        });
-        spins.recv().unwrap();
-        let done = work();
-        stop.store(true, Ordering::Relaxed);
-        done
-    })
 }
 
 /// Of the CPUs that this thread may use.
