@@ -538,10 +538,10 @@ fn a_failed_measurement_keeps_an_existing_folder() {
             out.into()
         };
         command
-            .args(["measure", "--each-state", "--duration", "1s", "--out"])
+            .args(["measure", "--probe", "bpf", "--duration", "1s", "--out"])
             .arg(&out);
         let ended = run(command.current_dir(&full));
-        assert_ne!(ended.code, 0, "{}", ended.stderr);
+        assert_eq!(ended.code, 3, "{}", ended.stderr);
         are_there(&full);
         assert_eq!(fs::read_dir(&full).unwrap().count(), 2, "{}", ended.stderr);
     }

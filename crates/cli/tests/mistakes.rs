@@ -271,7 +271,8 @@ fn a_hundred_mistakes_get_one_line_and_the_exit_code_of_their_kind() {
         let mut command = reveille();
         let ended = run(command.args(words(line)).current_dir(folder.path()));
         let lines: Vec<&str> = ended.stderr.lines().collect();
-        if ended.code == 3 && !Uid::effective().is_root() {
+        let without_states = ended.stderr.contains("no idle states to limit");
+        if ended.code == 3 && (!Uid::effective().is_root() || without_states) {
             println!("skipped: {line}: {}", ended.stderr);
             continue;
         }
@@ -286,7 +287,7 @@ fn a_hundred_mistakes_get_one_line_and_the_exit_code_of_their_kind() {
         said.push((line, on_any_machine(first).to_owned()));
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // Of another user some are skipped.
+    // Of another user, and without cpuidle, some are skipped.
     if said.len() == MISTAKES.len() {
         snapshot!("mistakes", said);
     }

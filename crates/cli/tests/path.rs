@@ -159,3 +159,24 @@ fn no_packet_in_the_time_is_reported() {
         "{error}"
     );
 }
+
+/// /sys shows the interfaces of the namespace that mounted it.
+#[test]
+fn an_interface_of_another_network_namespace_is_refused() {
+    let names = std::fs::read_dir("/sys/class/net").into_iter().flatten();
+    let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let Some(name) = names.into_iter().find(|name| name != "lo") else {
+        return println!("skipped: {}: no interface but lo", module_path!());
+    };
+    let inside = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.arg("--net").args(arguments);
+        command
+    };
+    if run(&mut inside(&["true"])).code != 0 {
+        return println!("skipped: {}: no network namespace", module_path!());
+    }
+    let program = env!("CARGO_BIN_EXE_reveille");
+    let mut command = inside(&[program, "path", "--nic", &name, "--duration", "1s"]);
+    complains(&mut command, 2, "not in this network namespace");
+}

@@ -88,7 +88,7 @@ fn a_meter_gives_the_power_of_each_policy() {
     let _alone = alone();
     let test = "a benchmark's power";
     let Some(name) = meter::by_no_sleep() else {
-        return println!("skipped: {test}: no right to ask for a latency");
+        return println!("skipped: {test}: no bound of latency is honoured");
     };
     let folder = folder();
     let Some(bench) = json(test, &mut metered(folder.path(), &name, "900ms")) else {

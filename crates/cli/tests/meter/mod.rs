@@ -35,7 +35,7 @@ pub fn made_up(every: Duration, mut watts: impl FnMut() -> f64 + Send + 'static)
 }
 
 /// 60 W while somebody asks for no latency on all CPUs, which keeps them awake, else 40 W; `None` without the right
-/// to ask for that.
+/// to ask for that, or a driver that honours it.
 #[allow(dead_code, reason = "others have loads of their own")]
 pub fn by_no_sleep() -> Option<String> {
     const ALL_CPUS: &str = "/dev/cpu_dma_latency";
@@ -45,6 +45,10 @@ pub fn by_no_sleep() -> Option<String> {
         std::io::Result::Ok(i32::from_ne_bytes(us))
     };
     bound().ok()?;
+    let idle = reveille_kernel::Idle::read(&reveille_kernel::Root::default()).ok()?;
+    if !reveille_kernel::requests::honoured(&idle) {
+        return None;
+    }
     let watts = move || if bound().unwrap() == 0 { 60.0 } else { 40.0 };
     Some(made_up(Duration::from_millis(20), watts))
 }
