@@ -12,7 +12,7 @@ help:
 	@echo 'make install   build and install the program, man pages, completions and the C library (PREFIX=/usr/local DESTDIR= LIBDIR=)'
 	@echo 'make uninstall remove what make install installed below PREFIX, and nothing else'
 	@echo 'make package   build the Debian package and print its path (DEBFULLNAME= DEBEMAIL=: its maintainer)'
-	@echo 'make test      run the tests of what a change can break, and a sixth of the rest'
+	@echo 'make test      run the tests of what a change can break, and a seventh of the rest'
 	@echo 'make test-all  run every test (an hour)'
 	@echo 'make bench     print the figures of docs/benchmarks.md, as ratios and counts (some minutes)'
 	@echo 'make fuzz      fuzz each file reader with a million inputs (RUNS=N: another number)'
