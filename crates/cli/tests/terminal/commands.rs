@@ -280,6 +280,10 @@ fn end(long: &Long, way: Way) -> Result<Duration, Cannot> {
     let screen = session.seen(|screen| screen.all());
     let screen = screen.trim_end();
     let status = status.unwrap_or_else(|| panic!("{what}: goes on: {screen}"));
+    if status.code() == Some(3) && long.at_work.is_empty() {
+        // Refused later than its handlers were waited for.
+        return Err(Cannot(screen.to_owned()));
+    }
     // A signal that nothing is to be done about ends it as it ends any program.
     let by_signal = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM].map(|one| Some(one as i32));
     let is_end = match status.code() {
