@@ -123,7 +123,7 @@ fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
     let deepest = match &setting.leaves {
         _ if target.ignores_states_and_bounds() => return None,
         Leaves::UpTo { state, .. } => quoted(state),
-        Leaves::NoSleep if target.has_poll() => "POLL".to_owned(),
+        Leaves::NoSleep => target.poll()?.to_owned(),
         _ => return None,
     };
     Some(format!("reveille limit --deepest {deepest}{cpus}"))

@@ -1,6 +1,6 @@
 //! The machine that the advice is for: as the result describes it, and as its sysfs does.
 
-use reveille_kernel::limits::POLL;
+use reveille_kernel::polls;
 use reveille_kernel::{Cpu, Identity, Idle, IdleState, Root};
 use reveille_results::description::Probe;
 use reveille_results::statistics::UNKNOWN;
@@ -89,9 +89,10 @@ impl Target {
         self.states.iter().find(|state| state.name == name)
     }
 
-    /// Has the driver a state in which the CPU polls and does not sleep?
-    pub fn has_poll(&self) -> bool {
-        self.states.iter().any(|state| !sleeps(&state.name))
+    /// The driver's state in which the CPU polls and does not sleep.
+    pub fn poll(&self) -> Option<&str> {
+        let mut names = self.states.iter().map(|state| state.name.as_str());
+        names.find(|name| !sleeps(name))
     }
 
     /// The governor haltpoll ignores disabled states, and every bound but 0.
@@ -197,7 +198,7 @@ fn named(loaded: &Loaded) -> Vec<&str> {
 
 /// Does a CPU sleep in the state of that name?
 pub(crate) fn sleeps(state: &str) -> bool {
-    state != POLL && state != reveille_results::schema::AWAKE
+    !polls(state) && state != reveille_results::schema::AWAKE
 }
 
 fn coverage(idle: &Idle, measured: Option<u32>) -> Coverage {

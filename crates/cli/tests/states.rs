@@ -50,6 +50,7 @@ CPU       13th Gen Intel(R) Core(TM) i5-1340P; 16 CPUs, 12 cores, 1 package
 Kernel    6.19.0
 Driver    intel_idle
 Governor  menu (also: ladder, teo)
+Table     the firmware's: intel_idle has none for this CPU (_ACPI)
 
 CPUs 0-7, cores up to 4.6 GHz
 #  name     exit  target  dflt  now     uses  time   share  above  below

@@ -30,7 +30,8 @@ impl fmt::Display for Setting {
     }
 }
 
-/// The idle settings of a command line, in its order, duplicates included: the kernel uses the last.
+/// The idle settings of a command line, in its order. Of one that is there several times only the last, which the
+/// kernel uses.
 pub fn settings(command_line: &str) -> Vec<Setting> {
     let mut settings = Vec::new();
     for word in words(command_line) {
@@ -39,14 +40,16 @@ pub fn settings(command_line: &str) -> Vec<Setting> {
             None => (word.as_str(), None),
         };
         let name = name.replace('-', "_");
-        if let Some(meaning) = meaning(&name, value) {
-            let value = value.map(str::to_owned);
-            settings.push(Setting {
-                name,
-                value,
-                meaning,
-            });
+        let meaning = meaning(&name, value);
+        // The kernel ignores a value of `idle` that it does not know.
+        if meaning.is_some() || name != "idle" {
+            settings.retain(|earlier: &Setting| earlier.name != name);
         }
+        settings.extend(meaning.map(|meaning| Setting {
+            name,
+            value: value.map(str::to_owned),
+            meaning,
+        }));
     }
     settings
 }
@@ -109,11 +112,23 @@ fn meaning(name: &str, value: Option<&str>) -> Option<String> {
         ("idle", Some("nomwait")) => {
             "idle states are not entered with MWAIT; intel_idle is off".to_owned()
         }
+        ("nohz", Some(value)) if is_off(value) => {
+            "idle CPUs get the tick, so that deep states are rarely entered".to_owned()
+        }
+        ("highres", Some(value)) if is_off(value) => {
+            "timers expire at the tick only: what waits for one is late by up to a tick".to_owned()
+        }
         ("nohlt", None) => "idle CPUs poll (not on x86): no idle state is entered".to_owned(),
         ("hlt", None) => "idle CPUs may halt (the default)".to_owned(),
         _ => return None,
     };
     Some(text)
+}
+
+/// As the kernel reads a switch (kstrtobool).
+fn is_off(value: &str) -> bool {
+    let value = value.to_ascii_lowercase();
+    value.starts_with(['0', 'n', 'f']) || value.starts_with("of")
 }
 
 /// What an idle CPU does without an idle driver, and the likely reason that there is no driver.
@@ -137,6 +152,16 @@ impl WithoutDriver {
         let cpuinfo = root.text("proc/cpuinfo").unwrap_or_default();
         let processors = cpuinfo::parse(&cpuinfo);
         let has_cpuidle = root.path("sys/devices/system/cpu/cpuidle").is_dir();
+        // Of Xen's domains the one that controls the machine.
+        let capabilities = root.text("proc/xen/capabilities").unwrap_or_default();
+        if capabilities.contains("control_d") {
+            return Some(Self {
+                polls: false,
+                does: "Idle CPUs are handed to Xen, which has the idle states.".to_owned(),
+                reason: "this is Xen's dom0; `xenpm get-cpuidle-states` shows the states"
+                    .to_owned(),
+            });
+        }
         let first = processors.first();
         Some(Self::judge(
             &settings(&command_line),
@@ -287,6 +312,8 @@ mod tests {
             "idle=poll",
             "idle=halt",
             "idle=nomwait",
+            "nohz=off",
+            "highres=off",
             "nohlt",
             "hlt",
         ];
@@ -308,9 +335,30 @@ mod tests {
             (word, meaning.clone())
         });
         snapshot!("boot", said);
-        for word in ["cpuidle.off=n", "cpuidle.off=N", "cpuidle.off", "nohlt=1"] {
+        for word in [
+            "cpuidle.off=n",
+            "cpuidle.off=N",
+            "cpuidle.off",
+            "nohlt=1",
+            "nohz=on",
+            "nohz=1",
+            "highres=yes",
+            "nohz",
+        ] {
             assert_eq!(settings(word), [], "{word}");
         }
+        for word in ["nohz=0", "nohz=N", "nohz=false", "highres=n"] {
+            assert_eq!(settings(word).len(), 1, "{word}");
+        }
+    }
+
+    #[test]
+    fn of_a_parameter_that_is_there_twice_the_last_counts() {
+        let found =
+            settings("intel_idle.max_cstate=1 idle=poll quiet intel_idle.max-cstate=4 idle=fast");
+        let words: Vec<String> = found.iter().map(Setting::to_string).collect();
+        assert_eq!(words, ["idle=poll", "intel_idle.max_cstate=4"]);
+        assert_eq!(settings("cpuidle.off=1 cpuidle.off=0"), []);
     }
 
     #[test]
@@ -340,7 +388,15 @@ mod tests {
         let of = || WithoutDriver::of(&Idle::read(&root).unwrap(), &root);
         let no_folder = of().unwrap();
         put("sys/devices/system/cpu/cpuidle/current_driver", "none\n");
-        let said = [("no cpuidle", no_folder), ("no driver", of().unwrap())];
+        let no_driver = of().unwrap();
+        put("proc/xen/capabilities", "\n");
+        assert_eq!(of().unwrap(), no_driver);
+        put("proc/xen/capabilities", "control_d\n");
+        let said = [
+            ("no cpuidle", no_folder),
+            ("no driver", no_driver),
+            ("Xen's dom0", of().unwrap()),
+        ];
         snapshot!(
             "boot",
             said.map(|(case, without)| (case, format!("{without:#?}")))

@@ -162,10 +162,10 @@ impl Idle {
         Ok(())
     }
 
-    /// Bit N: state N polls. States named POLL, and, without a driver, state 0 (`idle=poll`).
+    /// Bit N: state N [polls]. Without a driver it is state 0 (`idle=poll`).
     pub fn polling_states(&self) -> u32 {
         let states = self.cpus.iter().flat_map(|cpu| &cpu.states);
-        let polling = states.filter(|state| state.name == "POLL" && state.index < 32);
+        let polling = states.filter(|state| polls(&state.name) && state.index < 32);
         let mask = polling.fold(0, |mask, state| mask | 1 << state.index);
         if self.driver.is_none() { 1 } else { mask }
     }
@@ -174,6 +174,12 @@ impl Idle {
     pub fn cpu(&self, number: u32) -> Option<&Cpu> {
         self.cpus.iter().find(|cpu| cpu.number == number)
     }
+}
+
+/// Whether a CPU that is in the state of that name polls and does not sleep: `POLL`, and `snooze` of powernv_idle and
+/// pseries_idle.
+pub fn polls(state: &str) -> bool {
+    matches!(state, "POLL" | "snooze")
 }
 
 /// The CPUs that are present, offline ones among them, and those of them that are online.

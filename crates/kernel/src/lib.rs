@@ -84,7 +84,7 @@ pub use awake::Awake;
 pub use btf::Btf;
 pub use error::{BUILT_WITHOUT_BPF, Error, Result};
 pub use identity::Identity;
-pub use idle::{Cpu, Idle, IdleState, driver_and_governor};
+pub use idle::{Cpu, Idle, IdleState, driver_and_governor, polls};
 pub use journal::{Journal, Restored};
 pub use prewake::PreWake;
 pub use root::Root;

@@ -224,14 +224,11 @@ pub fn by_name<'a>(states: &'a [IdleState], cpu: u32, name: &str) -> Result<&'a 
     })
 }
 
-/// The name of the poll state, in which nothing sleeps.
-pub const POLL: &str = "POLL";
-
-/// The poll state: cpuidle's state 0 of that name.
+/// The poll state: cpuidle's state 0, if it [polls](crate::polls).
 pub fn poll(states: &[IdleState]) -> Option<&IdleState> {
     states
         .iter()
-        .find(|state| state.index == 0 && state.name == POLL)
+        .find(|state| state.index == 0 && crate::polls(&state.name))
 }
 
 #[cfg(test)]

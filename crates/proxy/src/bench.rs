@@ -395,7 +395,7 @@ impl Watch {
                 let sleeps = cpu
                     .states
                     .iter()
-                    .filter(|state| state.name != reveille_kernel::limits::POLL);
+                    .filter(|state| !reveille_kernel::polls(&state.name));
                 let number = cpu.number;
                 sleeps.map(move |state| {
                     format!(

@@ -130,7 +130,7 @@ fn resume_latency(us: u32) -> String {
 /// The files that disable the forbidden states.
 fn disabled_states(setting: &Setting, target: &Target) -> Option<Vec<String>> {
     if target.ignores_states_and_bounds()
-        || (setting.leaves == Leaves::NoSleep && !target.has_poll())
+        || (setting.leaves == Leaves::NoSleep && target.poll().is_none())
     {
         return None;
     }

@@ -148,10 +148,13 @@ impl Plan {
             self.notes.push(
                 "where all states are disabled, the kernel still uses the shallowest one".into(),
             );
-        } else if groups().any(|group| first(&group) && group.states[0].name == "POLL") {
-            self.notes.push(
-                "without POLL, CPUs enter the next state even for the shortest idle periods".into(),
-            );
+            return;
+        }
+        let polling = groups().filter(first).map(|group| &group.states[0].name);
+        if let Some(name) = polling.into_iter().find(|name| crate::polls(name)) {
+            self.notes.push(format!(
+                "without {name}, CPUs enter the next state even for the shortest idle periods"
+            ));
         }
     }
 }

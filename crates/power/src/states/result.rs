@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use reveille_figures::rounds::Estimate;
-use reveille_kernel::{IdleState, Result, limits};
+use reveille_kernel::{IdleState, Result, polls};
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -197,7 +197,7 @@ fn lines(state: &str, rounds: u32, turns: &[Turn]) -> Vec<Option<Line>> {
         let points: Vec<(f64, f64)> = counting
             .map(|turn| (turn.entries_per_s, turn.power_w))
             .collect();
-        match state == limits::POLL {
+        match polls(state) {
             true => Line::flat(&points),
             false => Line::through(&points),
         }

@@ -3,8 +3,8 @@
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use reveille_kernel::limits::{self, Limit};
-use reveille_kernel::{Error, Idle, IdleState, Result};
+use reveille_kernel::limits::Limit;
+use reveille_kernel::{Error, Idle, IdleState, Result, polls};
 use reveille_results::description::Ended;
 use reveille_trial::rounds::{self, At, Plan, Progress, Turns};
 use reveille_trial::setting::{InForce, Kind, Machine};
@@ -124,7 +124,7 @@ impl Turns for Work<'_> {
         let others = self.states.iter().filter(|other| *other != state);
         let limit = Limit::Disable(others.cloned().collect());
         // Governors that ignore what is off honour a bound, and then poll.
-        let kind = match state == limits::POLL {
+        let kind = match polls(state) {
             true => Kind::Hold {
                 bound_us: 0,
                 cpus: None,

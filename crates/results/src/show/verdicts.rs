@@ -3,7 +3,6 @@
 use std::cmp::Ordering;
 
 use reveille_kernel::PreWake;
-use reveille_kernel::limits::POLL;
 use reveille_show::quantity::{after, count, counted, duration, nanoseconds, some};
 
 use super::groups::named;
@@ -40,7 +39,7 @@ pub fn ranked(statistics: &[StateStatistics]) -> Vec<&StateStatistics> {
 
 /// acpi_idle gives 0 for a halt without a figure, too.
 fn polls(one: &StateStatistics) -> bool {
-    one.state == POLL
+    reveille_kernel::polls(&one.state)
 }
 
 /// The share of its wakes beyond the driver's figure.

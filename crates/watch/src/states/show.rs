@@ -159,6 +159,14 @@ fn facts(states: &States, sheet: &mut Sheet<'_>) {
         };
         fact("Governor", &format!("{governor}{unused}{also}"));
     }
+    let names = states.groups.iter().flat_map(|group| &group.states);
+    if names
+        .into_iter()
+        .any(|one| one.state.name.ends_with("_ACPI"))
+    {
+        let words = "the firmware's: intel_idle has none for this CPU (_ACPI)";
+        fact("Table", words);
+    }
     fact("Isolated", &cpulist::format(&states.isolated_cpus));
     fact("Tickless", &cpulist::format(&states.nohz_full_cpus));
     for setting in &states.command_line_settings {
