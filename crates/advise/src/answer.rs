@@ -69,6 +69,9 @@ impl<'a> Answer<'a> {
                 "--form: {why}; run without --form to see how many are needed"
             )));
         }
+        if let Some(why) = self.advice.why_no_setting() {
+            return Err(Error::NoForm(format!("--form: {why}")));
+        }
         let form = self.forms.iter().find(|form| form.name == name);
         match form.and_then(|form| form.text.as_deref()) {
             None if self.setting.leaves != Leaves::Everything => {

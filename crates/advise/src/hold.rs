@@ -265,13 +265,14 @@ impl Plan {
         }
         let mut states = Vec::new();
         for group in groups {
-            states.extend(within(
-                group,
-                idle,
-                Some(measured),
-                self.bound_us,
-                &mut self.notes,
-            )?);
+            let notes = &mut self.notes;
+            let (judged, unmet) = within(group, idle, Some(measured), self.bound_us, notes)?;
+            if let Some(why) = unmet {
+                return Err(Error::Cannot(format!(
+                    "--result: {why}; without --result the driver's table is used"
+                )));
+            }
+            states.extend(judged);
         }
         Ok(request_for(self.bound_us, &states))
     }
@@ -380,7 +381,21 @@ pub fn asked(
 ) -> Result<Asked> {
     let mut notes = Vec::new();
     let result = result.filter(|result| result.is_of(group.kind.as_ref(), &group.states));
-    let states = within(group, idle, result, bound_us, &mut notes)?;
+    let (states, unmet) = within(group, idle, result, bound_us, &mut notes)?;
+    if let Some(why) = unmet {
+        notes.push(format!("{why}; nothing is held for it"));
+        return Ok(Asked {
+            request_us: bound_us,
+            leaves: group
+                .states
+                .iter()
+                .map(|state| state.name.clone())
+                .collect(),
+            stops: Vec::new(),
+            by_result: true,
+            notes,
+        });
+    }
     let mut request_us = match result {
         Some(_) => request_for(bound_us, &states),
         None => bound_us,
@@ -405,35 +420,38 @@ pub fn asked(
     })
 }
 
-/// Each state's exit latency, µs, and whether it is within the bound: by the result if it is of such CPUs.
+/// Of each state the exit latency, µs, and whether it is within the bound.
+type Judged = Vec<(u64, bool)>;
+
+/// The states by the result, if it is of such CPUs, and why no setting is shown to meet the bound.
 fn within(
     group: &Group,
     idle: &Idle,
     measured: Option<&MachineResult>,
     bound_us: u32,
     notes: &mut Vec<String>,
-) -> Result<Vec<(u64, bool)>> {
+) -> Result<(Judged, Option<String>)> {
     let exits = group
         .states
         .iter()
         .filter_map(|state| state.exit_latency_us);
     let by_table = || exits.map(|exit| (exit, exit <= u64::from(bound_us)));
     let Some(measured) = measured else {
-        return Ok(by_table().collect());
+        return Ok((by_table().collect(), None));
     };
     if !measured.is_of(group.kind.as_ref(), &group.states) {
         notes.push(format!(
             "{}: of another kind than the measured one; the driver's figures are used there",
             cpulist::named(&group.cpus)
         ));
-        return Ok(by_table().collect());
+        return Ok((by_table().collect(), None));
     }
     let advice = measured.judge(&group.states, idle, bound_us)?;
     note_judgement(&advice, notes)?;
     let is_on = |state: &&StateAdvice| state.standing != Standing::Off;
     let judged = advice.states.iter().filter(is_on);
     let judged = judged.filter_map(|one| Some((one.driver_exit_latency_us?, one.allowed)));
-    Ok(judged.collect())
+    Ok((judged.collect(), advice.why_no_setting()))
 }
 
 /// What a judgement leaves open; an error where that is everything.

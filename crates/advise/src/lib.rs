@@ -13,6 +13,7 @@
 pub mod advice;
 mod answer;
 pub mod cost;
+mod finding;
 pub mod form;
 pub mod hold;
 mod machine_result;
@@ -22,15 +23,18 @@ pub mod setting;
 pub mod show;
 pub mod table;
 mod target;
+pub mod without_sleep;
 
-pub use advice::{Advice, Finding, SourceEvidence, Standing, StateAdvice};
+pub use advice::{Advice, Standing, StateAdvice};
 pub use answer::Answer;
 pub use cost::Cost;
+pub use finding::{Finding, SourceEvidence};
 pub use form::Form;
 pub use machine_result::{Figure, MachineResult, measured_elsewhere};
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
 pub use setting::{Leaves, Setting};
 pub use target::{Coverage, Target, machine, speaks_for, why_other_machine};
+pub use without_sleep::WithoutSleep;
 
 /// Why a result gives no advice. Each message is one line.
 #[derive(Debug, thiserror::Error)]

@@ -20,7 +20,7 @@ pub(crate) struct Measured {
     /// Shallow ones first: in the driver's order, else by index, else by name. The latencies have
     /// no part in the order, which the judgement follows.
     pub(crate) states: Vec<MeasuredState>,
-    /// The sources that occur in states that sleep, ascending.
+    /// The sources that the result has datapoints of, also if all are of states that poll; ascending.
     pub(crate) sources: Vec<String>,
     /// Datapoints of unknown states: they do not count.
     pub(crate) of_unknown_state: u64,
@@ -66,7 +66,7 @@ impl Measured {
         for state in &mut states {
             for (source, sample) in &mut state.samples {
                 sample.sort_unstable();
-                if sleeps(&state.name) && !sources.contains(source) {
+                if !sources.contains(source) {
                     sources.push(source.clone());
                 }
             }

@@ -23,8 +23,11 @@ pub enum Leaves {
         /// N of cpuidle's `stateN`; `None` if unknown.
         index: Option<u32>,
     },
-    /// No state that sleeps is allowed.
+    /// No state that sleeps is allowed, and without sleep the budget is shown to be kept; or no sleep was asked for.
     NoSleep,
+    /// No state that sleeps is allowed, and that the budget is kept without sleep is not shown: see
+    /// [`Advice::without_sleep`]. There is nothing to set.
+    NoSetting,
     /// Too few datapoints to show that a state may stay, or that none may.
     Unknown {
         /// The shallowest state that sleeps; it is not shown to keep to the budget, nor not to.
@@ -65,14 +68,18 @@ impl Setting {
     /// The setting that leaves what the advice allows, in the figures of the target's table.
     pub fn of(advice: &Advice, target: &Target) -> Self {
         let unknown = advice.unknown().map(|state| state.state.clone());
-        let forbidden = advice.forbidden().filter(|_| unknown.is_none());
+        let why_none = advice.why_no_setting();
+        let is_set = unknown.is_none() && why_none.is_none();
+        let forbidden = advice.forbidden().filter(|_| is_set);
         let forbidden: Vec<String> = forbidden.map(|state| state.state.clone()).collect();
-        let bound = match &unknown {
-            Some(state) => Err(format!("too few datapoints of {state}")),
-            None => bound(advice, target),
+        let bound = match (&unknown, &why_none) {
+            (Some(state), _) => Err(format!("too few datapoints of {state}")),
+            (None, Some(why)) => Err(why.clone()),
+            (None, None) => bound(advice, target),
         };
         let leaves = match (unknown, advice.allowed().last()) {
             (Some(state), _) => Leaves::Unknown { state },
+            _ if why_none.is_some() => Leaves::NoSetting,
             _ if forbidden.is_empty() => Leaves::Everything,
             (None, None) => Leaves::NoSleep,
             (None, Some(deepest)) => Leaves::UpTo {
@@ -92,7 +99,7 @@ impl Setting {
 
     /// Is there something to set?
     pub fn is_to_be_set(&self) -> bool {
-        !matches!(self.leaves, Leaves::Everything | Leaves::Unknown { .. })
+        matches!(self.leaves, Leaves::UpTo { .. } | Leaves::NoSleep)
     }
 }
 

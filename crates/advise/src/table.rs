@@ -17,7 +17,7 @@ use std::ops::RangeInclusive;
 use reveille_results::Loaded;
 use serde::Serialize;
 
-use crate::advice::{needed, percentile_high};
+use crate::finding::{needed, percentile_high};
 use crate::measured::Measured;
 use crate::target::sleeps;
 use crate::{Confidence, Error, Latency, Percentile, Result, Target};

@@ -2,6 +2,7 @@
 //! hand.
 
 use crate::made_up::{self, loaded, question, sample, sklep0, state, target};
+use reveille_advise::without_sleep::Known;
 use reveille_advise::{
     Advice, Cost, Coverage, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing,
     Target, form, why_other_machine,
@@ -68,7 +69,49 @@ fn a_state_must_pass_for_every_source() {
         ("remote", 0)
     );
     assert_eq!(advice.states[2].standing, Standing::NotShown);
-    assert_eq!(Setting::of(&advice, &sklep0()).leaves, Leaves::NoSleep);
+    assert_eq!(Setting::of(&advice, &sklep0()).leaves, Leaves::NoSetting);
+}
+
+#[test]
+fn no_sleep_is_advised_only_if_it_is_shown_to_keep_to_the_budget() {
+    let slow = ("C1", "timer", vec![90_000; 3000]);
+    let of = |poll: Option<Vec<i64>>, budget_us: u32| {
+        let poll = poll.map(|sample| ("POLL", "timer", sample));
+        let samples: Vec<_> = poll.into_iter().chain([slow.clone()]).collect();
+        let advice = Advice::of(&loaded(&samples), &sklep0(), question(budget_us, "99.9")).unwrap();
+        let setting = Setting::of(&advice, &sklep0());
+        let forms = form::all(&advice, &setting, &sklep0());
+        let texts = forms.iter().filter(|form| form.text.is_some()).count();
+        assert_eq!(texts > 0, setting.is_to_be_set(), "{setting:?}");
+        assert_eq!(advice.why_no_setting().is_none(), setting.is_to_be_set());
+        (advice.without_sleep.finding, setting.leaves)
+    };
+    // None of 3000, 3 of 3000, 30 of 3000, and none at all.
+    let quick = || vec![900; 3000];
+    assert_eq!(of(Some(quick()), 50), (Known::Within, Leaves::NoSleep));
+    let some = |count| Some(sample(3000, count, 80_000));
+    assert_eq!(of(some(3), 50), (Known::NotShown, Leaves::NoSetting));
+    assert_eq!(of(some(30), 50), (Known::Exceeds, Leaves::NoSetting));
+    assert_eq!(of(None, 50), (Known::NotMeasured, Leaves::NoSetting));
+    // Who asks for no sleep gets it.
+    assert_eq!(of(None, 0), (Known::NotMeasured, Leaves::NoSleep));
+}
+
+#[test]
+fn a_source_whose_datapoints_are_all_of_polling_is_one_to_pass() {
+    let loaded = loaded(&[
+        ("POLL", "timer", vec![900; 5000]),
+        ("C1", "remote", vec![3000; 3000]),
+    ]);
+    let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
+    assert_eq!(advice.sources, ["remote", "timer"]);
+    let evidence: Vec<(&str, u64)> = advice.states[1]
+        .evidence
+        .iter()
+        .map(|by| (by.source.as_str(), by.count))
+        .collect();
+    assert_eq!(evidence, [("remote", 3000), ("timer", 0)]);
+    assert_eq!(advice.states[1].standing, Standing::NotShown);
 }
 
 #[test]
@@ -167,7 +210,7 @@ fn without_a_driver_or_its_table_no_bound_is_given() {
     let mut result = quick();
     result.description.driver = None;
     let machine = Target::new(&result.description, None);
-    let advice = Advice::of(&result, &machine, question(50, "99.9")).unwrap();
+    let advice = Advice::of(&result, &machine, question(0, "99.9")).unwrap();
     let why = Setting::of(&advice, &machine).why_no_bound.unwrap();
     assert!(why.contains("without an idle driver"), "{why}");
 
@@ -302,6 +345,7 @@ fn a_forbidden_state_needs_a_setting() {
         (90_000, 90_000, true),
     ] {
         let result = loaded(&[
+            ("POLL", "timer", vec![900; 3000]),
             ("C1", "timer", vec![c1; 3000]),
             ("C1E", "timer", vec![c1; 3000]),
             ("C6", "timer", vec![c6; 3000]),
@@ -395,7 +439,7 @@ fn a_governor_that_ignores_bounds_gets_none() {
     assert_eq!((&setting.leaves, setting.bound), (&up_to("C1", 1), None));
     assert!(setting.why_no_bound.unwrap().contains("haltpoll"));
     // It honours a bound of 0.
-    let advice = Advice::of(&loaded, &machine, question(1, "99.9")).unwrap();
+    let advice = Advice::of(&loaded, &machine, question(0, "99.9")).unwrap();
     let bound = Setting::of(&advice, &machine).bound.unwrap();
     assert_eq!(bound.us, 0);
 }

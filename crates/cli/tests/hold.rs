@@ -445,6 +445,31 @@ fn an_unproven_shallowest_state_prevents_holding() {
 }
 
 #[test]
+fn a_bound_that_no_setting_is_shown_to_meet_is_not_held() {
+    let Some(folder) = recorded("hswep0") else {
+        return;
+    };
+    let root = ["--dry-run", "--root", folder.path().to_str().unwrap()];
+    let slow = ("C1", 3000, 300);
+    for (poll, code, words) in [
+        (None, 3, "what wakes take without sleep was not measured"),
+        (Some(90), 3, "even without sleep"),
+        (Some(1), 0, ""),
+    ] {
+        let states = poll.map(|us| ("POLL", 3000, us)).into_iter().chain([slow]);
+        let (_parent, path) = result(&states.collect::<Vec<_>>());
+        let by = ["--latency", "50us", "--result", path.to_str().unwrap()];
+        let ended = run(&mut hold(&[&by[..], &root].concat()));
+        assert_eq!(ended.code, code, "{}", ended.stderr);
+        assert!(ended.stderr.contains(words), "{}", ended.stderr);
+    }
+    // Who asks for no sleep gets it.
+    let (_parent, path) = result(&[slow]);
+    let by = ["--latency", "0", "--result", path.to_str().unwrap()];
+    assert_eq!(run(&mut hold(&[&by[..], &root].concat())).code, 0);
+}
+
+#[test]
 fn a_bound_that_the_governor_ignores_is_not_held() {
     let folder = without_driver("");
     let cpus = folder.path().join("sys/devices/system/cpu");

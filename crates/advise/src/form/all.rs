@@ -22,7 +22,7 @@ pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> F
     };
     let caveat = match setting.leaves {
         Leaves::UpTo { .. } | Leaves::NoSleep => return form,
-        Leaves::Unknown { .. } => setting.why_no_bound.clone(),
+        Leaves::Unknown { .. } | Leaves::NoSetting => setting.why_no_bound.clone(),
         Leaves::Everything => Some("nothing to set: every state is within the budget".into()),
     };
     let text = None;

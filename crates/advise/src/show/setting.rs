@@ -7,6 +7,7 @@ use reveille_show::quantity::{counted, listed, nanoseconds, quoted, share, three
 use reveille_show::sheet::{Section, Sheet};
 
 use super::evidence::{about, wanting};
+use crate::without_sleep::Known;
 use crate::{
     Advice, Answer, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice,
 };
@@ -101,6 +102,14 @@ pub fn in_words(answer: &Answer<'_>) -> String {
             "No idle state at all: even {}, the shallowest, is over the budget.",
             setting.forbidden[0]
         ),
+        Leaves::NoSetting => {
+            let why = advice.why_no_setting().unwrap_or_default();
+            let more = match advice.without_sleep.finding {
+                Known::Exceeds => "",
+                _ => " `reveille measure --each-state` measures that, too.",
+            };
+            format!("{}. Set nothing.{more}", why.replacen('n', "N", 1))
+        }
         Leaves::Unknown { state } => {
             let over = |one: &&StateAdvice| one.standing == Standing::Exceeds;
             let over = match names(&mut advice.states.iter().filter(over)).as_str() {
@@ -201,6 +210,10 @@ fn costs(answer: &Answer<'_>) -> Vec<String> {
         ),
         None => format!("how long {cpu} spent in {forbidden} is not in the result"),
     };
+    let residency = match setting.leaves {
+        Leaves::NoSleep => format!("CPUs are awake all of the time, at full power. {residency}"),
+        _ => residency,
+    };
     let watts = "the power is unknown: a result has none. `reveille trial` measures it, where there is \
                  a meter";
     let turbo = "cores that are kept in shallow states take turbo from the others";
@@ -276,7 +289,7 @@ pub fn notes(answer: &Answer<'_>) -> Vec<String> {
 /// the floors of the method.
 fn where_nothing_sleeps(answer: &Answer<'_>) -> Vec<String> {
     let question = &answer.advice.question;
-    if question.budget_us == 0 {
+    if question.budget_us == 0 || answer.setting.leaves == Leaves::NoSetting {
         return Vec::new();
     }
     let mut over = Vec::new();
