@@ -6,8 +6,8 @@
 //! their latency and cost (time awake, power), and [`show`] is for people. A [`result::Bench`] is kept as
 //! `bench.json`.
 //!
-//! - [`storage`]: direct reads or writes with idle time between them. Figure 1 of Shen and others,
-//!   "Software-Managed CPU Sleep" (2015), is this on one machine.
+//! - [`storage`]: direct reads or writes with idle time between them. Figure 1 of Zhu and others,
+//!   "Software Engagement with Sleeping CPUs" (HotOS XV, 2015), is this on one machine.
 //! - [`accelerator`]: a thread that stands in for a GPU and completes calls after drawn times; the
 //!   paper's second case, without a GPU.
 //! - [`packets`]: packets of another thread, periodic or announced by hints.

@@ -13,8 +13,8 @@ use std::process::ExitCode;
 /// save, and what requests pay in response time.
 ///
 /// It needs no root and changes nothing. Times, powers and policies come from a TOML file; without
-/// one they are those of the paper's figures 7 and 8 (Xi and others, "Understanding the Critical Path
-/// in Power State Transition Latencies", 2013).
+/// one they are fitted to what a paper says of its figures 7 and 8 (Xi and others, "Understanding the
+/// Critical Path in Power State Transition Latencies", 2013): of no machine that was measured.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:

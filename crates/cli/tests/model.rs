@@ -457,6 +457,29 @@ fn exit_latencies_come_from_a_measurement() {
 }
 
 #[test]
+fn figures_of_no_measured_machine_are_called_so() {
+    for command in ["run", "sweep", "simulate"] {
+        let noted = |more: &[&str]| {
+            let short = ["--requests", "2000"]
+                .iter()
+                .filter(|_| command == "simulate");
+            let words: Vec<&str> = [command, "--json"]
+                .iter()
+                .chain(more)
+                .chain(short)
+                .copied()
+                .collect();
+            read(&words)["notes"].to_string().contains("--params")
+        };
+        assert_eq!(
+            (noted(&[]), noted(&["--params", EXAMPLE])),
+            (true, false),
+            "{command}"
+        );
+    }
+}
+
+#[test]
 fn models_run_without_root() {
     let Some((_folder, mut program)) = as_nobody() else {
         println!("skipped: a model as the user nobody: it takes root to become nobody");

@@ -1,7 +1,7 @@
 //! How long an operation will take, from how long the same kind took before.
 //!
 //! The durations of repeated operations (iterations of a solver) are predictable with about 87%
-//! accuracy (software-managed CPU sleep, "GPU Case Study").
+//! accuracy ("Software Engagement with Sleeping CPUs", HotOS XV, 2015, "GPU Case Study").
 //!
 //! The last [`RECENT`] durations of each [`Kind`] are kept. The prediction is their median, with the
 //! drift where they rise or fall; a lone outlier moves neither. If the last four all lie clear of the

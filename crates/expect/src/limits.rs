@@ -23,7 +23,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             open: MAX_OPEN,
-            // The paper's longest waits; for longer ones a latency bound is better.
+            // Some times what a disk or a GPU kernel takes; for longer waits a latency bound is better.
             window_ns: 10_000_000,
             ahead_ns: 10_000_000_000,
             // Operations of 200 µs without a pause: a request and a cancellation each.

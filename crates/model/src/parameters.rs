@@ -108,9 +108,9 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// What "Understanding the Critical Path in Power State Transition Latencies" (Xi and others,
-    /// 2013) draws in its figures 7 and 8. Service times, DVFS law and powers are not in it; these
-    /// are the ones under which its statements hold, as the book's chapter on models says.
+    /// Fitted to what "Understanding the Critical Path in Power State Transition Latencies" (Xi and others,
+    /// 2013) says of its figures 7 and 8. Service times, DVFS law and powers are not in it; under these six of
+    /// its eight statements hold, as the book's chapter on models says.
     pub fn paper() -> Self {
         let nap = |ms: u32| Named {
             name: format!("nap {ms} ms"),

@@ -1,4 +1,4 @@
-//! Power against the number of busy CPUs: figure 3 of "Software-managed CPU sleep" on this machine.
+//! Power against the number of busy CPUs: figure 3 of "Software Engagement with Sleeping CPUs" (HotOS XV, 2015) on this machine.
 
 pub mod order;
 pub mod result;

@@ -4,8 +4,7 @@
 //! `result.json` ([`Description`]). [`ResultFolder`] makes and opens one; [`open`] also reads a
 //! result of wult. Over its [`Columns`] work the [`filter`], the [`statistics`], the [`verdict`] and
 //! the comparison of two results ([`compare`]) and of one's sources ([`sources`]); [`show`] has their names and words, and makes the
-//! page. [`external_clock`] turns instants of another device's clock into a latency. What other commands
-//! keep is [`kept`]. Every output file is made in [`output`].
+//! page. What other commands keep is [`kept`]. Every output file is made in [`output`].
 
 #[cfg(test)]
 extern crate self as reveille_results;
@@ -17,7 +16,6 @@ mod csv_text;
 mod decimal;
 pub mod description;
 mod export;
-pub mod external_clock;
 pub mod filter;
 mod folder;
 pub mod kept;

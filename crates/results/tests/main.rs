@@ -1,6 +1,7 @@
 //! Results on disk, their statistics and their pages.
 
 mod damaged;
+mod external_clock;
 mod filter;
 mod page;
 mod results;

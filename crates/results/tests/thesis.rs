@@ -1,8 +1,8 @@
 //! The tables of the thesis (chapter 4; its tool is `waltr`), and what follows from them by this project's code.
 //! The book's page `method/thesis.md` has what is asserted here.
 
+use crate::external_clock::{CardDelays, Latch, Package, wake_latency_ns};
 use reveille_figures::interval;
-use reveille_results::external_clock::{CardDelays, Latch, Package, wake_latency_ns};
 use reveille_results::statistics::by_state;
 use reveille_results::verdict::Verdict;
 use reveille_results::{Column, Columns, Values};

@@ -1,8 +1,8 @@
 //! A thread that stands in for an accelerator: it takes a call, completes it after a drawn time, and
 //! signals that to a control thread, which sleeps meanwhile.
 //!
-//! The times are those of figure 2 of Shen and others, "Software-Managed CPU Sleep" (2015): GPU
-//! kernels of K-means take about 540 µs within 25 µs, those of StreamCluster about 500 µs within
+//! The times are those of figure 2 of Zhu and others, "Software Engagement with Sleeping CPUs" (HotOS XV,
+//! 2015): GPU kernels of K-means take about 540 µs within 25 µs, those of StreamCluster about 500 µs within
 //! 50 µs with a few outliers; the first call of a series takes long. The paper does not quantify
 //! outliers and first calls; [`Series`] has how they are drawn.
 //!

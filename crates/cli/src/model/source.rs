@@ -82,10 +82,14 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
         };
         farm.price_per_kwh = Some(price);
     }
-    let notes = match &args.states {
+    let mut notes = match &args.states {
         Some(result) => measured(result, &mut parameters)?,
         None => Vec::new(),
     };
+    if args.params.is_none() {
+        let whose = "Without --params powers and service times are a paper's, of no machine that was measured.";
+        notes.push(whose.to_owned());
+    }
     parameters.check().map_err(refused)?;
     Ok(Source { parameters, notes })
 }

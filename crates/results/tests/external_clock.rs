@@ -3,7 +3,8 @@
 //! A network card raises an interrupt at an instant of its own clock. The CPU reads that clock over the
 //! bus, which takes longer than to leave a shallow idle state, and the interrupt follows the launch time
 //! with a delay. These are equations 5 to 9 of the thesis (chapter 4); its equations 3 and 4 combine
-//! them. The book's page `method/thesis.md` says where they contradict each other.
+//! them. The book's page `method/thesis.md` says where they contradict each other. No source needs them:
+//! `figures::clock_line` converts the instants of another clock.
 
 /// A reading of the device's clock, between two readings of the CPU's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
