@@ -218,12 +218,18 @@ fn judged_by(by: &By, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         notes: Vec::new(),
     };
     let covered = |cpu: &&Cpu| cpu.online && rule.covers(cpu.number);
-    // Whatever bounds them now.
-    let unbounded = |cpu: &Cpu| Cpu {
-        resume_latency_us: None,
-        ..cpu.clone()
+    // Whatever bounds them now, and whatever is off: nothing announces that a `limit` ends.
+    let unlimited = |cpu: &Cpu| {
+        let mut cpu = Cpu {
+            resume_latency_us: None,
+            ..cpu.clone()
+        };
+        for state in &mut cpu.states {
+            state.disabled = state.disabled.map(|_| false);
+        }
+        cpu
     };
-    let cpus: Vec<Cpu> = idle.cpus.iter().filter(covered).map(unbounded).collect();
+    let cpus: Vec<Cpu> = idle.cpus.iter().filter(covered).map(unlimited).collect();
     let groups = groups::alike(&cpus);
     note_missing_cpus(rule, idle, &mut judged.notes);
     if !requests::honoured(idle) {
@@ -447,6 +453,21 @@ mod tests {
         let rule = judged("[[rule]]\nname = \"a\"\nlatency = \"1ms\"\n", &root);
         assert_eq!(rule.groups[0].bound_us, None);
         assert_eq!(rule.bound_us(0), None);
+    }
+
+    #[test]
+    fn a_state_that_is_off_now_is_stopped_as_well() {
+        let (folder, root) = machine("menu");
+        for cpu in 0..2 {
+            let state = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state2/disable");
+            fs::write(folder.path().join(state), "1\n").unwrap();
+        }
+        let rule = judged("[[rule]]\nname = \"a\"\nlatency = \"100us\"\n", &root);
+        let group = &rule.groups[0];
+        assert_eq!(
+            (group.bound_us, group.stops.join(",")),
+            (Some(100), "C6".into())
+        );
     }
 
     #[test]

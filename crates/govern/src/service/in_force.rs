@@ -126,15 +126,10 @@ impl InForce {
         })
     }
 
-    /// Were the rules judged on the machine as it is now: its driver, governor and online CPUs?
+    /// Were the rules judged on the machine as it is now?
     pub fn is_of_this_machine(&self) -> bool {
-        let of = |idle: &Idle| {
-            let online = idle.cpus.iter().filter(|cpu| cpu.online);
-            let online: Vec<u32> = online.map(|cpu| cpu.number).collect();
-            (idle.driver.clone(), idle.governor.clone(), online)
-        };
         match (&self.idle, Idle::read(&self.root)) {
-            (Some(judged), Ok(now)) => of(judged) == of(&now),
+            (Some(judged), Ok(now)) => is_alike(judged, &now),
             _ => true,
         }
     }
@@ -494,4 +489,60 @@ fn counting(problems: &mut Vec<String>) -> Option<(Counting, u64)> {
         );
     }
     counting
+}
+
+/// Has the machine the driver, the governor, the online CPUs, and on each the idle states and latencies that it had? Firmware
+/// may offer others on another power source.
+fn is_alike(before: &Idle, now: &Idle) -> bool {
+    let of = |idle: &Idle| {
+        let online = idle.cpus.iter().filter(|cpu| cpu.online);
+        let states = online.map(|cpu| {
+            let states = cpu.states.iter();
+            let states =
+                states.map(|state| (state.index, state.name.clone(), state.exit_latency_us));
+            (cpu.number, states.collect::<Vec<_>>())
+        });
+        let states: Vec<_> = states.collect();
+        (idle.driver.clone(), idle.governor.clone(), states)
+    };
+    of(before) == of(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_states_or_latencies_are_another_machine() {
+        let of = |states: &[(&str, u64)]| {
+            let folder = tempfile::tempdir().unwrap();
+            let put = |file: String, text: &str| {
+                let path = folder.path().join(file);
+                std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+                std::fs::write(path, format!("{text}\n")).unwrap();
+            };
+            let cpu = "sys/devices/system/cpu";
+            put(format!("{cpu}/present"), "0");
+            put(format!("{cpu}/online"), "0");
+            put(format!("{cpu}/cpuidle/current_driver"), "acpi_idle");
+            for (nth, (name, exit)) in states.iter().enumerate() {
+                let state = format!("{cpu}/cpu0/cpuidle/state{nth}");
+                put(format!("{state}/name"), name);
+                put(format!("{state}/latency"), &exit.to_string());
+                put(format!("{state}/usage"), &(exit * 7).to_string());
+            }
+            Idle::read(&Root::at(folder.path())).unwrap()
+        };
+        let mains = of(&[("POLL", 0), ("C1", 1), ("C2", 57)]);
+        assert!(is_alike(&mains, &mains.clone()));
+        assert!(!is_alike(
+            &mains,
+            &of(&[("POLL", 0), ("C1", 1), ("C2", 162)])
+        ));
+        assert!(!is_alike(&mains, &of(&[("POLL", 0), ("C1", 1)])));
+        let mut used = mains.clone();
+        used.cpus[0].states[2].usage = Some(8);
+        used.cpus[0].states[2].disabled = Some(true);
+        assert!(is_alike(&mains, &used));
+    }
 }
