@@ -22,7 +22,8 @@ pub enum CoreKind {
     Performance,
     /// Intel's efficient core: listed in `/sys/devices/cpu_atom/cpus`.
     Efficient,
-    /// Intel's efficient core outside the ring: listed in `/sys/devices/cpu_lowpower/cpus`.
+    /// Intel's efficient core outside the ring: listed in `/sys/devices/cpu_lowpower/cpus`, or in `cpu_atom/cpus` and
+    /// without the L3 cache that other cores have.
     LowPowerEfficient,
     /// `cpu_capacity`: 1024 is the machine's strongest.
     Capacity(u32),
@@ -123,6 +124,14 @@ pub(crate) fn kinds(root: &Root, cpus: &[u32]) -> HashMap<u32, CoreKind> {
         }
     }
     if !kinds.is_empty() {
+        let has_l3 = |cpu: u32| has_l3(root, cpu);
+        if kinds.keys().any(|&cpu| has_l3(cpu) == Some(true)) {
+            let efficient = kinds.iter_mut();
+            let efficient = efficient.filter(|(_, kind)| **kind == CoreKind::Efficient);
+            efficient
+                .filter(|(cpu, _)| has_l3(**cpu) == Some(false))
+                .for_each(|(_, kind)| *kind = CoreKind::LowPowerEfficient);
+        }
         return kinds;
     }
     let number = |cpu: u32, file: &str| root.number(&format!("{CPU}/cpu{cpu}/{file}"));
@@ -142,6 +151,13 @@ pub(crate) fn kinds(root: &Root, cpus: &[u32]) -> HashMap<u32, CoreKind> {
         })
         .collect();
     by_frequency(&frequencies)
+}
+
+/// `None` where the CPU's caches are not shown, as of one that is offline.
+fn has_l3(root: &Root, cpu: u32) -> Option<bool> {
+    let level = |index: u32| root.number(&format!("{CPU}/cpu{cpu}/cache/index{index}/level"));
+    level(0)?;
+    Some((0..8).map_while(level).any(|level| level == 3))
 }
 
 /// Kinds by highest frequency: a new kind begins where the next lower frequency is more than
@@ -205,6 +221,45 @@ mod tests {
         let kinds = kinds(&root, &[0, 1, 2]);
         assert_eq!(kinds[&1], CoreKind::Performance);
         assert_eq!(kinds[&2], CoreKind::Efficient);
+    }
+
+    #[test]
+    fn an_efficient_core_without_the_l3_of_others_is_a_low_power_one() {
+        let level = |cpu: u32, index: u32| {
+            let file = format!("sys/devices/system/cpu/cpu{cpu}/cache/index{index}/level");
+            (file, ["1", "1", "2", "3"][index as usize])
+        };
+        let kinds_of = |with_l3: &[u32], without: &[u32]| {
+            let with_l3 = with_l3
+                .iter()
+                .flat_map(|&cpu| (0..4).map(move |index| level(cpu, index)));
+            let without = without
+                .iter()
+                .flat_map(|&cpu| (0..3).map(move |index| level(cpu, index)));
+            let files: Vec<(String, &str)> = with_l3.chain(without).collect();
+            let mut files: Vec<(&str, &str)> = files
+                .iter()
+                .map(|(file, text)| (file.as_str(), *text))
+                .collect();
+            files.extend([
+                ("sys/devices/cpu_core/cpus", "0"),
+                ("sys/devices/cpu_atom/cpus", "1-3"),
+            ]);
+            let (_folder, root) = machine(&files);
+            let kinds = kinds(&root, &[0, 1, 2, 3]);
+            [1, 2, 3].map(|cpu| kinds[&cpu].clone())
+        };
+        let (efficient, low) = (CoreKind::Efficient, CoreKind::LowPowerEfficient);
+        let all = |kind: &CoreKind| [kind.clone(), kind.clone(), kind.clone()];
+        // CPU 2 is offline: its caches are not shown.
+        assert_eq!(
+            kinds_of(&[0, 1], &[3]),
+            [efficient.clone(), efficient.clone(), low.clone()]
+        );
+        assert_eq!(kinds_of(&[0], &[1, 2, 3]), all(&low));
+        // No CPU has one that is shown, as in some virtual machines.
+        assert_eq!(kinds_of(&[], &[0, 1, 2, 3]), all(&efficient));
+        assert_eq!(kinds_of(&[], &[]), all(&efficient));
     }
 
     #[test]

@@ -243,10 +243,11 @@ fn covers(answer: &Answer<'_>) -> String {
             format!("{cpu} was measured; the machine's other CPUs are of its kind")
         }
         Coverage::Hybrid { kind, cpus, others } => format!(
-            "the {kind}, CPUs {}. CPUs {} are of another kind, which was not measured: \
+            "the {kind}, {}. {} {} of another kind, which was not measured: \
              measure one (`reveille measure --cpu {}`) and run this again",
-            cpulist::format(cpus),
-            cpulist::format(others),
+            cpulist::named(cpus),
+            cpulist::named(others),
+            if others.len() == 1 { "is" } else { "are" },
             others[0]
         ),
     }
