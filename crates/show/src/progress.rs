@@ -206,10 +206,10 @@ impl Bar {
         }
     }
 
-    /// As [`Bar::announce`], once the pace is known.
-    pub fn announce_estimate(&self, done: f64) {
+    /// As [`Bar::announce`], of what [`Bar::estimate`] gives, once the pace is known.
+    pub fn announce_estimate(&self, left: Option<Duration>) {
         if self.since.elapsed() >= PACE_IS_KNOWN
-            && let Some(left) = self.estimate(done)
+            && let Some(left) = left
         {
             self.announce(left);
         }
@@ -365,7 +365,7 @@ mod tests {
         assert_eq!(takes(60), None);
         let bar = Bar::new();
         // The pace is not known at the start.
-        bar.announce_estimate(0.001);
+        bar.announce_estimate(bar.estimate(0.001));
         assert!(!bar.is_announced.get());
         bar.announce(Duration::from_secs(1));
         assert!(bar.is_announced.get());

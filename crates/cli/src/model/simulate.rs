@@ -109,7 +109,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
                 named.name, progress.replications_done, progress.replications
             );
             bar.show(&policy, done, bar.estimate(done), &detail);
-            bar.announce_estimate(done);
+            bar.announce_estimate(bar.estimate(done));
         }
         match interrupted.load(Ordering::Relaxed) {
             true => ControlFlow::Break(()),

@@ -30,7 +30,9 @@ impl Load {
     /// The CPU's idle share of the time since.
     pub fn idle_percent(&self, cpu: u32) -> f64 {
         let now = load::idle_ticks(&Root::default()).unwrap();
-        let idled = now[&cpu].saturating_sub(self.idle[&cpu]);
+        // One that is offline now was idle for no time that is known.
+        let now = now.get(&cpu).copied().unwrap_or_default();
+        let idled = now.saturating_sub(self.idle[&cpu]);
         // Ticks of 10 ms.
         idled as f64 / self.begun.elapsed().as_secs_f64()
     }

@@ -108,6 +108,9 @@ fn show_progress(bar: &Bar, options: &Options<'_>, gathered: &Gathered, elapsed:
         true => "none yet".to_owned(),
         false => groups.join("  "),
     };
-    bar.show(what, done, bar.estimate(done), &detail);
-    bar.announce_estimate(done);
+    // The bar has counted since before the programs were loaded.
+    let most = options.duration.saturating_sub(elapsed);
+    let left = bar.estimate(done).map(|left| left.min(most));
+    bar.show(what, done, left, &detail);
+    bar.announce_estimate(left);
 }
