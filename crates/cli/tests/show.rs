@@ -118,7 +118,7 @@ fn what_a_meter_measured_is_shown_again() {
     // The tests of `power` look at its own.
     let file = "stage-bench.json";
     let out = folder.path().join(file);
-    let line = "stage bench --turn 1s --seed 1 --rounds 2";
+    let line = "stage bench --turn 2s --seed 1 --rounds 2";
     let mut words: Vec<&str> = line.split(' ').collect();
     words.extend(["--meter", &name, "--out", out.to_str().unwrap()]);
     is_shown_again(&words, &out, file);

@@ -408,15 +408,15 @@ for nth in range(20):
     assert ("seen", "yes") in call.trailing_metadata(), call.trailing_metadata()
 early = (("x-reveille-deadline-ms", "400"),)
 large = b"x" * 3_000_000
-assert unary(large, timeout=5, metadata=early) == large + b" with a deadline"
+assert unary(large, timeout=30, metadata=early) == large + b" with a deadline"
 stream = channel.unary_stream("/a.A/Stream")
-assert list(stream(b"1000", timeout=5, metadata=early)) == [b"%d" % n for n in range(1000)]
+assert list(stream(b"1000", timeout=30, metadata=early)) == [b"%d" % n for n in range(1000)]
 for method, code, details in [
     ("Error", grpc.StatusCode.FAILED_PRECONDITION, "not like this: 100 %"),
     ("None", grpc.StatusCode.UNIMPLEMENTED, "Method not found!"),
 ]:
     try:
-        channel.unary_unary("/a.A/" + method)(b"", timeout=5, metadata=early)
+        channel.unary_unary("/a.A/" + method)(b"", timeout=30, metadata=early)
     except grpc.RpcError as error:
         assert (error.code(), error.details()) == (code, details), error
         assert method != "Error" or ("why", "a reason") in error.trailing_metadata()

@@ -223,6 +223,16 @@ impl Session {
         }
     }
 
+    /// Of a command that has ended: what it wrote last may still be on its way.
+    pub fn until_gone(&self, words: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.seen(|screen| screen.all().contains(words)) {
+            let screen = || self.seen(|screen| screen.all());
+            assert!(Instant::now() < end, "{words:?} stays: {}", screen());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub fn ended(&mut self) -> ExitStatus {
         self.ended_within(PATIENCE).expect("it goes on")
     }
