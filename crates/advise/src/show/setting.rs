@@ -211,7 +211,7 @@ fn costs(answer: &Answer<'_>) -> Vec<String> {
         None => format!("how long {cpu} spent in {forbidden} is not in the result"),
     };
     let residency = match setting.leaves {
-        Leaves::NoSleep => format!("CPUs are awake all of the time, at full power. {residency}"),
+        Leaves::NoSleep => format!("the CPUs it is set on never sleep. {residency}"),
         _ => residency,
     };
     let watts = "the power is unknown: a result has none. `reveille trial` measures it, where there is \
