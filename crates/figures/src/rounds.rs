@@ -5,7 +5,7 @@
 //! differences are paired by round, and their intervals come from the variation between rounds.
 
 mod best;
-mod jackknife;
+mod exchange;
 mod sign;
 mod signed_rank;
 
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantile::{MEDIAN, Moments, P1, P99};
 pub use best::{PERMUTATIONS, p_values};
-pub use jackknife::p99_difference;
+pub use exchange::p99_difference;
 pub use sign::{Quantiles, share_percent};
 pub use signed_rank::{median_difference, p_value, rounds_needed};
 

@@ -20,7 +20,7 @@ use crate::verdict::Cost;
 
 const FOOT: &str = "Settings take turns in shuffled order, round by round. Differences are paired by \
                     round; their 95% intervals are those of the signed-rank test for medians, and \
-                    of a jackknife over rounds for the 99th percentile. Residency is what the kernel \
+                    of exchanging turns within rounds for the 99th percentile. Residency is what the kernel \
                     asked for, in shares of all CPUs' time; a polling CPU is awake. What the machine \
                     did includes the work of others on it.";
 
