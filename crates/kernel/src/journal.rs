@@ -27,11 +27,13 @@ mod file;
 mod kind;
 mod live;
 mod owner;
+mod ownership;
 mod settle;
 
-use file::{Claim, JournalFile, Record};
+use file::JournalFile;
 use kind::{Kind, PRESENT};
 use owner::Owner;
+use ownership::{Claim, Record};
 use settle::{Outcome, write_settings};
 
 pub use live::{LiveBound, Slot};
@@ -153,27 +155,16 @@ impl Journal {
         let mut places = places(&file.records);
         for (path, value) in &changes {
             let claim = self.claim(&owner, value);
-            if let Some(&place) = places.get(path) {
-                // With the claim: a live one is shared from before the setting is read.
-                file.records[place].claims.push(claim.clone());
-                file.share(place);
-                file.records[place].claims.pop();
-            }
-            let present = self.read(path, value)?;
             let place = match places.get(path) {
                 Some(&place) => {
-                    add_claim(&mut file.records[place], claim, &present);
+                    let record = &mut file.records[place];
+                    record.claims.push(claim);
+                    record.settled = false;
                     place
                 }
                 None => {
-                    let record = Record {
-                        path: path.clone(),
-                        original: present.clone(),
-                        ours: vec![present.clone()],
-                        live: Vec::new(),
-                        claims: vec![claim],
-                        settled: false,
-                    };
+                    let present = self.read(path, value)?;
+                    let record = Record::of(path.clone(), present.clone(), claim);
                     if record.wanted() == Some(present) {
                         continue; // by another program
                     }
@@ -266,12 +257,9 @@ impl Journal {
         match places(&file.records).get(&path) {
             Some(&place) => file.records[place].claims.push(claim),
             None => file.records.push(Record {
-                path,
-                original: kind::OFF.to_owned(),
                 ours: vec![kind::ON.to_owned()],
-                live: Vec::new(),
-                claims: vec![claim],
                 settled: true,
+                ..Record::of(path, kind::OFF.to_owned(), claim)
             }),
         }
         // What is not recorded is not switched on either.
@@ -320,13 +308,10 @@ impl Journal {
                     file.records[place].claims.push(claim);
                 }
                 None => file.records.push(Record {
-                    path,
-                    original: cpus_taken,
                     ours: Vec::new(),
-                    live: Vec::new(),
-                    claims: vec![claim],
                     // There is nothing to write: the kernel does.
                     settled: true,
+                    ..Record::of(path, cpus_taken, claim)
                 }),
             }
         }
@@ -415,12 +400,8 @@ impl Journal {
                     file.share(place);
                 }
                 None => file.records.push(Record {
-                    path,
-                    original: live::NO_BOUND.to_owned(),
-                    ours: vec![live::NO_BOUND.to_owned()],
-                    live: Vec::new(),
-                    claims: vec![claim],
                     settled: true,
+                    ..Record::of(path, live::NO_BOUND.to_owned(), claim)
                 }),
             }
         }
@@ -531,10 +512,16 @@ impl LiveBound {
             return Ok(Slot::Ours);
         };
         let mut slot = Slot::Ours;
+        let bound = us.unwrap_or(live::NONE);
         for (_, outcome) in write_settings(&self.root, &mut file, &[place], false)? {
+            let record = &file.records[place];
+            let is_anothers = record.has_only_live() && record.original != live::NO_BOUND;
             match outcome {
                 Outcome::Failed(error) => return Err(error),
-                Outcome::Foreign(present) => slot = Slot::Anothers(present),
+                Outcome::Foreign(present) => slot = Slot::of_anothers(&present, bound),
+                Outcome::Done(value) | Outcome::Present(value) if is_anothers => {
+                    slot = Slot::of_anothers(&value, bound);
+                }
                 Outcome::Done(_) | Outcome::Present(_) | Outcome::Later => {}
             }
         }
@@ -607,19 +594,6 @@ fn remove_ended(records: &mut [Record]) {
     }
 }
 
-/// Adds a claim. Where another program has changed the setting since the others, they no longer count.
-fn add_claim(record: &mut Record, claim: Claim, present: &str) {
-    if !record.is_ours(present) && record.wanted().is_some_and(|wanted| wanted != present) {
-        for claim in &mut record.claims {
-            claim.overtaken = true;
-        }
-        record.original = present.to_owned();
-        record.ours = vec![present.to_owned()];
-    }
-    record.claims.push(claim);
-    record.settled = false;
-}
-
 /// Removes the claims that `is_over` selects, and writes what the others resolve to.
 /// `remembered` are records that a running program knows to have had such claims: what the file has
 /// lost of them since (such as by removal of the file) is restored from memory.
@@ -632,7 +606,13 @@ fn give_up(
 ) -> Result<Restored> {
     let mut restored = Restored::default();
     let mut is_usable = true;
-    let mut file = match JournalFile::open(folder, !remembered.is_empty(), patience) {
+    let make = !remembered.is_empty();
+    let mut opened = JournalFile::open(folder, make, patience.min(PATIENCE_AT_START));
+    if let Err(Error::Cannot(_)) = opened {
+        thaw_left(root, folder, &mut is_over);
+        opened = JournalFile::open(folder, make, patience);
+    }
+    let mut file = match opened {
         Ok(Some(file)) => file,
         Ok(None) => return Ok(restored),
         Err(Error::Io { source, .. })
@@ -722,6 +702,16 @@ fn give_up(
         restored.refused.push(error.to_string());
     }
     Ok(restored)
+}
+
+/// Thaws, without the lock, the cgroups that only claims that are over have frozen: whoever has the lock may be in one.
+fn thaw_left(root: &Root, folder: &Path, is_over: &mut impl FnMut(&Claim) -> bool) {
+    for record in JournalFile::look(folder).unwrap_or_default() {
+        if record.kind() == Kind::Frozen && record.claims.iter().all(&mut *is_over) {
+            // What fails is tried again, and told, with the lock.
+            let _ = record.kind().write(&root.path(&record.path), kind::OFF);
+        }
+    }
 }
 
 /// A record that the file has lost, without its claims. Who has claimed the setting since took our

@@ -16,9 +16,8 @@ use nix::sys::stat::{FileStat, Mode, fchmod, fstat, fstatat, mkdirat};
 use nix::unistd::{Uid, UnlinkatFlags, unlinkat};
 use serde::{Deserialize, Serialize};
 
-use super::kind::{self, Kind};
 use super::live;
-use super::owner::Owner;
+use super::ownership::Record;
 use crate::{Error, Result};
 
 const FILE: &str = "settings.json";
@@ -35,87 +34,6 @@ const VERSION: u32 = 1;
 const VERSION_LIVE: u32 = 2;
 /// A thousand CPUs of ten states each, and five claims on each, take some 12 MB.
 const BYTES_MAX: u64 = 64 << 20;
-
-/// A value that a process claims for a setting.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Claim {
-    pub owner: Owner,
-    /// Which of its owner's journals.
-    pub journal: u32,
-    pub value: String,
-    /// Stays after its owner's end.
-    pub kept: bool,
-    /// Another program has changed the setting since: the claim no longer counts.
-    pub overtaken: bool,
-    /// Where the present value is, if its owner changes it without this file.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub live: Option<live::Place>,
-}
-
-/// A setting that is changed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Record {
-    /// Below the root.
-    pub path: String,
-    /// The value before the first claim.
-    pub original: String,
-    /// The value that was written, or several where a write has not succeeded yet. Empty for an
-    /// interrupt that the kernel is about to move: any value is expected.
-    pub ours: Vec<String>,
-    /// Values that live claims had when the file was read: the setting may have them, too.
-    #[serde(skip)]
-    pub live: Vec<String>,
-    /// Oldest first. Without any the setting is still to be restored.
-    pub claims: Vec<Claim>,
-    /// The setting has the value of its claims, or another program's. False after a claim was added or
-    /// removed, until the setting is written.
-    pub settled: bool,
-}
-
-impl Record {
-    /// Valid records have a known kind.
-    pub fn kind(&self) -> Kind {
-        kind::of(&self.path).expect("checked when it was read or made")
-    }
-
-    /// The value to write; `None`: leave the present one.
-    pub fn wanted(&self) -> Option<String> {
-        // Of each journal only the last claim counts.
-        let is_last = |nth: usize, claim: &Claim| {
-            let mut later = self.claims[nth + 1..].iter();
-            later.all(|later| (later.journal, &later.owner) != (claim.journal, &claim.owner))
-        };
-        let numbered = self.claims.iter().enumerate();
-        let heeded = numbered.filter(|(nth, claim)| !claim.overtaken && is_last(*nth, claim));
-        let values: Vec<&str> = heeded.map(|(_, claim)| claim.value.as_str()).collect();
-        self.kind().wanted(&self.original, &values)
-    }
-
-    /// Whether it has live claims and others.
-    pub fn is_shared(&self) -> bool {
-        let live = self.claims.iter().filter(|claim| claim.live.is_some());
-        (1..self.claims.len()).contains(&live.count())
-    }
-
-    pub fn is_ours(&self, present: &str) -> bool {
-        let mut ours = self.ours.iter().chain(&self.live);
-        self.ours.is_empty() || ours.any(|ours| ours == present)
-    }
-
-    fn is_valid(&self) -> bool {
-        let claimed = self.claims.iter().map(|claim| &claim.value);
-        let kind = kind::of(&self.path).filter(|_| self.path.starts_with('/'));
-        let mut pages = self.claims.iter().filter_map(|claim| claim.live.as_ref());
-        let is_page =
-            |place: &live::Place| place.page.starts_with(live::PREFIX) && !place.page.contains('/');
-        pages.all(is_page)
-            && kind.is_some_and(|kind| {
-                claimed
-                    .chain([&self.original])
-                    .all(|value| kind.takes(value))
-            })
-    }
-}
 
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Content {
@@ -182,39 +100,43 @@ impl JournalFile {
     }
 
     /// Drops the records of restored settings, and writes the others.
+    ///
+    /// Who has the only claim on a setting, a live one, writes it alone again.
     pub fn close(&mut self) -> Result<()> {
         self.records
             .retain(|record| !record.claims.is_empty() || !record.settled);
+        let is_again_alone = |record: &Record| record.locked && record.settled && record.is_alone();
+        for record in &mut self.records {
+            if is_again_alone(record) {
+                record.leave_alone();
+            }
+        }
         self.save()?;
+        if let Some((folder, _)) = &self.place {
+            // Afterwards: what the record said is in the page by now.
+            for record in self.records.iter().filter(|record| is_again_alone(record)) {
+                folder.numbers(record, |_, numbers| numbers.unshare());
+            }
+        }
         self.remove_pages()
     }
 
-    /// Has the setting at this place written under the lock only, if it has live claims and others, and reads
-    /// what the live ones want.
+    /// Has the setting at this place, if it has live claims, written under the lock only, and reads what they want.
     pub fn share(&mut self, place: usize) {
-        if let Some((folder, _)) = &self.place
-            && self.records[place].is_shared()
-        {
+        if let Some((folder, _)) = &self.place {
             folder.numbers(&self.records[place], |_, numbers| numbers.share());
             folder.read_live(&mut self.records[place]);
+            self.records[place].locked = true;
         }
     }
 
-    /// Notes for live claims that the setting at this place has this value, if it is not another program's;
-    /// without other claims they write it alone again.
-    pub fn settled(&self, place: usize, value: Option<&str>) {
-        let Some((folder, _)) = &self.place else {
-            return;
-        };
-        let record = &self.records[place];
-        folder.numbers(record, |_, numbers| {
-            if let Some(value) = value {
-                numbers.wrote(value);
-            }
-            if !record.is_shared() {
-                numbers.unshare();
-            }
-        });
+    /// Notes for live claims whose value the setting at this place has.
+    pub fn settled(&self, place: usize) {
+        if let Some((folder, _)) = &self.place {
+            let record = &self.records[place];
+            let owned = record.owned_alone();
+            folder.numbers(record, |_, numbers| numbers.owns(owned.as_deref()));
+        }
     }
 
     /// Makes a file for the values of live claims.
@@ -484,13 +406,15 @@ impl Folder {
         self.numbers(record, |nth, numbers| {
             read.push((nth, numbers.wanted(), numbers.owned()));
         });
-        record.live.clear();
+        // Those of a process that has ended since stay.
         for (nth, wanted, owned) in read {
             if let Some(wanted) = wanted {
                 record.claims[nth].value = wanted;
             }
             record.live.extend(owned);
         }
+        record.live.sort_unstable();
+        record.live.dedup();
     }
 
     fn replace(&self, text: &[u8]) -> Result<()> {

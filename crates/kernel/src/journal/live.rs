@@ -21,7 +21,7 @@ use crate::pm_qos::{file_of, text_of};
 use crate::{Error, Result, Root};
 
 /// No bound, as a number.
-const NONE: u32 = u32::MAX;
+pub(super) const NONE: u32 = u32::MAX;
 /// What a setting without a bound holds.
 pub(super) const NO_BOUND: &str = "0";
 /// Names of the files begin with it.
@@ -49,7 +49,7 @@ const SHARED: usize = 3;
 /// The process is writing the setting without the lock.
 const BUSY: usize = 4;
 
-fn text(bound: u32) -> String {
+pub(super) fn text(bound: u32) -> String {
     match bound {
         NONE => NO_BOUND.to_owned(),
         us => text_of(us),
@@ -96,10 +96,12 @@ impl Numbers<'_> {
         self.get(WANT).map(text)
     }
 
-    /// The values that the setting may have by its process.
+    /// The values that the setting may have by its process, without "no bound", which is nobody's.
     pub fn owned(&self) -> Vec<String> {
-        let owned = [OWNED, BEFORE].map(|which| self.get(which).map(text));
-        owned.into_iter().flatten().collect()
+        let owned = [OWNED, BEFORE]
+            .into_iter()
+            .filter_map(|which| self.get(which));
+        owned.filter(|owned| *owned != NONE).map(text).collect()
     }
 
     /// From now on the setting is written under the lock only. Waits for a write that has begun; a process
@@ -116,10 +118,11 @@ impl Numbers<'_> {
         }
     }
 
-    /// The setting has this value, on behalf of its process too.
-    pub fn wrote(&self, value: &str) {
-        self.put(OWNED, number(value));
-        self.put(BEFORE, number(value));
+    /// The setting has this value by its process alone, or none.
+    pub fn owns(&self, value: Option<&str>) {
+        let owned = value.map_or(NONE, number);
+        self.put(OWNED, owned);
+        self.put(BEFORE, owned);
     }
 
     /// Its process may write the setting without the lock again.
@@ -202,6 +205,22 @@ pub enum Slot {
     Anothers(String),
 }
 
+impl Slot {
+    /// Another program's value where `bound` is wanted. Equal to that, it is in force, and stays when the bound is taken
+    /// back.
+    pub(super) fn of_anothers(present: &str, bound: u32) -> Self {
+        match present == text(bound) {
+            true => Self::Ours,
+            false => Self::Anothers(present.to_owned()),
+        }
+    }
+}
+
+/// Whether the process that wrote `owned` last, without the lock, may replace the setting's value.
+pub(super) fn may_replace(present: &str, owned: u32) -> bool {
+    present == text(owned) || present == NO_BOUND
+}
+
 impl LiveBound {
     fn number(&self, which: usize) -> &AtomicU32 {
         self.page.number(self.index, which)
@@ -229,13 +248,8 @@ impl LiveBound {
         let present = str::from_utf8(&read[..length]).unwrap_or_default();
         let present = present.trim_end();
         let owned = self.number(OWNED).load(Ordering::SeqCst);
-        let is_ours = present == text(owned) || present == NO_BOUND;
-        if !is_ours {
-            // Equal to what is wanted, it is in force, and stays when the bound is taken back.
-            return Ok(match present == text(bound) {
-                true => Slot::Ours,
-                false => Slot::Anothers(present.to_owned()),
-            });
+        if !may_replace(present, owned) {
+            return Ok(Slot::of_anothers(present, bound));
         }
         // First: after `kill -9` the value is known as ours from the moment that it is written.
         self.number(BEFORE).store(number(present), Ordering::SeqCst);

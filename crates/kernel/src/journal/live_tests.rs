@@ -251,3 +251,113 @@ fn holds_that_come_and_go_beside_bursts_leave_nothing() {
     assert_eq!(setting(&root, 0), "0");
     assert_eq!(service.restore().complaints(), Vec::<String>::new());
 }
+
+/// What is left when everything has ended.
+fn left(folder: &Path) -> usize {
+    fs::read_dir(run(folder)).map_or(0, Iterator::count)
+}
+
+#[test]
+fn anothers_value_outlasts_holds_that_come_and_go_beside_a_service() {
+    for (theirs, hold_us) in [("20", 10), ("20", 20), ("20", 50), ("n/a", 10)] {
+        let (folder, root) = machine();
+        let run = run(folder.path());
+        let mut service = Journal::new(&root, &run);
+        let bounds = service.live_bounds(&[0]).unwrap();
+        put(&root, 0, theirs);
+        for want in [None, Some(15), None] {
+            let mut hold = Journal::new(&root, &run);
+            requests::bound_cpus(&mut hold, &root, &[0], hold_us).unwrap();
+            bounds[0].set(want).unwrap();
+            drop(hold);
+            assert_eq!(setting(&root, 0), theirs, "{hold_us}, {want:?}");
+            bounds[0].set(None).unwrap();
+            assert_eq!(setting(&root, 0), theirs, "{hold_us}, {want:?}");
+        }
+        drop(bounds);
+        service.restore();
+        assert_eq!(
+            (setting(&root, 0).as_str(), left(folder.path())),
+            (theirs, 0)
+        );
+    }
+}
+
+#[test]
+fn a_value_that_another_withdrew_does_not_come_back() {
+    let (folder, root) = machine();
+    let run = run(folder.path());
+    let mut service = Journal::new(&root, &run);
+    let bounds = service.live_bounds(&[0]).unwrap();
+    put(&root, 0, "20");
+    let hold = || {
+        let mut hold = Journal::new(&root, &run);
+        requests::bound_cpus(&mut hold, &root, &[0], 10).unwrap();
+        hold
+    };
+    drop(hold());
+    put(&root, 0, "0");
+    drop(hold());
+    assert_eq!(setting(&root, 0), "0");
+    // Withdrawn while it is held: the service's is in force again.
+    put(&root, 0, "20");
+    let held = hold();
+    put(&root, 0, "0");
+    assert_eq!(bounds[0].set(Some(50)).unwrap(), Slot::Ours);
+    assert_eq!(setting(&root, 0), "50");
+    put(&root, 0, "50");
+    drop(held);
+    bounds[0].set(None).unwrap();
+    drop(bounds);
+    service.restore();
+    assert!(setting(&root, 0).starts_with('0'));
+    assert_eq!(left(folder.path()), 0);
+}
+
+#[test]
+fn of_two_services_the_tighter_bound_is_in_force() {
+    let (folder, root) = machine();
+    let run = run(folder.path());
+    let (mut one, mut other) = (Journal::new(&root, &run), Journal::new(&root, &run));
+    let first = one.live_bounds(&[0]).unwrap();
+    first[0].set(Some(50)).unwrap();
+    put(&root, 0, "50");
+    let second = other.live_bounds(&[0]).unwrap();
+    for (us, in_force) in [(20, "20"), (80, "50"), (30, "30")] {
+        assert_eq!(second[0].set(Some(us)).unwrap(), Slot::Ours);
+        assert_eq!(setting(&root, 0), in_force);
+    }
+    first[0].set(Some(25)).unwrap();
+    assert_eq!(setting(&root, 0), "25");
+    put(&root, 0, "25");
+    // The one that is left writes it alone again.
+    drop(first);
+    one.restore();
+    assert_eq!(setting(&root, 0), "30");
+    put(&root, 0, "30");
+    second[0].set(None).unwrap();
+    drop(second);
+    other.restore();
+    assert!(setting(&root, 0).starts_with('0'));
+    assert_eq!(left(folder.path()), 0);
+}
+
+#[test]
+fn anothers_value_stays_beside_two_services() {
+    let (folder, root) = machine();
+    let run = run(folder.path());
+    let (mut one, mut other) = (Journal::new(&root, &run), Journal::new(&root, &run));
+    let (first, second) = (
+        one.live_bounds(&[0]).unwrap(),
+        other.live_bounds(&[0]).unwrap(),
+    );
+    first[0].set(Some(50)).unwrap();
+    put(&root, 0, "40");
+    let anothers = Slot::Anothers("40".into());
+    assert_eq!(second[0].set(Some(20)).unwrap(), anothers);
+    assert_eq!(first[0].set(None).unwrap(), anothers);
+    drop((first, second));
+    one.restore();
+    other.restore();
+    assert_eq!((setting(&root, 0).as_str(), left(folder.path())), ("40", 0));
+}

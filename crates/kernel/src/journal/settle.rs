@@ -1,7 +1,8 @@
 //! Writes the values that claims resolve to.
 
-use super::file::{JournalFile, Record};
+use super::file::JournalFile;
 use super::kind::Kind;
+use super::ownership::{Decision, Record};
 use crate::{Error, Result, Root, cpulist};
 
 /// The outcome of writing one setting.
@@ -33,7 +34,7 @@ pub(super) fn write_settings(
     let mut plans = Vec::new();
     for &place in places {
         file.share(place);
-        let plan = plan(root, &file.records[place]);
+        let plan = plan(root, &mut file.records[place], for_claim);
         if let Plan::Write { from, to } = &plan {
             file.records[place].ours = vec![from.clone(), to.clone()];
         }
@@ -57,11 +58,9 @@ pub(super) fn write_settings(
             Plan::Write { .. } if offline && waits_for_a_cpu(root, record) => Outcome::Later,
             plan => carry_out(root, record, plan),
         };
-        let value = match &outcome {
-            Outcome::Done(value) | Outcome::Present(value) => Some(value.as_str()),
-            _ => None,
-        };
-        file.settled(places[nth], value);
+        if file.records[places[nth]].settled {
+            file.settled(places[nth]);
+        }
         let failed = matches!(outcome, Outcome::Failed(_));
         outcomes.push((nth, outcome));
         if failed && for_claim {
@@ -76,7 +75,7 @@ enum Plan {
     Write { from: String, to: String },
 }
 
-fn plan(root: &Root, record: &Record) -> Plan {
+fn plan(root: &Root, record: &mut Record, is_new: bool) -> Plan {
     let path = root.path(&record.path);
     let present = match record.kind().read(&path) {
         Ok(present) => present,
@@ -85,21 +84,19 @@ fn plan(root: &Root, record: &Record) -> Plan {
         }
         Err(error) => return Plan::Nothing(Outcome::Failed(error)),
     };
-    match record.wanted() {
-        Some(wanted) if wanted == present && may_still_move(root, record, &wanted) => Plan::Write {
+    let decision = record.decide(&present, is_new);
+    match (decision, record.wanted()) {
+        (Decision::Write(to), _) => Plan::Write { from: present, to },
+        (Decision::Foreign, Some(wanted)) if was_moved(root, record, &wanted) => Plan::Write {
             from: present,
             to: wanted,
         },
-        Some(wanted) if wanted != present => {
-            match record.is_ours(&present) || was_moved(root, record, &wanted) {
-                true => Plan::Write {
-                    from: present,
-                    to: wanted,
-                },
-                false => Plan::Nothing(Outcome::Foreign(present)),
-            }
-        }
-        _ => Plan::Nothing(Outcome::Present(present)),
+        (Decision::Foreign, _) => Plan::Nothing(Outcome::Foreign(present)),
+        (Decision::Leave, Some(wanted)) if may_still_move(root, record, &wanted) => Plan::Write {
+            from: present,
+            to: wanted,
+        },
+        (Decision::Leave, _) => Plan::Nothing(Outcome::Present(present)),
     }
 }
 
@@ -137,9 +134,9 @@ fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
     let (from, to) = match plan {
         Plan::Nothing(Outcome::Failed(error)) => return Outcome::Failed(error),
         Plan::Nothing(outcome) => {
-            record.settled = true;
-            if let Outcome::Present(present) = &outcome {
-                record.ours = vec![present.clone()];
+            match &outcome {
+                Outcome::Present(present) => record.has(present),
+                _ => record.settled = true,
             }
             return outcome;
         }
@@ -148,8 +145,7 @@ fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
     let (kind, path) = (record.kind(), root.path(&record.path));
     match kind.write(&path, &to) {
         Ok(()) => {
-            record.settled = true;
-            record.ours = vec![to.clone()];
+            record.has(&to);
             Outcome::Done(to)
         }
         Err(error) => {

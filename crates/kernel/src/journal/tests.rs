@@ -1,4 +1,5 @@
 use std::fs;
+use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use reveille_alone::is_apart;
@@ -350,6 +351,7 @@ fn an_interrupt_waits_for_its_cpu_while_another_run_keeps_that_offline() {
         original: "1".into(),
         ours: vec!["0".into()],
         live: Vec::new(),
+        locked: false,
         claims: vec![first.claim(&Owner::this().unwrap(), "1")],
         settled: true,
     });
@@ -473,6 +475,7 @@ fn interrupts_moved_by_the_kernel_return_with_their_cpu() {
         original: "1".into(),
         ours: Vec::new(),
         live: Vec::new(),
+        locked: false,
         claims: vec![journal.claim(&owner, "1")],
         settled: false,
     });
@@ -792,4 +795,66 @@ fn a_held_lock_is_waited_for_up_to_a_limit() {
     drop(file);
     assert!(machine.recover().is_empty());
     assert_eq!(machine.release().undone.len(), 1);
+}
+
+/// A new cgroup; `None`, with a word, where this user may not make one.
+fn cgroup() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
+    let mount = mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let folder = words.next()?;
+        (words.next() == Some("cgroup2")).then_some(folder)
+    });
+    let Some(mount) = mount else {
+        println!("skipped: no cgroup2 is mounted");
+        return None;
+    };
+    let folder = Path::new(mount).join(format!("reveille-test-{}", std::process::id()));
+    match fs::create_dir(&folder) {
+        Ok(()) => Some(folder),
+        Err(error) => {
+            println!("skipped: {}: {error}", folder.display());
+            None
+        }
+    }
+}
+
+#[test]
+fn a_cgroup_that_a_killed_run_froze_is_thawed_though_a_process_in_it_holds_the_lock() {
+    let Some(folder) = cgroup() else { return };
+    let machine = Machine::new();
+    let (freezer, number) = crate::freezer::Freezer::of(&folder).unwrap();
+    let mut run = Journal::new(&Root::default(), &machine.run);
+    run.will_switch_off(&crate::freezer::setting(number))
+        .unwrap();
+    machine.kill(run);
+    let lock = machine.run.join("settings.lock");
+    fs::write(&lock, "").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o600)).unwrap();
+    let holder = "exec 9<$0; flock 9; echo locked; read end";
+    let mut holder = std::process::Command::new("sh")
+        .args(["-c", holder])
+        .arg(&lock)
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut locked = [0; 7];
+    holder
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut locked)
+        .unwrap();
+    fs::write(folder.join("cgroup.procs"), holder.id().to_string()).unwrap();
+    assert!(freezer.set(true).unwrap());
+    // It goes on once it is thawed.
+    drop(holder.stdin.take());
+    let restored = recover(&Root::default(), &machine.run);
+    let is_frozen = crate::freezer::is_set(&folder).unwrap();
+    freezer.set(false).unwrap();
+    holder.wait().unwrap();
+    fs::remove_dir(&folder).unwrap();
+    assert_eq!(restored.unwrap().complaints(), Vec::<String>::new());
+    assert!(!is_frozen);
 }
