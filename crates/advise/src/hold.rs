@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use reveille_kernel::boot::WithoutDriver;
+pub use reveille_kernel::bounds::Effect;
 use reveille_kernel::groups::{self, Group};
 use reveille_kernel::requests::{self, Request};
 use reveille_kernel::{
-    Awake, Cpu, Error, Identity, Idle, IdleState, Journal, Result, Root, bounds, cpulist, limits,
-    pm_qos,
+    Awake, Cpu, Error, Identity, Idle, Journal, Result, Root, bounds, cpulist, limits, pm_qos,
 };
 use serde::Serialize;
 
@@ -34,20 +34,6 @@ pub enum Through {
     /// `power/pm_qos_resume_latency_us` of each CPU.
     #[serde(rename = "pm_qos_resume_latency_us")]
     EachCpu,
-}
-
-/// What a bound does to a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Effect {
-    /// It can be entered.
-    Left,
-    /// It is not entered.
-    Stopped,
-    /// It is disabled, with or without the bound.
-    Disabled,
-    /// The driver gives no exit latency.
-    Unknown,
 }
 
 /// An idle state under the bound.
@@ -327,7 +313,10 @@ impl Plan {
         let in_force_us = others.unwrap_or(u32::MAX).min(self.request_us);
         let measured =
             measured.filter(|measured| measured.is_of(group.kind.as_ref(), &group.states));
-        let states = group.states.iter().map(|state| {
+        let governor = idle.governor.as_deref();
+        let effects = bounds::effects(&group.states, in_force_us, governor);
+        let states = group.states.iter().zip(effects);
+        let states = states.map(|(state, effect)| {
             let figure = measured.and_then(|measured| measured.of_state(&state.name));
             HeldState {
                 index: state.index,
@@ -335,7 +324,7 @@ impl Plan {
                 exit_latency_us: state.exit_latency_us,
                 measured_ns: figure.and_then(|figure| figure.latency_ns),
                 datapoints: figure.map(|figure| figure.datapoints),
-                effect: effect(&group.states, state, in_force_us),
+                effect,
             }
         });
         HeldGroup {
@@ -401,9 +390,12 @@ pub fn asked(
         None => bound_us,
     };
     let those = |request_us, wanted| {
-        let states = group.states.iter();
-        let states = states.filter(|state| effect(&group.states, state, request_us) == wanted);
-        states.map(|state| state.name.clone()).collect::<Vec<_>>()
+        let effects = bounds::effects(&group.states, request_us, idle.governor.as_deref());
+        let states = group.states.iter().zip(effects);
+        let states = states.filter(|(_, effect)| *effect == wanted);
+        states
+            .map(|(state, _)| state.name.clone())
+            .collect::<Vec<_>>()
     };
     if !those(request_us, Effect::Stopped).is_empty() && !requests::is_kept_to(idle, request_us) {
         notes.push(format!(
@@ -484,24 +476,6 @@ fn note_judgement(advice: &Advice, notes: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// What becomes of a state under a bound. Where no enabled state is within it, governors take the
-/// shallowest enabled one all the same; with a bound of 0 they take state 0, disabled or not.
-/// Source: drivers/cpuidle/governors/{menu,teo,haltpoll}.c of the kernel.
-fn effect(states: &[IdleState], state: &IdleState, bound_us: u32) -> Effect {
-    let is_enabled = |state: &&IdleState| state.disabled != Some(true);
-    let shallowest = match bound_us {
-        0 => states.first(),
-        _ => states.iter().find(is_enabled).or(states.first()),
-    };
-    match state.exit_latency_us {
-        _ if shallowest.is_some_and(|shallowest| shallowest.index == state.index) => Effect::Left,
-        _ if !is_enabled(&state) => Effect::Disabled,
-        None => Effect::Unknown,
-        Some(exit) if exit <= u64::from(bound_us) => Effect::Left,
-        Some(_) => Effect::Stopped,
-    }
 }
 
 /// The request, µs, that leaves states within the bound, up to the first that exceeds it by the driver's

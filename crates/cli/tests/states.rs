@@ -140,12 +140,14 @@ fn a_machine_without_cpuidle_reports_its_default_idle() {
 
 #[test]
 fn offline_cpus_bounds_and_missing_states_are_listed() {
-    let state = |cpu: u32| format!("cpu{cpu}/cpuidle/state0");
+    let state = |cpu: u32, index: u32| format!("cpu{cpu}/cpuidle/state{index}");
     let named: Vec<(String, &str)> = (0..4)
         .flat_map(|cpu| {
             [
-                (format!("{}/name", state(cpu)), "C6"),
-                (format!("{}/latency", state(cpu)), "133"),
+                (format!("{}/name", state(cpu, 0)), "POLL"),
+                (format!("{}/latency", state(cpu, 0)), "0"),
+                (format!("{}/name", state(cpu, 1)), "C6"),
+                (format!("{}/latency", state(cpu, 1)), "133"),
             ]
         })
         .chain([
@@ -153,7 +155,7 @@ fn offline_cpus_bounds_and_missing_states_are_listed() {
             ("online".to_owned(), "0-4"),
             ("cpuidle/current_driver".to_owned(), "some_idle"),
             ("cpu2/power/pm_qos_resume_latency_us".to_owned(), "20"),
-            ("cpu3/cpuidle/state0/disable".to_owned(), "1"),
+            ("cpu3/cpuidle/state1/disable".to_owned(), "1"),
         ])
         .collect();
     let files: Vec<(&str, &str)> = named
@@ -183,7 +185,7 @@ fn offline_cpus_bounds_and_missing_states_are_listed() {
     assert!(shown.ends_with(answer), "{shown}");
     // Missing values are not zero.
     assert!(
-        shown.contains("0  C6     133       -  -     -       -     -      -      -      -\n"),
+        shown.contains("1  C6     133       -  -     -       -     -      -      -      -\n"),
         "{shown}"
     );
 }

@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use crate::pm_qos::Holder;
-use crate::{Cpu, Idle, Root, boot, cpulist};
+use crate::{Cpu, Idle, IdleState, Root, boot, cpulist};
 
 /// Something that keeps CPUs from deep states.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,8 +31,8 @@ pub struct Bound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BoundKind {
-    /// The lowest of the requests held through `/dev/cpu_dma_latency` or by drivers: the bound
-    /// itself, or a process that has the device open (the kernel does not report its own figure).
+    /// The lowest of the requests held through `/dev/cpu_dma_latency`, `/dev/cpu_wakeup_latency` or by drivers: the
+    /// bound itself, or a process that has a device open (the kernel does not report its own figure).
     Request,
     /// `power/pm_qos_resume_latency_us` of a CPU.
     PerCpu,
@@ -61,22 +61,85 @@ pub fn of(idle: &Idle, root: &Root, request_us: Option<u32>, holders: &[Holder])
 /// idle state at all but polling.
 /// Source: `cpuidle_governor_latency_req()` of the kernel takes the lower one of the two.
 pub fn in_force_us(cpu: &Cpu, request_us: Option<u32>) -> Option<u32> {
-    [per_cpu_us(cpu), request_us].into_iter().flatten().min()
+    [cpu.resume_latency_us.and_then(own_us), request_us]
+        .into_iter()
+        .flatten()
+        .min()
 }
 
-/// The states of a CPU that a bound rules out: those whose exit latency is above it. Where the
-/// driver gives no latency, the state is left out.
-pub fn ruled_out(cpu: &Cpu, bound_us: u32) -> Vec<String> {
-    let above = |latency: Option<u64>| latency.is_some_and(|us| us > u64::from(bound_us));
-    let states = cpu
-        .states
+/// What a bound does to a state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effect {
+    /// It can be entered.
+    Left,
+    /// It is not entered.
+    Stopped,
+    /// It is disabled, with or without the bound.
+    Disabled,
+    /// The driver gives no exit latency.
+    Unknown,
+}
+
+/// What a bound does to each state of a CPU. Where no enabled state is within it, governors take the
+/// shallowest enabled one all the same; with a bound of 0 they take state 0, disabled or not.
+pub fn effects(states: &[IdleState], bound_us: u32, governor: Option<&str>) -> Vec<Effect> {
+    let effect = |(state, is_beyond): (&IdleState, bool)| match state.exit_latency_us {
+        _ if is_shallowest(states, state, bound_us) => Effect::Left,
+        _ if state.disabled == Some(true) => Effect::Disabled,
+        _ if is_beyond => Effect::Stopped,
+        None => Effect::Unknown,
+        Some(_) => Effect::Left,
+    };
+    let beyond = beyond(states, bound_us, governor);
+    states.iter().zip(beyond).map(effect).collect()
+}
+
+/// The states of a CPU that a bound rules out, disabled ones among them.
+pub fn ruled_out<'a>(
+    states: &'a [IdleState],
+    bound_us: u32,
+    governor: Option<&str>,
+) -> impl Iterator<Item = &'a IdleState> {
+    let beyond = beyond(states, bound_us, governor);
+    let beyond = states
         .iter()
-        .filter(|state| above(state.exit_latency_us));
-    states.map(|state| state.name.clone()).collect()
+        .zip(beyond)
+        .filter(|(_, is_beyond)| *is_beyond);
+    beyond.map(|(state, _)| state)
 }
 
-fn per_cpu_us(cpu: &Cpu) -> Option<u32> {
-    match cpu.resume_latency_us? {
+/// Whether a state is the one that governors fall back to.
+fn is_shallowest(states: &[IdleState], state: &IdleState, bound_us: u32) -> bool {
+    let is_enabled = |state: &&IdleState| state.disabled != Some(true);
+    let shallowest = match bound_us {
+        0 => states.first(),
+        _ => states.iter().find(is_enabled).or(states.first()),
+    };
+    shallowest.is_some_and(|shallowest| shallowest.index == state.index)
+}
+
+/// Whether a governor passes each state over because of a bound. teo compares each exit latency with it. The
+/// others stop at the first enabled state above it, and take a bound of 0 to mean state 0, whatever the next one's
+/// latency is.
+/// Source: drivers/cpuidle/governors/{menu,ladder,teo,haltpoll}.c of the kernel.
+fn beyond(states: &[IdleState], bound_us: u32, governor: Option<&str>) -> Vec<bool> {
+    let only_compares = governor == Some("teo");
+    let mut stopped = bound_us == 0 && !only_compares;
+    let is_beyond = |state: &IdleState| {
+        let is_above = state
+            .exit_latency_us
+            .is_some_and(|exit| exit > u64::from(bound_us));
+        let is_beyond = (stopped || is_above) && !is_shallowest(states, state, bound_us);
+        stopped |= is_above && state.disabled != Some(true) && !only_compares;
+        is_beyond
+    };
+    states.iter().map(is_beyond).collect()
+}
+
+/// The bound of `pm_qos_resume_latency_us`, µs; `None` where there is none.
+pub fn own_us(resume_latency_us: i64) -> Option<u32> {
+    match resume_latency_us {
         // `n/a`: no latency is tolerated.
         -1 => Some(0),
         // No bound.
@@ -99,11 +162,15 @@ fn plain(kind: BoundKind, text: String) -> Bound {
 }
 
 /// Names of states ruled out on any of these CPUs, each once.
-fn ruled_out_on<'a>(cpus: impl Iterator<Item = &'a Cpu>, bound_us: u32) -> Vec<String> {
+fn ruled_out_on<'a>(
+    cpus: impl Iterator<Item = &'a Cpu>,
+    bound_us: u32,
+    governor: Option<&str>,
+) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
-    for name in cpus.flat_map(|cpu| ruled_out(cpu, bound_us)) {
-        if !names.contains(&name) {
-            names.push(name);
+    for state in cpus.flat_map(|cpu| ruled_out(&cpu.states, bound_us, governor)) {
+        if !names.contains(&state.name) {
+            names.push(state.name.clone());
         }
     }
     names
@@ -117,7 +184,7 @@ fn leaves(rules_out: &[String]) -> String {
 }
 
 fn request(idle: &Idle, bound_us: u32) -> Bound {
-    let rules_out = ruled_out_on(idle.cpus.iter(), bound_us);
+    let rules_out = ruled_out_on(idle.cpus.iter(), bound_us, idle.governor.as_deref());
     let text = format!(
         "{bound_us} µs requested for all CPUs: {}",
         leaves(&rules_out)
@@ -131,8 +198,8 @@ fn request(idle: &Idle, bound_us: u32) -> Bound {
 
 fn holder(holder: &Holder) -> Bound {
     let text = format!(
-        "{} ({}) has /dev/cpu_dma_latency open",
-        holder.name, holder.pid
+        "{} ({}) has {} open",
+        holder.name, holder.pid, holder.device
     );
     Bound {
         pid: Some(holder.pid),
@@ -146,7 +213,9 @@ fn holder(holder: &Holder) -> Bound {
 fn per_cpu(idle: &Idle) -> Vec<Bound> {
     let mut groups: Vec<(u32, Vec<&Cpu>)> = Vec::new();
     for cpu in &idle.cpus {
-        let Some(us) = per_cpu_us(cpu) else { continue };
+        let Some(us) = cpu.resume_latency_us.and_then(own_us) else {
+            continue;
+        };
         match groups.iter_mut().find(|(bound, _)| *bound == us) {
             Some((_, group)) => group.push(cpu),
             None => groups.push((us, vec![cpu])),
@@ -154,7 +223,7 @@ fn per_cpu(idle: &Idle) -> Vec<Bound> {
     }
     let bound = |(us, group): (u32, Vec<&Cpu>)| {
         let numbers: Vec<u32> = group.iter().map(|cpu| cpu.number).collect();
-        let rules_out = ruled_out_on(group.into_iter(), us);
+        let rules_out = ruled_out_on(group.into_iter(), us, idle.governor.as_deref());
         let text = format!(
             "{us} µs by pm_qos_resume_latency_us of {}: {}",
             cpulist::named(&numbers),
@@ -252,6 +321,7 @@ mod tests {
             pid: 7,
             name: "tuned".into(),
             command: "/usr/sbin/tuned -l".into(),
+            device: crate::pm_qos::DEVICE,
         }
     }
 
@@ -265,6 +335,64 @@ mod tests {
             .map(|bound| (format!("{:?}", bound.cpus), &bound.text));
         reveille_snapshot::snapshot!("bounds", said);
         assert_eq!(bounds[2].rules_out, ["C6"]);
+    }
+
+    /// States with these exit latencies, all enabled.
+    fn states(exits: &[Option<u64>]) -> Vec<IdleState> {
+        let (_folder, root) = bounded();
+        let one = Idle::read(&root).unwrap().cpus[0].states[0].clone();
+        let state = |(index, exit): (usize, &Option<u64>)| IdleState {
+            index: index as u32,
+            exit_latency_us: *exit,
+            ..one.clone()
+        };
+        exits.iter().enumerate().map(state).collect()
+    }
+
+    #[test]
+    fn a_bound_stops_what_the_governor_passes_over() {
+        use Effect::{Disabled, Left, Stopped, Unknown};
+        let of =
+            |states: &[IdleState], bound_us, governor| effects(states, bound_us, Some(governor));
+        // C1 without latency: only teo compares with a bound of 0.
+        let free = states(&[Some(0), Some(0), Some(10)]);
+        for governor in ["menu", "ladder", "haltpoll"] {
+            assert_eq!(
+                of(&free, 0, governor),
+                [Left, Stopped, Stopped],
+                "{governor}"
+            );
+        }
+        assert_eq!(of(&free, 0, "teo"), [Left, Left, Stopped]);
+        assert_eq!(effects(&free, 0, None), [Left, Stopped, Stopped]);
+        assert_eq!(of(&free, 1, "menu"), [Left, Left, Stopped]);
+        // The table is not in order: menu does not get past the slower state.
+        let mut unordered = states(&[Some(0), Some(1), Some(400), Some(350), None]);
+        assert_eq!(
+            of(&unordered, 360, "menu"),
+            [Left, Left, Stopped, Stopped, Stopped]
+        );
+        assert_eq!(
+            of(&unordered, 360, "teo"),
+            [Left, Left, Stopped, Left, Unknown]
+        );
+        assert_eq!(
+            of(&unordered, 400, "menu"),
+            [Left, Left, Left, Left, Unknown]
+        );
+        // A disabled state stops nobody.
+        unordered[2].disabled = Some(true);
+        assert_eq!(
+            of(&unordered, 360, "menu"),
+            [Left, Left, Disabled, Left, Unknown]
+        );
+        let beyond = ruled_out(&unordered, 360, Some("menu"));
+        assert_eq!(beyond.map(|state| state.index).collect::<Vec<_>>(), [2]);
+        // None is within: the shallowest enabled one, but state 0 with a bound of 0.
+        let mut slow = states(&[Some(2), Some(5)]);
+        slow[0].disabled = Some(true);
+        assert_eq!(of(&slow, 1, "menu"), [Disabled, Left]);
+        assert_eq!(of(&slow, 0, "menu"), [Left, Stopped]);
     }
 
     #[test]

@@ -5,6 +5,7 @@ mod program;
 
 use std::path::PathBuf;
 
+use reveille_kernel::bounds::{self, Effect};
 use reveille_kernel::limits::{self, Limit};
 use reveille_kernel::{Awake, Idle, IdleState, Journal, Root, cpulist, journal, pm_qos, requests};
 use serde::Serialize;
@@ -438,12 +439,12 @@ pub fn sleepless_by_request(idle: &Idle) -> bool {
 fn left_by(idle: &Idle, bound_us: u32, cpus: Option<&[u32]>) -> Vec<String> {
     let bounded = online(idle).filter(|cpu| cpus.is_none_or(|cpus| cpus.contains(&cpu.number)));
     let mut names: Vec<String> = Vec::new();
-    for state in bounded.flat_map(|cpu| &cpu.states) {
-        let fits = state
-            .exit_latency_us
-            .is_some_and(|us| us <= u64::from(bound_us));
-        if fits && state.disabled != Some(true) && !names.contains(&state.name) {
-            names.push(state.name.clone());
+    for cpu in bounded {
+        let effects = bounds::effects(&cpu.states, bound_us, idle.governor.as_deref());
+        for (state, effect) in cpu.states.iter().zip(effects) {
+            if effect == Effect::Left && !names.contains(&state.name) {
+                names.push(state.name.clone());
+            }
         }
     }
     names

@@ -21,7 +21,8 @@ impl Bound {
     fn of(idle: &Idle, cpu: u32, request_us: Option<u32>) -> Option<Self> {
         let cpu = idle.cpu(cpu)?;
         let us = bounds::in_force_us(cpu, request_us)?;
-        let rules_out = bounds::ruled_out(cpu, us);
+        let rules_out = bounds::ruled_out(&cpu.states, us, idle.governor.as_deref());
+        let rules_out: Vec<String> = rules_out.map(|state| state.name.clone()).collect();
         let matters =
             !rules_out.is_empty() && requests::honoured(idle) && requests::is_kept_to(idle, us);
         matters.then_some(Self { us, rules_out })

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use reveille_kernel::groups::ShareOf;
-use reveille_kernel::{Cpu, IdleState, cpulist, driver_and_governor, limits};
+use reveille_kernel::{Cpu, IdleState, bounds, cpulist, driver_and_governor, limits};
 use reveille_show::columns;
 use reveille_show::quantity::{counted, listed, share};
 use reveille_show::sheet::{
@@ -198,14 +198,24 @@ fn answer(states: &States) -> String {
     }
     let off = |_: &Cpu, state: &IdleState| state.disabled == Some(true);
     let bounded = |cpu: &Cpu, state: &IdleState| {
-        let own = cpu.resume_latency_us.and_then(bound_us);
-        let bound = states.bound_us.map(u64::from).into_iter().chain(own).min();
-        bound.is_some_and(|bound| state.exit_latency_us > Some(bound))
+        let governor = states.governor.as_deref();
+        bounds::in_force_us(cpu, states.bound_us).is_some_and(|us| {
+            let mut beyond = bounds::ruled_out(&cpu.states, us, governor);
+            beyond.any(|beyond| beyond.index == state.index)
+        })
+    };
+    let never_entered = |_: &Cpu, state: &IdleState| {
+        state.usage == Some(0) && state.rejected.is_some_and(|rejected| rejected > 0)
     };
     let off = named(&cpus, off).map(|names| format!("Off now: {names}."));
     let bounded = named(&cpus, bounded);
     let bounded = bounded.map(|names| format!("A latency bound rules out {names}."));
     let mut sentences: Vec<String> = slept(states, &cpus).into_iter().collect();
+    if let Some(names) = named(&cpus, never_entered) {
+        sentences.push(format!(
+            "Hardware or firmware rejected every request of {names}."
+        ));
+    }
     match (off, bounded) {
         (None, None) => sentences.push("No state is off, and no known bound rules one out.".into()),
         (off, bounded) => sentences.extend(off.into_iter().chain(bounded)),
@@ -333,31 +343,30 @@ fn section(states: &States, group: &GroupStates) -> Section<'static> {
         "" => section.titled(),
         missing => section.text(format!("{name}: {missing}")),
     };
-    let section = match bound(group) {
+    let section = match bound(group, states.governor.as_deref()) {
         Some(bound) if group.online => section.text(bound),
         _ => section,
     };
     match missing {
-        "" => section.table(Table::of(name, COLUMNS, &group.states).whole()),
+        "" => {
+            let mut table = Table::of(name, COLUMNS, &group.states).whole();
+            let mut all = group.states.iter().filter_map(|one| one.state.rejected);
+            if all.any(|rejected| rejected > 0) {
+                table.headings.iter_mut().for_each(|heading| {
+                    heading.detail &= heading.key != "rejected";
+                });
+            }
+            section.table(table)
+        }
         _ => section,
     }
 }
 
-/// A per-CPU bound in sysfs, µs; `None` where there is none.
-fn bound_us(resume_latency_us: i64) -> Option<u64> {
-    match resume_latency_us {
-        0 => None,
-        // No latency at all: cpuidle is left for polling.
-        ..0 => Some(0),
-        bound => Some(bound.unsigned_abs()),
-    }
-}
-
 /// A per-CPU bound and what it rules out; `None` where there is no bound.
-fn bound(group: &GroupStates) -> Option<String> {
-    let bound = bound_us(group.resume_latency_us?)?;
-    let names = group.states.iter().map(|one| &one.state);
-    let beyond = names.filter(|state| state.exit_latency_us > Some(bound));
+fn bound(group: &GroupStates, governor: Option<&str>) -> Option<String> {
+    let bound = bounds::own_us(group.resume_latency_us?)?;
+    let all: Vec<IdleState> = group.states.iter().map(|one| one.state.clone()).collect();
+    let beyond = bounds::ruled_out(&all, bound, governor);
     let beyond: Vec<&str> = beyond.map(|state| state.name.as_str()).collect();
     let rules_out = match (group.states.is_empty(), beyond.is_empty()) {
         (true, _) => String::new(),
@@ -417,7 +426,7 @@ mod tests {
                 ("cpuidle/state2/latency", "133"),
                 ("power/pm_qos_resume_latency_us", us),
             ]);
-            bound(&states.groups[0]).unwrap_or_default()
+            bound(&states.groups[0], None).unwrap_or_default()
         };
         assert_eq!(bounded("0"), "");
         assert!(bounded("10").ends_with("10 µs: rules out C6"));
@@ -456,6 +465,17 @@ mod tests {
                 .collect();
             answer(&machine(&files))
         };
+        let rejected = [
+            ("cpuidle/state2/usage", "0"),
+            ("cpuidle/state2/rejected", "2400000"),
+            ("cpuidle/state1/usage", "7"),
+            ("cpuidle/state1/rejected", "9"),
+        ];
+        let said = of(["9000000", "5000000", "0"], &rejected, "100");
+        assert!(
+            said.contains(" Hardware or firmware rejected every request of C6. "),
+            "{said}"
+        );
         let all_on = "No state is off, and no known bound rules one out.";
         // Polling is no sleep: 5 and 25 of 100 s.
         let times = ["9000000", "5000000", "25000000"];
