@@ -1,4 +1,5 @@
-//! PM QoS requests: latency bounds that processes hold on all CPUs through `/dev/cpu_dma_latency`.
+//! PM QoS requests: latency bounds that processes hold on all CPUs through `/dev/cpu_dma_latency` and, since Linux 6.19,
+//! `/dev/cpu_wakeup_latency`. The latter also bounds the states of suspend to idle.
 //!
 //! Source: Documentation/power/pm_qos_interface.rst of the kernel.
 
@@ -12,6 +13,10 @@ use serde::Serialize;
 /// The device that a process keeps open to hold a request.
 pub const DEVICE: &str = "/dev/cpu_dma_latency";
 
+/// Another one, of kernels with `CONFIG_PM_QOS_CPU_SYSTEM_WAKEUP`. Governors keep to the lowest bound of both.
+/// Source: `cpuidle_governor_latency_req()` of the kernel.
+pub const WAKEUP_DEVICE: &str = "/dev/cpu_wakeup_latency";
+
 /// The kernel's "no bound": 2000 s in µs (PM_QOS_CPU_LATENCY_DEFAULT_VALUE).
 pub(crate) const NO_BOUND_US: i32 = 2_000_000_000;
 
@@ -24,21 +29,42 @@ pub struct Holder {
     pub name: String,
     /// Its command line; empty for one that has none.
     pub command: String,
+    /// [`DEVICE`] or [`WAKEUP_DEVICE`].
+    #[serde(skip)]
+    pub device: &'static str,
 }
 
-/// The lowest bound that processes and drivers request now, µs; `None` if there is none.
+/// The lowest bound that processes and drivers request now through either device, µs; `None` if there is none.
 ///
 /// # Errors
-/// If the device is missing, or this user may not open it.
+/// If [`DEVICE`] is missing, or this user may not open it or the other one.
 pub fn current_bound_us() -> io::Result<Option<u32>> {
+    lowest(read(DEVICE)?, read(WAKEUP_DEVICE))
+}
+
+/// The bound of [`WAKEUP_DEVICE`] alone, µs; `None` where there is none, or it cannot be read.
+pub fn wakeup_bound_us() -> Option<u32> {
+    read(WAKEUP_DEVICE).ok().flatten()
+}
+
+fn lowest(bound: Option<u32>, of_wakeup: io::Result<Option<u32>>) -> io::Result<Option<u32>> {
+    let of_wakeup = match of_wakeup {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        read => read?,
+    };
+    Ok(bound.into_iter().chain(of_wakeup).min())
+}
+
+fn read(device: &str) -> io::Result<Option<u32>> {
     // Opening it makes a request of "no bound", which ends with the descriptor.
     let mut value = [0; 4];
-    File::open(DEVICE)?.read_exact(&mut value)?;
+    File::open(device)?.read_exact(&mut value)?;
     Ok(bound(i32::from_ne_bytes(value)))
 }
 
+/// The wake-up device has no bound at the highest number.
 fn bound(value: i32) -> Option<u32> {
-    (value != NO_BOUND_US).then_some(value.max(0).unsigned_abs())
+    (value < NO_BOUND_US).then_some(value.max(0).unsigned_abs())
 }
 
 /// The setting that holds a CPU's own bound.
@@ -69,14 +95,32 @@ pub fn bound_us(time: Duration) -> Result<u32, String> {
     Ok(us)
 }
 
-/// Other processes that have the device open, and whether all processes could be examined: other users'
-/// need root.
+/// The kernel numbers its first PID namespace alike everywhere.
+/// Source: include/linux/proc_ns.h of the kernel.
+pub(crate) const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// Processes that could not be examined.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unseen {
+    /// All were.
+    None,
+    /// Other users' need root.
+    OfOtherUsers,
+    /// This PID namespace is not the first: /proc has no others' processes.
+    OfOtherNamespaces,
+}
+
+/// Other processes that have the device open, and which could not be examined.
 ///
 /// # Errors
 /// If the folder of processes cannot be listed.
-pub fn holders(proc_folder: &Path) -> io::Result<(Vec<Holder>, bool)> {
+pub fn holders(proc_folder: &Path) -> io::Result<(Vec<Holder>, Unseen)> {
     let mut holders = Vec::new();
-    let mut saw_all = true;
+    let namespace = fs::read_link(proc_folder.join("self/ns/pid"));
+    let mut unseen = match namespace {
+        Ok(namespace) if namespace != Path::new(FIRST_PID_NAMESPACE) => Unseen::OfOtherNamespaces,
+        _ => Unseen::None,
+    };
     for entry in fs::read_dir(proc_folder)? {
         let entry = entry?;
         let Some(pid) = entry
@@ -89,30 +133,31 @@ pub fn holders(proc_folder: &Path) -> io::Result<(Vec<Holder>, bool)> {
         if pid == std::process::id() {
             continue;
         }
-        match has_device_open(&entry.path()) {
-            Ok(true) => holders.push(holder(pid, &entry.path())),
-            Ok(false) => {}
+        match device_open(&entry.path()) {
+            Ok(Some(device)) => holders.push(holder(pid, &entry.path(), device)),
+            Ok(None) => {}
             // It has ended meanwhile.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(_) => saw_all = false,
+            Err(_) => unseen = Unseen::OfOtherUsers,
         }
     }
     holders.sort_by_key(|holder| holder.pid);
-    Ok((holders, saw_all))
+    Ok((holders, unseen))
 }
 
-fn has_device_open(process: &Path) -> io::Result<bool> {
+fn device_open(process: &Path) -> io::Result<Option<&'static str>> {
     for descriptor in fs::read_dir(process.join("fd"))? {
         // One that was closed meanwhile points nowhere.
-        let target = fs::read_link(descriptor?.path());
-        if target.is_ok_and(|target| target == Path::new(DEVICE)) {
-            return Ok(true);
+        let target = fs::read_link(descriptor?.path()).unwrap_or_default();
+        let mut devices = [DEVICE, WAKEUP_DEVICE].into_iter();
+        if let Some(device) = devices.find(|device| target == Path::new(device)) {
+            return Ok(Some(device));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
-fn holder(pid: u32, process: &Path) -> Holder {
+fn holder(pid: u32, process: &Path, device: &'static str) -> Holder {
     let text = |file: &str| {
         let bytes = fs::read(process.join(file)).unwrap_or_default();
         // Arguments end in NUL; a process may write what it likes there, also control characters.
@@ -123,6 +168,7 @@ fn holder(pid: u32, process: &Path) -> Holder {
         pid,
         name: text("comm"),
         command: text("cmdline"),
+        device,
     }
 }
 
@@ -147,6 +193,19 @@ mod tests {
         assert_eq!(bound(NO_BOUND_US), None);
         assert_eq!(bound(0), Some(0));
         assert_eq!(bound(50), Some(50));
+        assert_eq!(bound(i32::MAX), None);
+    }
+
+    #[test]
+    fn the_lower_bound_of_both_devices_is_in_force() {
+        let missing = || Err(io::Error::from(io::ErrorKind::NotFound));
+        assert_eq!(lowest(Some(20), missing()).unwrap(), Some(20));
+        assert_eq!(lowest(Some(20), Ok(Some(0))).unwrap(), Some(0));
+        assert_eq!(lowest(None, Ok(Some(7))).unwrap(), Some(7));
+        assert_eq!(lowest(Some(3), Ok(None)).unwrap(), Some(3));
+        assert_eq!(lowest(None, Ok(None)).unwrap(), None);
+        let denied = Err(io::Error::from(io::ErrorKind::PermissionDenied));
+        assert!(lowest(Some(20), denied).is_err());
     }
 
     #[test]
@@ -161,14 +220,18 @@ mod tests {
         )
         .unwrap();
         std::os::unix::fs::symlink("/dev/null", process.join("fd/0")).unwrap();
-        assert_eq!(holders(folder.path()).unwrap(), (vec![], true));
+        assert_eq!(holders(folder.path()).unwrap(), (vec![], Unseen::None));
         std::os::unix::fs::symlink(DEVICE, process.join("fd/5")).unwrap();
         fs::create_dir_all(folder.path().join("sys")).unwrap();
-        let (found, saw_all) = holders(folder.path()).unwrap();
-        assert!(saw_all);
+        let (found, unseen) = holders(folder.path()).unwrap();
+        assert_eq!(unseen, Unseen::None);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].pid, found[0].name.as_str()), (4_000_123, "tuned"));
         assert_eq!(found[0].command, "python3 /usr/sbin/tuned -l [0m");
+        assert_eq!(found[0].device, DEVICE);
+        fs::remove_file(process.join("fd/5")).unwrap();
+        std::os::unix::fs::symlink(WAKEUP_DEVICE, process.join("fd/6")).unwrap();
+        assert_eq!(holders(folder.path()).unwrap().0[0].device, WAKEUP_DEVICE);
     }
 
     #[test]
@@ -176,14 +239,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("77")).unwrap();
         fs::write(folder.path().join("77/fd"), "no folder").unwrap();
-        assert_eq!(holders(folder.path()).unwrap(), (vec![], false));
+        assert_eq!(
+            holders(folder.path()).unwrap(),
+            (vec![], Unseen::OfOtherUsers)
+        );
+    }
+
+    #[test]
+    fn processes_outside_of_this_pid_namespace_are_unseen() {
+        let in_namespace = |namespace: &str| {
+            let folder = tempfile::tempdir().unwrap();
+            fs::create_dir_all(folder.path().join("self/ns")).unwrap();
+            std::os::unix::fs::symlink(namespace, folder.path().join("self/ns/pid")).unwrap();
+            holders(folder.path()).unwrap().1
+        };
+        assert_eq!(in_namespace(FIRST_PID_NAMESPACE), Unseen::None);
+        assert_eq!(in_namespace("pid:[4026532177]"), Unseen::OfOtherNamespaces);
     }
 
     #[test]
     fn an_ended_process_is_not_unseen() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir_all(folder.path().join("78")).unwrap();
-        assert_eq!(holders(folder.path()).unwrap(), (vec![], true));
+        assert_eq!(holders(folder.path()).unwrap(), (vec![], Unseen::None));
     }
 
     #[test]

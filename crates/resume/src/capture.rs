@@ -21,7 +21,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant, SystemTime};
 
 use nix::time::{ClockId, clock_gettime};
-use reveille_kernel::{Identity, Root};
+use reveille_kernel::{Identity, Root, pm_qos};
 use reveille_results::output::{Existing, Folder, Naming};
 
 use crate::{Error, Result, devices};
@@ -271,6 +271,13 @@ fn describe(
     recorder: &Recorder,
 ) -> Record {
     let stats = record::suspend_stats(root);
+    let mut notes = recorder.notes().to_vec();
+    if let Some(us) = pm_qos::wakeup_bound_us().filter(|_| root.is_live()) {
+        notes.push(format!(
+            "a process holds a bound of {us} µs through {}, which limits how deep CPUs sleep in suspend to idle",
+            pm_qos::WAKEUP_DEVICE
+        ));
+    }
     Record {
         format: FORMAT.into(),
         version: VERSION,
@@ -285,7 +292,7 @@ fn describe(
         cycles_asked: options.repeat,
         cycles: Vec::new(),
         interrupted: false,
-        notes: recorder.notes().to_vec(),
+        notes,
         suspend_stats_before: stats.clone(),
         suspend_stats_after: stats,
         left_changed: Vec::new(),

@@ -8,7 +8,7 @@ use nix::unistd::{AccessFlags, access};
 
 use super::{Facts, Feature, Group, Presence, names, recorded};
 use crate::boot::{self, WithoutDriver};
-use crate::pm_qos::{self, Holder};
+use crate::pm_qos::{self, Holder, Unseen};
 use crate::{Idle, Root, cpulist};
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
@@ -42,7 +42,8 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "root; a kernel with CONFIG_CPU_IDLE; in a container, that device passed in";
         "latency unbounded by other processes", held(root) =>
             "deeper states are not entered while it is held, and cannot be measured",
-            "ending that process, or its setting (tuned's profile, an audio server, a game)",
+            "ending the process that holds it, or its setting (tuned's profile, an audio server, a game); \
+             in a container that may be one outside",
             Distorts;
         "latency unbounded on each CPU", per_cpu(idle) =>
             "deeper states are not entered on those CPUs, and cannot be measured there",
@@ -153,27 +154,27 @@ fn held(root: &Root) -> Presence {
 /// nothing; a driver of the kernel may ask without having it open.
 fn judge_held(
     bound_us: io::Result<Option<u32>>,
-    holders: io::Result<(Vec<Holder>, bool)>,
+    holders: io::Result<(Vec<Holder>, Unseen)>,
 ) -> Presence {
-    let (holders, saw_all) = holders.unwrap_or_else(|_| (Vec::new(), false));
+    let (holders, unseen) = holders.unwrap_or_else(|_| (Vec::new(), Unseen::OfOtherUsers));
     let named: Vec<String> = holders.iter().map(in_words).collect();
     let named = named.join(", ");
-    let unseen = if saw_all {
-        ""
-    } else {
-        "; other users' processes are not seen without root"
+    let not_seen = match unseen {
+        Unseen::None => "",
+        Unseen::OfOtherUsers => "; other users' processes are not seen without root",
+        Unseen::OfOtherNamespaces => "; processes outside of this container are not seen",
     };
     match (bound_us, holders.is_empty()) {
         (Ok(None), true) => Presence::Yes("no bound".to_owned()),
         (Ok(None), false) => Presence::Yes(format!("no bound; open in {named}")),
-        (Ok(Some(bound)), true) if saw_all => Presence::No(format!(
+        (Ok(Some(bound)), true) if unseen == Unseen::None => Presence::No(format!(
             "{bound} µs, requested by the kernel itself (a driver)"
         )),
-        (Ok(Some(bound)), true) => Presence::No(format!("{bound} µs{unseen}")),
-        (Ok(Some(bound)), false) => Presence::No(format!("{bound} µs; open in {named}{unseen}")),
-        (Err(_), true) => Presence::Unknown(format!("{} cannot be read{unseen}", pm_qos::DEVICE)),
+        (Ok(Some(bound)), true) => Presence::No(format!("{bound} µs{not_seen}")),
+        (Ok(Some(bound)), false) => Presence::No(format!("{bound} µs; open in {named}{not_seen}")),
+        (Err(_), true) => Presence::Unknown(format!("{} cannot be read{not_seen}", pm_qos::DEVICE)),
         (Err(_), false) => {
-            Presence::Unknown(format!("its value is unknown; open in {named}{unseen}"))
+            Presence::Unknown(format!("its value is unknown; open in {named}{not_seen}"))
         }
     }
 }
@@ -231,35 +232,43 @@ mod tests {
             pid: 7,
             name: "tuned".to_owned(),
             command: "python3 tuned".to_owned(),
+            device: pm_qos::DEVICE,
         }
     }
 
     #[test]
     fn a_bound_is_shown_with_its_holder() {
-        let no = judge_held(Ok(Some(0)), Ok((vec![tuned()], true)));
+        let no = judge_held(Ok(Some(0)), Ok((vec![tuned()], Unseen::None)));
         snapshot!("features", [("0 µs", format!("{no:?}"))]);
-        let driver = judge_held(Ok(Some(40)), Ok((vec![], true)));
+        let driver = judge_held(Ok(Some(40)), Ok((vec![], Unseen::None)));
         assert!(driver.words().contains("a driver") && !driver.is_yes());
         assert!(
-            judge_held(Ok(None), Ok((vec![tuned()], true))).is_yes(),
+            judge_held(Ok(None), Ok((vec![tuned()], Unseen::None))).is_yes(),
             "open without a bound"
         );
-        assert!(judge_held(Ok(None), Ok((vec![], false))).is_yes());
+        assert!(judge_held(Ok(None), Ok((vec![], Unseen::OfOtherUsers))).is_yes());
     }
 
     #[test]
     fn an_unreadable_value_is_unknown_and_names_what_root_would_show() {
         let denied = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
-        let unknown = judge_held(denied(), Ok((vec![], false)));
+        let unknown = judge_held(denied(), Ok((vec![], Unseen::OfOtherUsers)));
         assert!(matches!(&unknown, Presence::Unknown(why) if why.contains("without root")));
-        let seen = judge_held(denied(), Ok((vec![tuned()], false)));
+        let seen = judge_held(denied(), Ok((vec![tuned()], Unseen::OfOtherUsers)));
         assert!(matches!(&seen, Presence::Unknown(why) if why.contains("PID 7")));
     }
 
     #[test]
     fn a_bound_without_a_visible_holder_may_be_another_users() {
-        let unseen = judge_held(Ok(Some(40)), Ok((vec![], false)));
-        snapshot!("features", [("40 µs", format!("{unseen:?}"))]);
+        let unseen = judge_held(Ok(Some(40)), Ok((vec![], Unseen::OfOtherUsers)));
+        let in_container = judge_held(Ok(Some(40)), Ok((vec![], Unseen::OfOtherNamespaces)));
+        snapshot!(
+            "features",
+            [
+                ("40 µs", format!("{unseen:?}")),
+                ("40 µs, in a container", format!("{in_container:?}")),
+            ]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{Facts, Feature, Group, Presence, names, recorded};
+use crate::pm_qos::FIRST_PID_NAMESPACE;
 use crate::{Identity, Root, cpulist};
 
 const CPU: &str = "sys/devices/system/cpu";
@@ -43,7 +44,7 @@ fn bare_metal(identity: &Identity) -> Presence {
 /// least one of these kinds.
 /// Source: include/linux/proc_ns.h of the kernel.
 const FIRST_NAMESPACES: [(&str, &str); 3] = [
-    ("pid", "pid:[4026531836]"),
+    ("pid", FIRST_PID_NAMESPACE),
     ("user", "user:[4026531837]"),
     ("cgroup", "cgroup:[4026531835]"),
 ];

@@ -49,7 +49,7 @@ pub struct Record {
     pub cycles: Vec<CycleRecord>,
     /// Fewer cycles than asked for: it was interrupted.
     pub interrupted: bool,
-    /// What the kernel cannot log or trace, and why.
+    /// What the kernel cannot log or trace, and why; what limits the sleep.
     pub notes: Vec<String>,
     /// /sys/power/suspend_stats before the first cycle; empty where the kernel has none.
     pub suspend_stats_before: BTreeMap<String, String>,
