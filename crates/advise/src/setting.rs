@@ -2,7 +2,7 @@
 //!
 //! cpuidle enters a state only if the *driver's* exit latency of it is no larger than the bound in
 //! force; what was measured it does not know. So the bound to hold is read from the driver's table:
-//! it is the exit latency of the slowest state that is allowed, and has to be below that of every
+//! it is at least the exit latency of the slowest state that is allowed, and has to be below that of every
 //! state that is forbidden. Where the table does not part the two, no bound does, and states have to
 //! be disabled by name.
 
@@ -38,8 +38,8 @@ pub enum Leaves {
 /// A latency bound that makes cpuidle leave just the allowed states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bound {
-    /// The driver's exit latency of the slowest allowed state, µs; 0 where none that sleeps is
-    /// allowed.
+    /// The budget, µs, where it is among the bounds that leave the same states: it means the same on another CPU.
+    /// Else the driver's exit latency of the slowest allowed state; 0 where none that sleeps is allowed.
     pub us: u32,
     /// Any bound up to this one leaves the same states; `None` where any larger one does.
     pub up_to_us: Option<u32>,
@@ -154,11 +154,15 @@ fn bound(advice: &Advice, target: &Target) -> Result<Bound, String> {
         return Err("the governor haltpoll honours no bound but 0".to_owned());
     }
     let whole = |us: u64| u32::try_from(us).map_err(|_| format!("{us} µs is not a bound"));
+    let up_to_us = match quickest {
+        Some((us, _)) => Some(whole(us.saturating_sub(1))?),
+        None => None,
+    };
+    let budget_us = advice.question.budget_us;
+    let us = whole(us)?;
+    let is_same = budget_us >= us && up_to_us.is_none_or(|up_to| budget_us <= up_to);
     Ok(Bound {
-        us: whole(us)?,
-        up_to_us: match quickest {
-            Some((us, _)) => Some(whole(us.saturating_sub(1))?),
-            None => None,
-        },
+        us: if is_same { budget_us } else { us },
+        up_to_us,
     })
 }

@@ -34,26 +34,26 @@ fn text_of(name: Name, machine: &Target, left: &[&str]) -> String {
 fn all_forms_express_the_same_setting() {
     let machine = sklep0();
     let text = |name| text_of(name, &machine, &["C1", "C1E"]);
-    assert_eq!(text(Name::Hold), "reveille hold --latency 10us\n");
+    assert_eq!(text(Name::Hold), "reveille hold --latency 50us\n");
     assert_eq!(text(Name::Limit), "reveille limit --deepest C1E\n");
     assert_eq!(text(Name::Kernel), "intel_idle.max_cstate=2\n");
     assert_eq!(
         text(Name::Tuned),
         "[main]\nsummary=CPUs wake within 50 us at p99.9: idle states up to C1E\n\n\
-         # A latency, and no state's number: it holds on another CPU, too.\n\
-         [cpu]\nforce_latency=10\n"
+         # The budget, and no state's number: it means the same on another CPU.\n\
+         [cpu]\nforce_latency=50\n"
     );
     assert_eq!(
         text(Name::Systemd),
         "[Unit]\nDescription=CPUs wake within 50 us at p99.9: idle states up to C1E\n\n\
-         [Service]\nExecStart=reveille hold --latency 10us\n\
+         [Service]\nExecStart=reveille hold --latency 50us\n\
          Restart=on-failure\n\n[Install]\nWantedBy=multi-user.target\n"
     );
     assert_eq!(
         text(Name::Udev),
         "# CPUs wake within 50 us at p99.9: idle states up to C1E\n\
          ACTION==\"add\", SUBSYSTEM==\"cpu\", KERNEL==\"cpu[0-9]*\", \
-         ATTR{power/pm_qos_resume_latency_us}=\"10\"\n"
+         ATTR{power/pm_qos_resume_latency_us}=\"50\"\n"
     );
     assert_eq!(form_of(Name::Udev, &machine, &["C1", "C1E"]).caveat, None);
     let file = |name| form_of(name, &machine, &["C1", "C1E"]).file;

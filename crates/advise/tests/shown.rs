@@ -58,7 +58,7 @@ fn a_state_has_a_row_per_source_and_a_single_source_has_no_column() {
     assert!(!one.contains("source"), "{one}");
     assert!(
         one.ends_with(
-            "Allow C1 and C1E; keep out of C6: a latency bound of 10 µs. The 95% confidence\nholds for all states jointly.\n"
+            "Allow C1 and C1E; keep out of C6: a latency bound of 50 µs. The 95% confidence\nholds for all states jointly.\n"
         ),
         "{one}"
     );
@@ -84,7 +84,7 @@ fn one_form_is_recommended_and_all_are_shown_on_request() {
         reveille_show::terminal::plain(out)
     };
     let (one, all) = (written(false), written(true));
-    assert!(one.contains("reveille hold --latency 10us"), "{one}");
+    assert!(one.contains("reveille hold --latency 50us"), "{one}");
     for other in [
         "\nlimit: ",
         "\nkernel: ",

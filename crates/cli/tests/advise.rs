@@ -38,14 +38,14 @@ fn the_answer_has_the_evidence_the_bound_the_cost_and_every_form() {
     let text = printed(&result(folder.path()), &flags);
     for words in [
         "Allow C1 and C1E; keep out of C6: a latency bound of",
-        "10 µs, in the driver's figures; any up to 132 µs leaves the same",
+        "50 µs, in the driver's figures; any up to 132 µs leaves the same",
         "75.0%",
-        "reveille hold --latency 10us",
+        "reveille hold --latency 50us",
         "reveille limit --deepest C1E",
         "intel_idle.max_cstate=2",
-        "force_latency=10",
-        "ExecStart=reveille hold --latency 10us",
-        "pm_qos_resume_latency_us}=\"10\"",
+        "force_latency=50",
+        "ExecStart=reveille hold --latency 50us",
+        "pm_qos_resume_latency_us}=\"50\"",
     ] {
         assert!(text.contains(words), "{words} is not in:\n{text}");
     }
@@ -67,7 +67,7 @@ fn json_has_the_same_with_units_in_the_names() {
     assert_eq!(json["question"]["demand"]["percentile"], 99.9);
     assert_eq!(json["question"]["confidence_percent"], 95.0);
     assert_eq!(json["setting"]["leaves"], "up_to");
-    assert_eq!(json["setting"]["bound"]["us"], 10);
+    assert_eq!(json["setting"]["bound"]["us"], 50);
     assert_eq!(json["setting"]["forbidden"], json!(["C6"]));
     let c6 = &json["states"][3];
     assert_eq!(
@@ -273,7 +273,7 @@ fn another_tools_result_is_judged_with_a_machines_table() {
     let root = folder.path().to_str().unwrap();
     let flags = ["--budget", "50us", "--root", root, "--form"];
     let form = |name| printed(&csv, &[&flags[..], &[name]].concat());
-    assert_eq!(form("hold"), "reveille hold --latency 2us\n");
+    assert_eq!(form("hold"), "reveille hold --latency 50us\n");
     assert_eq!(form("kernel"), "intel_idle.max_cstate=1\n");
 }
 

@@ -26,9 +26,14 @@ pub(super) fn tuned(question: &Question, setting: &Setting) -> Form {
                 resume_latency(us)
             ),
         };
+        let elsewhere = match us == question.budget_us {
+            true => "The budget, and no state's number: it means the same on another CPU.",
+            false => {
+                "In the figures of this CPU's driver: on another one it may leave other states."
+            }
+        };
         format!(
-            "[main]\nsummary={}\n\n# A latency, and no state's number: it holds on another CPU, \
-             too.\n{section}",
+            "[main]\nsummary={}\n\n# {elsewhere}\n{section}",
             summary(question, setting)
         )
     });
