@@ -337,8 +337,9 @@ fn a_flood_costs_what_is_stated_and_an_honest_scrape_is_answered() {
         "under a flood: {:.1} % of a CPU, longest honest scrape {longest:?}",
         share * 100.0
     );
-    // 5 % are stated; the rest is for a clock of CPU time that counts in ticks.
-    assert!(share < 0.08, "{share}");
+    // 1 s was saved before; then 5 % are stated. The rest is for a clock of CPU time that counts in ticks.
+    let beyond = after - before - 1.0;
+    assert!(beyond < 0.08 * time.as_secs_f64(), "{share}");
     assert!(longest < Duration::from_secs(5), "{longest:?}");
     service.end();
 }
