@@ -102,10 +102,13 @@ fn details(description: &Description, sheet: &mut Sheet<'_>) {
     counts(description, sheet);
     sheet.detail("Kernel", description.machine.kernel_words());
     let (driver, governor) = (&description.driver, &description.governor);
-    sheet.detail(
-        "Idle",
-        driver_and_governor(driver.as_deref(), governor.as_deref()),
-    );
+    // Another tool need not say; "none" would mean a machine without cpuidle.
+    if description.probe != Probe::Foreign || driver.is_some() || governor.is_some() {
+        sheet.detail(
+            "Idle",
+            driver_and_governor(driver.as_deref(), governor.as_deref()),
+        );
+    }
     let (probe, arming) = (by_probe(description), &description.settings.arming);
     sheet.detail("Probe", format!("{probe}; {arming}"));
 }
@@ -133,11 +136,11 @@ fn floors(description: &Description, sheet: &mut Sheet<'_>) {
 
 fn kept(description: &Description) -> String {
     let counts = &description.counts;
-    let mut kept = format!(
-        "{} of {} launched",
-        count(counts.kept),
-        count(counts.launched)
-    );
+    let mut kept = match counts.launched {
+        // Another tool need not say.
+        0 if counts.kept > 0 => counted(counts.kept, "datapoint"),
+        launched => format!("{} of {} launched", count(counts.kept), count(launched)),
+    };
     if let Some(possible) = counts.possible.filter(|possible| *possible > 0) {
         kept += &format!(
             " in {}, {} of what the launch distances allow",
