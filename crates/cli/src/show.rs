@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use reveille_results::Description;
+use reveille_results::compare::Comparisons;
 use reveille_results::show::{self as results, Views};
 use reveille_resume::analysis::{Question, analyse, inputs};
 use reveille_show::sheet::Sheet;
@@ -26,6 +28,7 @@ Examples:
   reveille show resume.json             what `resume analyze --json` printed
   reveille show before after            two results of measure: what differs
   reveille show RESULT --json | jq .statistics
+  reveille show A B --json | jq .comparisons
   reveille show RESULT --page           as `reveille report RESULT`")]
 pub struct Args {
     /// Result folders or files; several only of `measure`
@@ -86,7 +89,18 @@ fn measured(args: &Args, inputs: Vec<results::Input>) -> anyhow::Result<()> {
         return Ok(args.printed.print(description, &sheet, To::Output)?);
     }
     let views = Views::of(&inputs)?;
-    let descriptions: Vec<_> = inputs.iter().map(results::Input::description).collect();
+    let several = Several {
+        results: inputs.iter().map(results::Input::description).collect(),
+        comparisons: results::comparisons(&views),
+    };
     let sheet = results::sheet(&views, None);
-    Ok(args.printed.print(&descriptions, &sheet, To::Output)?)
+    Ok(args.printed.print(&several, &sheet, To::Output)?)
+}
+
+/// Several results, as `--json` prints them.
+#[derive(Serialize)]
+struct Several<'a> {
+    results: Vec<&'a Description>,
+    /// Of each but the first with the first, in their order.
+    comparisons: Vec<Comparisons>,
 }

@@ -166,7 +166,18 @@ fn several_results_are_compared_if_they_are_of_measure() {
     assert!(shown.contains("5.10") && shown.contains("50.1"), "{shown}");
     let json: Value =
         serde_json::from_slice(&reveille(&["show", &a, &b, "--json"]).stdout).unwrap();
-    assert_eq!(json.as_array().map(Vec::len), Some(2));
+    assert_eq!(json["results"].as_array().map(Vec::len), Some(2));
+    let compared = &json["comparisons"][0]["states"][0];
+    assert_eq!(
+        (&compared["state"], &compared["source"]),
+        (&"C1".into(), &"timer".into())
+    );
+    let median = &compared["comparison"]["median"];
+    assert_eq!(
+        (&median["a_ns"], &median["b_ns"]),
+        (&5099.into(), &50_099.into())
+    );
+    assert_eq!(compared["comparison"]["b_slower"], 1.0);
     let other = folder.path().join("cost.json");
     std::fs::write(&other, "{}").unwrap();
     let refused = reveille(&["show", &a, other.to_str().unwrap()]);

@@ -21,6 +21,7 @@ mod summary;
 mod verdicts;
 mod view;
 
+pub use difference::all as comparisons;
 pub use input::{Error, Input, Result};
 pub use notices::{by_probe, subject};
 pub use page::sheet;
