@@ -4,6 +4,13 @@
 pub struct Random(pub u64);
 
 impl Random {
+    /// Seeded by these figures: the same for the same ones, and for others as good as independent.
+    pub fn of(figures: &[f64]) -> Self {
+        figures.iter().fold(Self(0), |before, figure| {
+            Self(Self(before.0 ^ figure.to_bits()).next())
+        })
+    }
+
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -41,6 +48,18 @@ mod tests {
                 4_593_380_528_125_082_431,
                 16_408_922_859_458_223_821
             ]
+        );
+    }
+
+    #[test]
+    fn the_same_figures_give_the_same_numbers_and_any_others_different_ones() {
+        let first = |figures: &[f64]| Random::of(figures).uniform();
+        assert_eq!(first(&[1.0, 2.0]), first(&[1.0, 2.0]));
+        let others: [&[f64]; 5] = [&[], &[1.0], &[2.0, 1.0], &[1.0, 2.0, 0.0], &[1.0, 2.5]];
+        assert!(
+            others
+                .iter()
+                .all(|other| first(other) != first(&[1.0, 2.0]))
         );
     }
 

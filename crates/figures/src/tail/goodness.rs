@@ -13,13 +13,11 @@ const SAMPLES: u32 = 200;
 /// Carlo p-values", Biometrika 78 (1991).
 const WORSE: u32 = 25;
 
-/// A fixed seed, so that the same data give the same result.
-const SEED: u64 = 1991;
-
-/// The share of samples from the fitted distribution that fit it worse than these excesses do.
+/// The share of samples from the fitted distribution that fit it worse than these excesses do. The excesses are the seed:
+/// the same data give the same result, and the error of 200 samples is not the same for all data.
 pub(super) fn p_value(excesses: &[f64], fit: Pareto) -> f64 {
     let statistic = anderson_darling(excesses, fit);
-    let mut random = Random(SEED);
+    let mut random = Random::of(excesses);
     let mut sample = vec![0.0; excesses.len()];
     let mut worse = 0;
     for drawn in 1..=SAMPLES {
@@ -105,22 +103,29 @@ mod tests {
         assert_eq!(p_value(&heaps, Pareto::fit(&heaps)), 1.0 / 201.0);
     }
 
-    #[test]
-    fn the_p_value_of_samples_that_follow_the_distribution_is_spread_evenly() {
-        const RUNS: u64 = 60;
-        let heavy = Pareto {
-            shape: 0.2,
-            scale: 3000.0,
-        };
-        let p_values = (0..RUNS).map(|seed| {
+    /// The p-values of samples of 100 that follow a distribution.
+    fn p_values(runs: u64, follow: Pareto) -> Vec<f64> {
+        let p_value = |seed: u64| {
             let mut random = Random(seed * 7919 + 5);
             let mut sample: Vec<f64> = (0..100)
-                .map(|_| heavy.quantile(1.0 / random.uniform()))
+                .map(|_| follow.quantile(1.0 / random.uniform()))
                 .collect();
             sample.sort_unstable_by(f64::total_cmp);
             p_value(&sample, Pareto::fit(&sample))
-        });
-        let p_values: Vec<f64> = p_values.collect();
+        };
+        (0..runs).map(p_value).collect()
+    }
+
+    #[test]
+    fn the_p_value_of_samples_that_follow_the_distribution_is_spread_evenly() {
+        const RUNS: u64 = 60;
+        let p_values = p_values(
+            RUNS,
+            Pareto {
+                shape: 0.2,
+                scale: 3000.0,
+            },
+        );
         // Four standard errors of a count, and of a mean of values spread evenly over 0 to 1.
         let mean = p_values.iter().sum::<f64>() / RUNS as f64;
         assert!((0.35..0.65).contains(&mean), "{mean}");
@@ -130,5 +135,14 @@ mod tests {
             let error = (expected * (1.0 - share)).sqrt();
             assert!((below - expected).abs() < 4.0 * error, "{below} of {RUNS}");
         }
+    }
+
+    #[test]
+    fn one_of_ten_tails_that_follow_the_distribution_is_rejected() {
+        const RUNS: u64 = 600;
+        // With a fixed seed it was one of 22.
+        let rejected = p_values(RUNS, EXPONENTIAL);
+        let rejected = rejected.iter().filter(|&&p| p < 0.1).count();
+        assert!((42..78).contains(&rejected), "{rejected} of {RUNS}");
     }
 }
