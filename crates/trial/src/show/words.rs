@@ -2,8 +2,11 @@
 
 use reveille_figures::rounds::{Against, ERROR, Estimate, rounds_needed};
 use reveille_show::quantity::{counted, listed, share};
+use reveille_show::sheet::{Unit, Value};
+use reveille_show::text::alone;
 
 use super::figure;
+use crate::observe::Observed;
 use crate::result::{Setting, Trial};
 use crate::verdict::{Cost, Dominated, one_of_all};
 
@@ -85,10 +88,58 @@ fn best(trial: &Trial) -> Option<String> {
         ),
         (false, true) if gain.interval.is_some() => format!(
             "{name} is best: median {median}, {than} than `as is`, but the size of the difference is \
-             uncertain: {size}."
+             uncertain: {size}. {}",
+            price(trial, place)
         ),
-        (false, _) => format!("{name} is best: median {median}, {size} {than} than `as is`."),
+        (false, _) => format!(
+            "{name} is best: median {median}, {size} {than} than `as is`. {}",
+            price(trial, place)
+        ),
     })
+}
+
+/// What a setting costs beyond "as is", as far as it was measured.
+fn price(trial: &Trial, place: usize) -> String {
+    let settings = [place, AS_IS].map(|place| &trial.settings[place]);
+    let means = |value: fn(&Observed) -> Option<f64>| {
+        settings.map(|one| one.observed.as_ref().and_then(value))
+    };
+    let (means, difference, units, what) = match trial.cost {
+        None => return "What it costs was not measured.".to_owned(),
+        Some(Cost::Power) => (
+            means(|one| one.power_w),
+            &settings[0].power_difference_w,
+            [Unit::Of("W"); 2],
+            "it takes",
+        ),
+        Some(Cost::TimeAwake) => (
+            means(|one| one.awake_percent),
+            &settings[0].awake_difference_percent,
+            [Unit::Percent, Unit::Of("points")],
+            "CPUs are awake",
+        ),
+    };
+    let ([Some(mean), Some(as_is)], Some(difference)) = (means, difference) else {
+        return "What it costs was measured in no round beside `as is`.".to_owned();
+    };
+    let text = |unit, value: Value| alone(unit, &value).unwrap_or_default();
+    let [mean, as_is] = [mean, as_is].map(|mean| text(units[0], mean.into()));
+    let against = difference.against_zero();
+    let of = if trial.cost == Some(Cost::TimeAwake) {
+        " of the time"
+    } else {
+        ""
+    };
+    let (begin, than) = match against {
+        Against::More => ("Its price", "more"),
+        Against::Less => ("It costs less, too", "less"),
+        Against::Unknown => ("Its price is not shown", "more"),
+    };
+    let size = text(
+        units[1],
+        (&size(difference, against == Against::Less)).into(),
+    );
+    format!("{begin}: {what} {mean}{of}, instead of {as_is} under `as is`: {size} {than}.")
 }
 
 /// How much less it is, or how much more.
@@ -241,6 +292,33 @@ mod tests {
             };
             (case, answers(|of| *of = verdict.clone()))
         });
+        snapshot!("words", said);
+    }
+
+    #[test]
+    fn the_price_is_what_was_measured() {
+        let of = |cost: Option<Cost>, power_w: Option<f64>, difference: Option<(f64, f64)>| {
+            let mut trial = trial();
+            trial.cost = cost;
+            for (setting, w) in trial.settings.iter_mut().zip([Some(10.0), power_w]) {
+                setting.observed.as_mut().unwrap().power_w = w;
+            }
+            trial.settings[1].power_difference_w = power_w.map(|w| Estimate {
+                estimate: w - 10.0,
+                interval: difference,
+                rounds: 10,
+            });
+            price(&trial, 1)
+        };
+        let power = Some(Cost::Power);
+        let said = [
+            ("more", of(power, Some(14.2), Some((3.9, 4.5)))),
+            ("less", of(power, Some(9.0), Some((-1.2, -0.8)))),
+            ("not shown", of(power, Some(10.3), Some((-0.2, 0.8)))),
+            ("no interval", of(power, Some(10.3), None)),
+            ("no round with both", of(power, None, None)),
+            ("not measured", of(None, None, None)),
+        ];
         snapshot!("words", said);
     }
 
