@@ -352,6 +352,8 @@ pub struct Asked {
     pub stops: Vec<String>,
     /// It is judged by the result, and not by the driver's table.
     pub by_result: bool,
+    /// Why no setting is shown to meet the bound: then nothing is asked.
+    pub unmet: Option<String>,
     /// What a user should know, a sentence each without its full stop.
     pub notes: Vec<String>,
 }
@@ -382,6 +384,7 @@ pub fn asked(
                 .collect(),
             stops: Vec::new(),
             by_result: true,
+            unmet: Some(why),
             notes,
         });
     }
@@ -408,6 +411,7 @@ pub fn asked(
         leaves: those(request_us, Effect::Left),
         stops: those(request_us, Effect::Stopped),
         by_result: result.is_some(),
+        unmet: None,
         notes,
     })
 }

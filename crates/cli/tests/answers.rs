@@ -95,7 +95,7 @@ fn an_analysed_log_and_models_end_with_the_answer() {
     let analysis = words("resume analyze --json").arg(&log).output().unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, analysis.stdout).unwrap();
-    let (first, last) = ("At 30% load napping draws", "(121 ms and 220 ms).");
+    let (first, last) = ("At 30% load ", "(121 ms and 220 ms).");
     ends_with(words("model from").arg(file.path()), first, last);
     for (line, first) in [
         ("model run --utilisation 0.2", "nap 10 ms draws least: "),

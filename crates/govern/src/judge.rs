@@ -63,6 +63,9 @@ pub struct JudgedGroup {
     pub judged_by: String,
     /// What the driver's table alone would hold, µs, if that is another figure.
     pub by_table_us: Option<u32>,
+    /// Why nothing is held, a clause; `None` where something is.
+    #[serde(default)]
+    pub why_nothing: Option<String>,
 }
 
 impl Judged {
@@ -293,6 +296,20 @@ fn open(
     }
 }
 
+/// Why what was asked stops no state.
+fn why_nothing(rule: &Rule, asked: &Asked) -> String {
+    match (&asked.unmet, rule.ask(), asked.by_result) {
+        (Some(why), ..) => why.clone(),
+        (None, Ask::DeepestState(state), _) => format!("no idle state is deeper than {state}"),
+        (None, _, true) => "by the result no idle state takes longer".to_owned(),
+        (None, _, false) => {
+            "by the driver's table no idle state takes longer, which was not measured \
+                             (`reveille measure --each-state`)"
+                .to_owned()
+        }
+    }
+}
+
 /// The bound on CPUs that are alike, or why there is none.
 fn bound(
     rule: &Rule,
@@ -324,6 +341,7 @@ fn bound(
         bound_us: held(&asked),
         judged_by: if asked.by_result { "result" } else { "table" }.to_owned(),
         by_table_us: held(&by_table).filter(|_| held(&by_table) != held(&asked)),
+        why_nothing: asked.stops.is_empty().then(|| why_nothing(rule, &asked)),
         leaves: asked.leaves,
         stops: asked.stops,
     })
@@ -430,6 +448,19 @@ mod tests {
     }
 
     const TRAFFIC: &str = "when.traffic.interface = \"eth0\"\n";
+
+    #[test]
+    fn a_rule_that_holds_nothing_says_why() {
+        let (_folder, root) = machine("menu");
+        let why = |asks: &str| {
+            let rule = judged(&format!("[[rule]]\nname = \"a\"\n{asks}\n"), &root);
+            rule.groups[0].why_nothing.clone()
+        };
+        assert_eq!(why("latency = \"50us\""), None);
+        assert!(why("latency = \"5ms\"").unwrap().contains("not measured"));
+        let deepest = why("deepest_state = \"C6\"").unwrap();
+        assert_eq!(deepest, "no idle state is deeper than C6");
+    }
 
     #[test]
     fn the_table_judges_where_there_is_no_result() {

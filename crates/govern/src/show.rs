@@ -2,7 +2,7 @@
 
 use reveille_kernel::cpulist::{self, named};
 use reveille_show::columns;
-use reveille_show::quantity::{counted, listed};
+use reveille_show::quantity::counted;
 use reveille_show::sheet::{Column, Heading, Judgement, Section, Sheet, Table, Value};
 
 use crate::judge::{Judged, JudgedGroup};
@@ -190,16 +190,26 @@ fn check_answer(rules: &[Judged]) -> String {
         return "The file has no rules: nothing is held.".into();
     }
     let holds = |rule: &&Judged| rule.groups.iter().any(|group| group.bound_us.is_some());
-    let idle: Vec<String> = rules
-        .iter()
-        .filter(|rule| !holds(rule))
-        .map(|rule| rule.rule.clone())
+    let idle = rules.iter().filter(|rule| !holds(rule));
+    let idle: Vec<String> = idle
+        .map(|rule| format!(" {} holds nothing here: {}.", rule.rule, why_nothing(rule)))
         .collect();
     let all = counted(rules.len() as u64, "rule");
     match idle.is_empty() {
         true => format!("{all}; each holds a bound while it is in force."),
-        false => format!("{all}; on this machine {} hold nothing.", listed(&idle)),
+        false => format!("{all}.{}", idle.concat()),
     }
+}
+
+/// Why a rule holds nothing: by its CPUs, or else by what it lacks here.
+fn why_nothing(rule: &Judged) -> &str {
+    let by_group = rule
+        .groups
+        .iter()
+        .find_map(|group| group.why_nothing.as_ref());
+    by_group
+        .or(rule.notes.first())
+        .map_or("nothing on this machine honours a bound", String::as_str)
 }
 
 /// What the service holds now.

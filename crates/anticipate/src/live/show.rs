@@ -89,7 +89,16 @@ const ACCOUNTING: &[Column<Accounted>] = &columns!(|one|
 );
 
 fn interval(gain: &Gain) -> Value {
-    Value::Interval(gain.median_us, (gain.high_us - gain.low_us) / 2.0)
+    Value::Interval(gain.median_us, half_us(gain))
+}
+
+fn half_us(gain: &Gain) -> f64 {
+    (gain.high_us - gain.low_us) / 2.0
+}
+
+/// `-12.0 ±2.0 µs`; the sign is the caller's.
+fn figure(median_us: f64, gain: &Gain) -> String {
+    format!("{median_us:.1} ±{:.1} µs", half_us(gain))
 }
 
 /// The columns of every table, by the list of its rows in the JSON.
@@ -181,10 +190,10 @@ fn packets_facts(packets: &PacketStatistics, sheet: &mut Sheet<'_>) {
     ];
     counts(sheet, "Packets left alone", left_alone);
     if let (Some(alone), Some(assisted)) = (packets.left_alone, packets.assisted) {
-        let gain = packets.gain.as_ref().map(|gain| {
-            let half = (gain.high_us - gain.low_us) / 2.0;
-            format!(", difference {:.1} ±{half:.1} µs", gain.median_us)
-        });
+        let gain = packets
+            .gain
+            .as_ref()
+            .map(|gain| format!(", difference {}", figure(gain.median_us, gain)));
         sheet.fact(
             "Arrival to reader",
             format!(
@@ -231,33 +240,85 @@ fn sum(statistics: &Statistics, of: fn(&OperationStatistics) -> u64) -> u64 {
 fn answer(snapshot: &Snapshot) -> String {
     let statistics = &snapshot.statistics;
     let requests = sum(statistics, |one| one.requests);
-    let assisted = sum(statistics, |one| one.assistance.assisted);
-    let in_time = sum(statistics, |one| one.assistance.in_time);
     let elapsed = duration(statistics.elapsed_s * 1e9);
-    if requests == 0 {
-        return match (&statistics.packets, &snapshot.hints) {
-            (None, Some(hints)) => format!(
-                "{} of {} were followed in {elapsed}.",
-                count(hints.followed),
-                counted(hints.received, "hint")
-            ),
-            (Some(packets), _) => format!(
-                "{} of {} of packets were assisted in {elapsed}.",
-                count(packets.assistance.assisted),
-                counted(packets.arrivals, "arrival")
-            ),
-            (None, None) => format!("No request was issued in {elapsed}."),
-        };
+    if requests > 0 {
+        // A gain is of one operation: of several, that which was assisted most.
+        let all = &statistics.operations;
+        let most = all.iter().max_by_key(|one| one.assistance.assisted);
+        let of = most.filter(|_| all.len() > 1);
+        let of = of.map(|one| format!(" for {} of {}", one.operation, one.device));
+        return brought(
+            &counted(requests, "request"),
+            sum(statistics, |one| one.assistance.in_time),
+            sum(statistics, |one| one.assistance.cpu_busy),
+            most.and_then(|one| one.gain.as_ref()),
+            &of.unwrap_or_default(),
+            statistics,
+        );
     }
-    let ready = match assisted {
-        0 => String::new(),
-        all => format!(
-            "; {} of these completed while the CPU was ready",
-            share(in_time as f64 / all as f64)
+    match (&statistics.packets, &snapshot.hints) {
+        (None, Some(hints)) => format!(
+            "{} of {} helped in {elapsed}; {} were followed.",
+            count(hints.helped),
+            counted(hints.received, "hint"),
+            count(hints.followed)
         ),
+        (Some(packets), _) if packets.arrivals > 0 => brought(
+            &format!("{} of packets", counted(packets.arrivals, "arrival")),
+            packets.assistance.in_time,
+            packets.assistance.cpu_busy,
+            packets.gain.as_ref(),
+            "",
+            statistics,
+        ),
+        (Some(_), _) => format!("No packet arrived in {elapsed}."),
+        (None, None) => format!("No request was issued in {elapsed}."),
+    }
+}
+
+/// What it brought, and its price: `all` are requests or arrivals, and `of` those of them that the gain is of.
+fn brought(
+    all: &str,
+    in_time: u64,
+    busy: u64,
+    gain: Option<&Gain>,
+    of: &str,
+    statistics: &Statistics,
+) -> String {
+    let elapsed = duration(statistics.elapsed_s * 1e9);
+    let busy = match busy {
+        0 => String::new(),
+        busy => format!("; {} met a CPU that was busy anyway", count(busy)),
     };
-    let (assisted, requests) = (count(assisted), counted(requests, "request"));
-    format!("{assisted} of {requests} were assisted in {elapsed}{ready}.")
+    if in_time == 0 {
+        return format!(
+            "None of {all} in {elapsed} came while a CPU was kept ready{busy}: nothing was gained."
+        );
+    }
+    let gain = match gain {
+        None => "What that gains is not known: too few were left alone to compare".to_owned(),
+        Some(gain) => {
+            let size = |median_us| figure(median_us, gain);
+            let wait = format!("the median wait{of}");
+            match (gain.low_us, gain.high_us) {
+                (_, high) if high < 0.0 => {
+                    format!("Assisted, {wait} was {} shorter", size(-gain.median_us))
+                }
+                (low, _) if low > 0.0 => {
+                    format!("Assisted, {wait} was {} longer", size(gain.median_us))
+                }
+                _ => format!(
+                    "That {wait} was shorter if assisted is not shown ({})",
+                    size(gain.median_us)
+                ),
+            }
+        }
+    };
+    format!(
+        "{} of {all} in {elapsed} came while a CPU was kept ready{busy}. {gain}. Time kept awake: {}.",
+        count(in_time),
+        awake(statistics)
+    )
 }
 
 /// The time awake, and its energy if that is known.
@@ -487,15 +548,56 @@ mod tests {
     fn requests_are_counted_by_outcome() {
         let shown = text(&snapshot(None));
         assert!(shown.contains("Left alone  5 for comparison, 15 over budget\n"));
-        assert!(shown.contains("80 of 100 requests were assisted in 1 s; 75.0% of these"));
         assert!(shown.contains("-12.0 ±2.0"), "{shown}");
         // The other CPU did nothing.
         assert!(shown.contains("\n0 ") && !shown.contains("\n1 "), "{shown}");
-        let mut none = snapshot(None);
-        none.statistics.operations[0].assistance.assisted = 0;
-        assert!(text(&none).contains("0 of 100 requests were assisted in 1 s."));
-        none.statistics.operations.clear();
-        assert!(text(&none).contains("No request was issued in 1 s."));
+    }
+
+    #[test]
+    fn the_answer_claims_a_gain_only_if_it_is_shown() {
+        let of = |change: fn(&mut OperationStatistics)| {
+            let mut snapshot = snapshot(None);
+            change(&mut snapshot.statistics.operations[0]);
+            answer(&snapshot)
+        };
+        let none = |one: &mut OperationStatistics| {
+            (one.assistance.in_time, one.assistance.cpu_busy) = (0, 77);
+        };
+        let said = [
+            ("shorter", of(|_| {})),
+            (
+                "longer",
+                of(|one| {
+                    one.gain = Some(Gain {
+                        median_us: 3.0,
+                        low_us: 1.0,
+                        high_us: 5.0,
+                    })
+                }),
+            ),
+            (
+                "not shown",
+                of(|one| {
+                    one.gain = Some(Gain {
+                        median_us: -1.0,
+                        low_us: -5.0,
+                        high_us: 3.0,
+                    })
+                }),
+            ),
+            ("not known", of(|one| one.gain = None)),
+            ("busy", of(|one| one.assistance.cpu_busy = 17)),
+            ("none in time", of(none)),
+        ];
+        let mut others = snapshot(None);
+        others.statistics.operations.clear();
+        let nothing = answer(&others);
+        others.statistics.packets = Some(packets());
+        let arrivals = answer(&others);
+        let said = said
+            .into_iter()
+            .chain([("no request", nothing), ("packets", arrivals)]);
+        reveille_snapshot::snapshot!("live", said);
     }
 
     #[test]

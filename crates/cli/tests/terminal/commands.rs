@@ -68,7 +68,7 @@ const ALL: &[Long] = &[
     draws("path --ping --duration 30s", "%"),
     draws("quiet find --duration 30s", "%"),
     holds("quiet run --cgroup CGROUP", "Ctrl-C"),
-    draws("anticipate --no-socket", "assisted"),
+    draws("anticipate --no-socket", "request"),
     draws("anticipate bench --dir FOLDER --file-size 1MiB", "%"),
     draws("power meters --meter METER --time 30s", "%"),
     draws("power record --meter METER", "time,power_w"),

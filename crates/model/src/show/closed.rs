@@ -11,7 +11,7 @@ use crate::answers::Swept;
 use crate::farm::Year;
 use crate::machine::Worth;
 use crate::parameters::{ALWAYS_ON, Named, Parameters};
-use crate::policy::Outcome;
+use crate::policy::{Outcome, Policy};
 use crate::question::{Crossings, Figure};
 use crate::run::{Run, at};
 use crate::sweep::{Pair, Point, Sweep};
@@ -211,7 +211,18 @@ pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
     let needed = worth.needed.iter();
     let needed =
         needed.map(|one| words::largest(Figure::Power, &one.largest, &one.than, one.utilisation));
-    sheet.answer = needed.collect::<Vec<_>>().join(" ");
+    let (parameters, point) = (worth.run.parameters, &worth.run.point);
+    let mut policies = parameters.policies.iter().zip(&point.policies);
+    let nap = policies.find(|(named, _)| matches!(named.policy, Policy::PowerNap(_)));
+    let effect = nap.map(|(named, compared)| {
+        let outcome = compared.map(|one| one.outcome);
+        words::effect(&named.name, outcome, &point.always_on, point.utilisation)
+    });
+    sheet.answer = effect
+        .into_iter()
+        .chain(needed)
+        .collect::<Vec<_>>()
+        .join(" ");
     sheet
 }
 

@@ -1,7 +1,7 @@
 //! Answers as sentences.
 
 use crate::parameters::Parameters;
-use crate::policy::{Choice, Law, Policy, Rule};
+use crate::policy::{Choice, Law, Outcome, Policy, Rule};
 use crate::question::{BestTimeout, Crossings, Figure, LOAD_MAX, Largest, Why};
 use crate::sweep::Pair;
 
@@ -82,6 +82,21 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
             time(nap.resume)
         ),
     }
+}
+
+/// What a machine's own policy does to power and response time at a load; `None`: it has no steady state there.
+pub fn effect(name: &str, of: Option<Outcome>, always_on: &Outcome, utilisation: f64) -> String {
+    let load = format!("At {}% load", digits(utilisation * 100.0));
+    let Some(of) = of else {
+        return format!("{load} {name} does not keep up with the requests.");
+    };
+    format!(
+        "{load} {name} draws {} W instead of {} always on, and a request takes {} on average instead of {}.",
+        three_digits(of.power_mean),
+        three_digits(always_on.power_mean),
+        duration(of.response_mean * 1e9),
+        duration(always_on.response_mean * 1e9)
+    )
 }
 
 /// The best timeout for a budget.

@@ -19,8 +19,6 @@ use super::{Depth, Distribution, show};
 pub struct About {
     /// What was followed, where and when.
     pub subject: Subject,
-    /// The driver and the governor honour latency requests.
-    pub honours_requests: bool,
     /// Names of devices' interrupts.
     pub interrupts: Option<Interrupts>,
     /// For estimates of waits of unknown instant.
@@ -58,7 +56,7 @@ impl Cost {
             elapsed_ns,
             subject: about.subject,
         };
-        cost.sentence = show::answer(&cost, about.honours_requests);
+        cost.sentence = show::answer(&cost);
         cost
     }
 }

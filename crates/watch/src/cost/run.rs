@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use reveille_kernel::interrupts::Interrupts;
-use reveille_kernel::{Identity, Idle, Root, requests};
+use reveille_kernel::{Identity, Idle, Root};
 use reveille_results::kept::Header;
 use reveille_show::progress::Bar;
 
@@ -70,7 +70,6 @@ pub fn run(
             driver: header.driver,
             governor: header.governor,
         },
-        honours_requests: requests::honoured(&idle),
         interrupts: Interrupts::read(root),
         measured: options.measured,
     };

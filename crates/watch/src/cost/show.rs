@@ -2,13 +2,17 @@
 
 mod distributions;
 
+use reveille_figures::rounds::Estimate;
 use reveille_kernel::driver_and_governor;
 use reveille_results::description;
 use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::columns;
 use reveille_show::quantity::{counted, duration, share};
-use reveille_show::sheet::{Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Value};
+use reveille_show::sheet::{
+    Column, EXIT, EXIT_LATENCY, Heading, Section, Sheet, Table, Unit, Value,
+};
+use reveille_show::text::alone;
 
 use super::result::{
     Cost, CpuCost, Ended, Forbidding, InterruptCost, PairCost, Replacement, StateCost,
@@ -166,7 +170,7 @@ pub fn sheet(cost: &Cost) -> Sheet<'_> {
     let mut sheet = Sheet {
         title: format!("Cost of waking: {}", cost.subject.workload),
         about: vec![about.join(" · ")],
-        answer: cost.sentence.clone(),
+        answer: answer(cost),
         foot: FOOT,
         ..Sheet::default()
     };
@@ -320,8 +324,8 @@ pub fn unopened(files: usize) -> String {
     )
 }
 
-/// The conclusion, in a sentence.
-pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
+/// The conclusion, in a few sentences.
+pub(super) fn answer(cost: &Cost) -> String {
     if cost.wakeups == 0 {
         return format!(
             "The workload had no wake-up in {}: it {NO_WAKEUP}.",
@@ -338,19 +342,31 @@ pub(super) fn answer(cost: &Cost, honours_requests: bool) -> String {
         .to_owned();
     };
     let lost = lost(cost, &worst.state, worst.waited.leaving_ns);
+    let queued = queued(cost);
     if cost.lost_share.is_some_and(|share| share < WORTH) {
-        return format!("{lost}: less than 0.1% of the time, and not worth a setting.");
+        return format!("{lost}: less than 0.1% of the time, and not worth a setting.{queued}");
     }
     let of_worst = |one: &&Forbidding| one.forbidden.first() == Some(&worst.state);
-    match cost.forbidding.iter().find(of_worst) {
-        Some(forbidding) if forbidding.saved_low_ns > 0 => {
-            format!("{lost}; {}.", saving(forbidding, honours_requests))
-        }
+    let by_forbidding = match cost.forbidding.iter().find(of_worst) {
+        Some(forbidding) if forbidding.saved_low_ns > 0 => saving(cost, forbidding),
         Some(forbidding) if forbidding.saved_ns > 0 => {
-            format!("{lost}; by these waits, forbidding it is not shown to save anything.")
+            "by these waits, forbidding it is not shown to save anything.".to_owned()
         }
-        Some(_) => format!("{lost}; by these waits, forbidding it would save nothing."),
-        None => format!("{lost}; too few waits are known to estimate the saving by forbidding it."),
+        Some(_) => "by these waits, forbidding it would save nothing.".to_owned(),
+        None => "too few waits are known to estimate the saving by forbidding it.".to_owned(),
+    };
+    format!("{lost}; {by_forbidding}{queued}")
+}
+
+/// What takes longer than leaving idle states.
+fn queued(cost: &Cost) -> String {
+    let queueing_ns = cost.waited.queueing_ns;
+    match queueing_ns > cost.waited.leaving_ns {
+        true => format!(
+            " Queueing behind other threads took {}, which no idle setting shortens.",
+            time(queueing_ns)
+        ),
+        false => String::new(),
     }
 }
 
@@ -370,14 +386,33 @@ fn lost(cost: &Cost, state: &str, leaving_ns: u64) -> String {
     }
 }
 
-fn saving(forbidding: &Forbidding, honours_requests: bool) -> String {
-    // If no driver honours requests, only the request for no sleep can be met.
-    let bound = match (honours_requests, forbidding.latency_bound_us) {
-        (false, _) | (true, 0) => "0".to_owned(),
-        (true, us) => format!("{us}us"),
+/// The setting, its effect and its price.
+fn saving(cost: &Cost, forbidding: &Forbidding) -> String {
+    let (driver, governor) = (&cost.subject.driver, cost.subject.governor.as_deref());
+    // What honours no bound but 0, or none, can only be kept from sleeping at all.
+    let honours_bounds = driver.is_some() && governor.is_some_and(|name| name != "haltpoll");
+    let left = forbidding.deepest_allowed.as_ref();
+    let left = left.filter(|_| honours_bounds && forbidding.latency_bound_us > 0);
+    let (bound, then) = match left {
+        Some(left) => (
+            format!("{}us", forbidding.latency_bound_us),
+            format!("sleep no deeper than {left}"),
+        ),
+        None => ("0".to_owned(), "never sleep".to_owned()),
     };
-    let saved = time(forbidding.saved_ns);
-    format!("`reveille hold --latency {bound}` would save about {saved}")
+    let saved = Estimate {
+        estimate: forbidding.saved_ns as f64,
+        interval: Some((
+            forbidding.saved_low_ns as f64,
+            forbidding.saved_high_ns as f64,
+        )),
+        rounds: 0,
+    };
+    let saved = alone(Unit::Ns, &(&saved).into()).unwrap_or_default();
+    format!(
+        "`reveille hold --latency {bound}` would save {saved}. Its price: CPUs then {then}; what that \
+         takes was not measured (`reveille trial`)."
+    )
 }
 
 fn time(ns: u64) -> String {

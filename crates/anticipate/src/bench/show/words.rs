@@ -102,9 +102,19 @@ fn of_gain(bench: &Bench, gain: &Gain) -> Option<String> {
         duration(own.estimate)
     );
     let Some(median) = &gain.median.percent else {
-        return Some(format!(
-            "{medians}; sleep is not shown to cost anything here."
-        ));
+        /// From here on a CPU hardly slept.
+        const AWAKE_PERCENT: f64 = 90.0;
+        let as_is = bench.row(gain.point, Policy::AsIs)?;
+        let awake = as_is.awake_percent.as_ref();
+        return Some(
+            match awake.filter(|awake| awake.estimate >= AWAKE_PERCENT) {
+                Some(awake) => format!(
+                    "{medians}; the CPU hardly slept as is either (awake {}), so what sleep costs was not measured.",
+                    percent(awake)
+                ),
+                None => format!("{medians}; sleep is not shown to cost anything here."),
+            },
+        );
     };
     let cost = gain.awake_percent.as_ref().map(|awake| {
         let awake = percent(awake);
@@ -269,6 +279,9 @@ mod tests {
         let alike = REAL.map(|(policy, _, awake)| (policy, 41_000.0, awake));
         let alike = answer(&bench(&alike, 200));
         assert!(alike.contains("sleep is not shown to cost"), "{alike}");
+        let awake = REAL.map(|(policy, ..)| (policy, 41_000.0, 100.0));
+        let awake = answer(&bench(&awake, 200));
+        assert!(awake.contains("was not measured"), "{awake}");
         let mut none = bench(&REAL, 200);
         (none.rows, none.gains) = (vec![], vec![]);
         assert!(answer(&none).contains("No round"));
