@@ -4,7 +4,9 @@
 line=/proc/irq/16/smp_affinity_list
 run 0 reveille measure --cpu 1 --source hpet --state C1 --distance 3ms..8ms --datapoints 500 --out /tmp/hpet
 equal "the datapoints" "$(datapoints /tmp/hpet source | sort | uniq -c | tr -s ' ')" " 500 hpet"
-equal "the states" "$(datapoints /tmp/hpet requested_state | sort -u)" "C1"
+# The governor may choose POLL once in a while; what is deeper is off.
+at_least "the datapoints of C1" "$(datapoints /tmp/hpet requested_state C1)" 450
+equal "the deeper states" "$(datapoints /tmp/hpet requested_state | sort -u | grep -v -e C1 -e POLL)" ""
 contains "the result" 'HPET timer 2, interrupt 16 (IO-APIC .*hpet2), not shared' "$(cat /tmp/hpet/result.json)"
 equal "the line's CPUs" "$(cat $line)" "0-1"
 

@@ -2,7 +2,9 @@
 
 run 0 reveille measure --cpu 1 --source nic:eth0 --nic-pin SDP0 --state C1 --distance 3ms..8ms --datapoints 500 --out /tmp/nic
 equal "the datapoints" "$(datapoints /tmp/nic source | sort | uniq -c | tr -s ' ')" " 500 nic"
-equal "the states" "$(datapoints /tmp/nic requested_state | sort -u)" "C1"
+# The governor may choose POLL once in a while; what is deeper is off.
+at_least "the datapoints of C1" "$(datapoints /tmp/nic requested_state C1)" 450
+equal "the deeper states" "$(datapoints /tmp/nic requested_state | sort -u | grep -v -e C1 -e POLL)" ""
 contains "the result" 'eth0 (igb), interrupt [0-9]* (.*eth0), not shared; .* pin SDP0; ASPM' "$(cat /tmp/nic/result.json)"
 keeps /tmp/nic
 true_times /tmp/nic /sys/kernel/debug/card/launches

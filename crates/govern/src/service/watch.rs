@@ -130,13 +130,20 @@ mod tests {
         epoll.add(&always, event).unwrap();
         let (sender, received) = channel();
         conditions(Arc::new(epoll), sender);
+        let react = |wait| {
+            let event = received.recv_timeout(wait);
+            let is_one = matches!(event, Ok(Event::Conditions(_)));
+            std::thread::sleep(reaction);
+            u32::from(is_one)
+        };
+        // Beside other load the first ones may take long.
+        for _ in 0..2 {
+            assert_eq!(react(Duration::from_secs(30)), 1);
+        }
         let end = Instant::now() + Duration::from_millis(500);
         let mut count = 0;
         while let Some(left) = end.checked_duration_since(Instant::now()) {
-            if let Ok(Event::Conditions(_seen)) = received.recv_timeout(left) {
-                std::thread::sleep(reaction);
-                count += 1;
-            }
+            count += react(left);
         }
         count
     }
@@ -144,9 +151,9 @@ mod tests {
     #[test]
     fn others_that_change_conditions_all_the_time_get_a_small_share_of_it() {
         let quick = events_of_a_flood(Duration::ZERO);
-        assert!((2..=25).contains(&quick), "{quick}");
+        assert!(quick <= 25, "{quick}");
         let slow = events_of_a_flood(Duration::from_millis(10));
-        assert!((1..=3).contains(&slow), "{slow}");
+        assert!(slow <= 3, "{slow}");
     }
 
     /// Is the file to be read again? Then until no more is announced.
