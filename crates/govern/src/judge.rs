@@ -459,7 +459,7 @@ mod tests {
         assert_eq!(why("latency = \"50us\""), None);
         assert!(why("latency = \"5ms\"").unwrap().contains("not measured"));
         let deepest = why("deepest_state = \"C6\"").unwrap();
-        assert_eq!(deepest, "no idle state is deeper than C6");
+        assert!(deepest.contains("C6") && !deepest.contains("measured"));
     }
 
     #[test]

@@ -21,8 +21,8 @@ service=$!
 wait_for 30 reveille govern status >/dev/null
 equal "the bounds without traffic" "$(bound 0) $(bound 1)" "0 0"
 
-# A burst, whose packets come on CPU 1.
-taskset 2 ping -q -c 100 -i 0.02 127.0.0.1 >/dev/null &
+# A burst, whose packets come on CPU 1: until all of it has been seen.
+taskset 2 ping -q -w 120 -i 0.02 127.0.0.1 >/dev/null &
 burst=$!
 wait_for 10 is_bound 100
 equal "the bound of the other CPU" "$(bound 0)" 0
@@ -33,6 +33,7 @@ sleep 1
 at_least "entries of C3 of CPU 0 meanwhile" $(($(entries 0) - other)) 1
 run 0 reveille govern explain --cpu 1
 contains "explain" 'ping *yes' "$output"
+kill -INT $burst
 wait $burst
 
 wait_for 10 is_bound 0
