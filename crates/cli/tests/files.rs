@@ -484,8 +484,8 @@ fn an_existing_file_with_an_outputs_name_is_kept_and_not_written_through() {
 }
 
 fn keeps_existing_files(writes: &Writes) {
-    // A trial changes settings.
-    let _held = (writes.name == "trial").then(|| take(&[Use::Alone(Part::IdleStates)]));
+    let changes_settings = matches!(writes.name, "trial" | "anticipate bench");
+    let _held = changes_settings.then(|| take(&[Use::Alone(Part::IdleStates)]));
     for owner in [NOBODY, MALLORY] {
         let Some(names) = clean_run(writes, owner) else {
             continue;
