@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use crate::sheet::{Part, Sheet, Table};
 use crate::table::Side;
+use crate::terminal::is_control;
 use crate::text::{Detail, cells};
 
 /// The sheet as Markdown with GitHub's tables.
@@ -52,7 +53,7 @@ fn write(sheet: &Sheet<'_>, level: &str, out: &mut String) {
                 Part::Command(command) => {
                     // As code no letter is markup.
                     for line in command.lines() {
-                        let _ = writeln!(out, "    {line}");
+                        let _ = writeln!(out, "    {}", line.replace(is_control, " "));
                     }
                 }
                 Part::Bars(_) | Part::Chart(_) => {}
@@ -92,7 +93,7 @@ fn prose(text: &str) -> String {
     {
         out.push_str(&line(before));
         // In code a backslash would be shown.
-        out.push_str(&format!("`{}`", code.replace(char::is_control, " ")));
+        out.push_str(&format!("`{}`", code.replace(is_control, " ")));
         parts = after;
     }
     out + &line(parts)
@@ -104,7 +105,7 @@ fn line(text: &str) -> String {
     for character in text.chars() {
         match character {
             '|' | '<' | '*' | '`' | '\\' | '[' => line.extend(['\\', character]),
-            control if control.is_control() => line.push(' '),
+            control if is_control(control) => line.push(' '),
             other => line.push(other),
         }
     }
@@ -148,5 +149,27 @@ mod tests {
              | C1 | 2 | 2.50 | 12,345 |\n| C6, \"deep\" \\< | - | - | 1 |\n\n\
              ### One\n\n**failed: sda**\n\n#### Path\n\nNone.\n"
         );
+    }
+
+    #[test]
+    fn no_part_of_a_sheet_prints_a_control_character() {
+        const HOSTILE: &str = "a\x1b[31m\u{9b}31m`b\x07\u{202e}`";
+        let mut sheet = Sheet {
+            title: HOSTILE.into(),
+            answer: HOSTILE.into(),
+            failures: vec![("failed", HOSTILE.into())],
+            notes: vec![HOSTILE.into()],
+            ..Sheet::default()
+        };
+        sheet.fact("Fact", HOSTILE);
+        let mut states = STATES;
+        states[0].name = HOSTILE;
+        let table = || Table::of(HOSTILE, COLUMNS, &states);
+        let section = Section::new("all", HOSTILE).text(HOSTILE).command(HOSTILE);
+        sheet.section(section.table(table()).table(table()));
+        let printed = markdown(&sheet);
+        let found = printed.find(|one| one != '\n' && is_control(one));
+        assert_eq!(found, None, "{printed:?}");
+        assert!(printed.matches("[31m").count() > 8, "{printed}");
     }
 }

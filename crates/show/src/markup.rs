@@ -1,6 +1,8 @@
 //! Escaping text of results for pages. Host names, state names and notes come from elsewhere: they
 //! must not become markup or script.
 
+use crate::terminal::is_control;
+
 /// `text` as the content of an element or of a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -12,7 +14,7 @@ pub fn escape(text: &str) -> String {
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
             // Control characters are not allowed in HTML, and could hide text.
-            control if control.is_control() && control != '\n' && control != '\t' => {
+            control if is_control(control) && control != '\n' && control != '\t' => {
                 escaped.push('\u{fffd}');
             }
             other => escaped.push(other),

@@ -622,7 +622,7 @@ pub(crate) mod tests {
     use super::*;
 
     pub(crate) struct State {
-        name: &'static str,
+        pub name: &'static str,
         exit_us: Option<u64>,
         median_ns: Option<f64>,
         waits: u64,
