@@ -22,6 +22,9 @@ const FILES: [&str; 4] = [GROWING, "datapoints.parquet", "trial.json", "result.j
 /// What of a frame may be a file's.
 const PART: usize = LARGEST - 64;
 
+/// The most bytes of a result that are kept here: a day of measuring, and no more than a disk can spare.
+const MOST: u64 = 2 << 30;
+
 /// The inode and the time of the last change.
 type Stamp = (u64, i64, i64);
 
@@ -110,6 +113,10 @@ pub struct Received {
     growing: Option<File>,
     arriving: Option<(String, File)>,
     has_any: bool,
+    most: u64,
+    /// Bytes of each of [`FILES`], and of the one that is arriving.
+    sizes: [u64; FILES.len()],
+    arrived: u64,
 }
 
 impl Received {
@@ -120,6 +127,9 @@ impl Received {
             growing: None,
             arriving: None,
             has_any: false,
+            most: MOST,
+            sizes: Default::default(),
+            arrived: 0,
         }
     }
 
@@ -136,11 +146,12 @@ impl Received {
     /// Keeps what a frame says of a file.
     ///
     /// # Errors
-    /// If a file cannot be written, or is none of a result.
+    /// If a file cannot be written, or is none of a result; if there is too much.
     pub fn keep(&mut self, frame: Frame) -> Result<()> {
         match frame {
             Frame::Append(name, bytes) => {
-                known(&name)?;
+                self.sizes[known(&name)?] += bytes.len() as u64;
+                bounded(&self.sizes, self.arrived, self.most)?;
                 let file = match &mut self.growing {
                     Some(file) => file,
                     none => none.insert(self.result.folder().create(&name)?),
@@ -151,6 +162,7 @@ impl Received {
             }
             Frame::Begin(name) => {
                 known(&name)?;
+                self.arrived = 0;
                 let file = self.result.folder().nameless(OFlag::empty());
                 let file = file.map_err(Error::at(&self.result.path().join(&name)))?;
                 self.arriving = Some((name, file));
@@ -158,6 +170,8 @@ impl Received {
             }
             Frame::Part(bytes) => match &mut self.arriving {
                 Some((name, file)) => {
+                    self.arrived += bytes.len() as u64;
+                    bounded(&self.sizes, self.arrived, self.most)?;
                     let path = self.result.path().join(name);
                     file.write_all(&bytes).map_err(Error::at(&path))
                 }
@@ -166,13 +180,14 @@ impl Received {
             Frame::Whole => match self.arriving.take() {
                 Some((name, file)) => {
                     self.place(&name, file)?;
+                    self.sizes[known(&name)?] = std::mem::take(&mut self.arrived);
                     self.has_any = true;
                     Ok(())
                 }
                 None => Ok(()),
             },
             Frame::Removed(name) => {
-                known(&name)?;
+                self.sizes[known(&name)?] = 0;
                 self.growing = None;
                 self.result.folder().remove(&name);
                 Ok(())
@@ -191,13 +206,25 @@ impl Received {
     }
 }
 
-/// The other machine names no other file here.
-fn known(name: &str) -> Result<()> {
-    match FILES.contains(&name) {
-        true => Ok(()),
-        false => Err(Error::Failed(format!(
+/// Its place in [`FILES`]: the other machine names no other file here.
+fn known(name: &str) -> Result<usize> {
+    let unknown = || {
+        Error::Failed(format!(
             "the other side sent a file {name:?}, which no result has"
+        ))
+    };
+    let place = FILES.iter().position(|one| *one == name);
+    place.ok_or_else(unknown)
+}
+
+/// A hostile machine does not fill this one's disk.
+fn bounded(sizes: &[u64], arrived: u64, most: u64) -> Result<()> {
+    match sizes.iter().sum::<u64>() + arrived > most {
+        true => Err(Error::Failed(format!(
+            "the other side sent more than {} MiB of a result",
+            most >> 20
         ))),
+        false => Ok(()),
     }
 }
 
@@ -266,6 +293,28 @@ mod tests {
             vec![7; 200_000]
         );
         assert_eq!(fs::read_to_string(at("result.json")).unwrap(), "{\"a\":1}");
+    }
+
+    #[test]
+    fn another_machine_does_not_fill_this_ones_disk() {
+        let near = tempfile::tempdir().unwrap();
+        let folder = ResultFolder::create(near.path()).unwrap();
+        let mut received = Received::into_result(folder);
+        received.most = 1400;
+        let mut keep = |frame| received.keep(frame).is_ok();
+        let grows = |size| Frame::Append(GROWING.to_owned(), vec![7; size]);
+        let begins = || Frame::Begin("result.json".to_owned());
+        assert!(keep(grows(600)));
+        // A file that is sent again takes the place of the one before.
+        for _ in 0..3 {
+            assert!(keep(begins()) && keep(Frame::Part(vec![7; 400])) && keep(Frame::Whole));
+        }
+        // While it arrives, both are there.
+        assert!(keep(begins()) && keep(Frame::Part(vec![7; 400])));
+        assert!(!keep(Frame::Part(vec![7; 1])));
+        assert!(!keep(grows(1)));
+        assert!(keep(Frame::Removed(GROWING.to_owned())));
+        assert!(keep(grows(500)));
     }
 
     #[test]

@@ -32,6 +32,9 @@ const REMOVAL: Duration = Duration::from_secs(5);
 const LOGINS: usize = 8;
 /// What waits to be handled here, of all hosts.
 const QUEUED: usize = 64;
+/// The most that is shown of what a host says, and of a line of it: more would hide what the others say.
+const LINES: u32 = 200;
+const CHARACTERS: usize = 500;
 
 /// What is run on a host.
 pub struct Request {
@@ -115,6 +118,7 @@ pub fn run(
     let thread_ended = || Ended::Failed("its thread ended".to_owned());
     let mut ended: Vec<Ended> = (0..count).map(|_| thread_ended()).collect();
     let mut wrong: Vec<Option<String>> = vec![None; count];
+    let mut lines = vec![0; count];
     for (place, news) in news {
         let kept = match news {
             News::Ended(how) => {
@@ -125,7 +129,12 @@ pub fn run(
             News::Frame(_) if wrong[place].is_some() => continue,
             News::Frame(Frame::Output(bytes)) => near.output(place, &bytes),
             News::Frame(Frame::Error(bytes)) => {
-                near.line(place, String::from_utf8_lossy(&bytes).trim_end());
+                lines[place] += 1;
+                match lines[place] {
+                    ..LINES => near.line(place, &short(String::from_utf8_lossy(&bytes).trim_end())),
+                    LINES => near.line(place, "more of what it says is not shown"),
+                    _ => {}
+                }
                 Ok(())
             }
             News::Frame(Frame::Progress(now)) => {
@@ -140,6 +149,18 @@ pub fn run(
         }
     }
     ended
+}
+
+fn complaint(ssh: &Ssh) -> Option<String> {
+    ssh.complaint().map(|why| short(&why))
+}
+
+/// The beginning of what another machine says.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(CHARACTERS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
 }
 
 /// One host's thread.
@@ -236,10 +257,10 @@ impl One {
                     arrived = now;
                     since = Some(Instant::now());
                 }
-                Ok(Came::Refused(why)) => return Err(Ended::Cannot(why)),
+                Ok(Came::Refused(why)) => return Err(Ended::Cannot(short(&why))),
                 Ok(Came::Ready(folder)) => return Ok(folder),
                 Ok(Came::Closed) | Err(RecvTimeoutError::Disconnected) => {
-                    let why = ssh.complaint();
+                    let why = complaint(ssh);
                     return Err(Ended::Failed(match (since, why) {
                         (None, Some(why)) => why,
                         (Some(_), Some(why)) => format!("the connection was lost: {why}"),
@@ -284,16 +305,16 @@ impl One {
                         }
                         Frame::Failed(why) => {
                             ssh.send(vec![DONE]);
-                            return Ended::Failed(why);
+                            return Ended::Failed(short(&why));
                         }
                         frame => drop(self.to.send((self.place, News::Frame(frame)))),
                     }
                     // After it has been handled: who reads the output here may be slow.
                     heard = Instant::now();
                 }
-                Ok(Came::Refused(why)) => return Ended::Failed(why),
+                Ok(Came::Refused(why)) => return Ended::Failed(short(&why)),
                 Ok(Came::Closed) | Err(RecvTimeoutError::Disconnected) => {
-                    return Ended::Lost(match ssh.complaint() {
+                    return Ended::Lost(match complaint(ssh) {
                         Some(why) => format!("the connection was lost: {why}"),
                         None => "the connection was lost".to_owned(),
                     });
@@ -385,6 +406,13 @@ fn closed(ssh: &Ssh) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_long_line_the_beginning_is_shown() {
+        assert_eq!(short("no space"), "no space");
+        let long = short(&"µ".repeat(10_000));
+        assert_eq!(long.chars().count(), CHARACTERS + 1);
+    }
 
     #[test]
     fn no_more_hosts_log_in_at_the_same_time_than_an_sshd_takes() {
