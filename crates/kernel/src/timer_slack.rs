@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 
@@ -73,9 +74,19 @@ pub fn raise(root: &Root, threads: &[u32], value_ns: u64) -> Result<Raised> {
 /// # Errors
 /// If a thread's value cannot be written, or there are new ones with it all the time.
 pub(crate) fn lower(proc: &Path, value_ns: u64) -> Result<()> {
+    let started = Instant::now();
+    let mut passes = 0;
+    lower_while(proc, value_ns, &mut || {
+        passes += 1;
+        passes <= FEWEST || started.elapsed() < LONGEST
+    })
+}
+
+/// `goes_on` is asked before each pass over all threads.
+fn lower_while(proc: &Path, value_ns: u64, goes_on: &mut dyn FnMut() -> bool) -> Result<()> {
     // A thread that is created meanwhile inherits the value of one that was not looked at yet.
     let mut clean = 0;
-    for _ in 0..PASSES {
+    while goes_on() {
         let (mut found, mut ended) = (false, false);
         for file in files(proc)? {
             match read(&file)? {
@@ -97,8 +108,11 @@ pub(crate) fn lower(proc: &Path, value_ns: u64) -> Result<()> {
 
 const INHERITED: &str = "new threads inherit a raised timer slack faster than it is lowered";
 
-/// The most passes over all threads: others wait for the journal meanwhile.
-const PASSES: usize = 200;
+/// Others wait for the journal meanwhile, and a thread may give itself the value, which it can read, again and again.
+const LONGEST: Duration = Duration::from_secs(1);
+
+/// So many passes are made, however long they take: enough where threads end all the time.
+const FEWEST: usize = CLEAN + 2;
 
 /// A thread that ended before it was read may have had the value, and a child that inherited it. After this number of passes
 /// in which no thread has the value, none is assumed to have it.
@@ -221,6 +235,20 @@ mod tests {
         assert_ne!(unique(&root, 10_000_000).unwrap(), first);
         let (_folder, root) = with(&[(7, 7, 50_000)]);
         assert!(unique(&root, 50_000).is_err());
+    }
+
+    #[test]
+    fn a_thread_that_keeps_giving_itself_the_value_is_not_lowered_for_ever() {
+        let (folder, root) = with(&[(7, 7, 99_500)]);
+        let file = root.path("proc/7/timerslack_ns");
+        let mut passes = 0;
+        let lowered = lower_while(&folder.path().join("proc"), 99_500, &mut || {
+            fs::write(&file, "99500").unwrap();
+            passes += 1;
+            passes <= 5
+        });
+        assert!(lowered.is_err());
+        assert_eq!(passes, 6);
     }
 
     #[test]
