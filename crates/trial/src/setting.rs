@@ -344,11 +344,56 @@ impl Kind {
         }
     }
 
+    /// Why the machine is not as this setting has it: another program's value is in the way. `None` if it is, or cannot
+    /// be told.
+    fn prevented(&self, machine: &Machine) -> Option<String> {
+        match self {
+            Self::Hold {
+                bound_us,
+                cpus: Some(cpus),
+            } => {
+                let now = Idle::read(&machine.root).ok()?;
+                let bound = |cpu| bounds::own_us(now.cpu(cpu)?.resume_latency_us?);
+                let other = |cpu: &&u32| bound(**cpu).is_some_and(|us| us != *bound_us);
+                let cpu = cpus.iter().find(other)?;
+                let us = bound(*cpu)?;
+                Some(format!(
+                    "CPU {cpu} has a latency bound of {us} µs by another program, so one of {bound_us} µs is not in force"
+                ))
+            }
+            Self::Hold {
+                bound_us,
+                cpus: None,
+            } => tighter_than(*bound_us).filter(|_| machine.root.is_live()),
+            Self::Limit { .. } => {
+                let now = Idle::read(&machine.root).ok()?;
+                let changes = self.changes(&machine.idle).ok()?;
+                let is_other = |change: &limits::Setting| {
+                    let states = &now.cpu(change.cpu)?.states;
+                    let state = states.iter().find(|state| state.index == change.index)?;
+                    Some(state.disabled? != change.disable)
+                };
+                let change = changes.iter().find(|one| is_other(one) == Some(true))?;
+                Some(format!(
+                    "another program decides whether CPU {} may use {}, so this limit is not in force",
+                    change.cpu, change.name
+                ))
+            }
+            Self::AsIs | Self::NoSleep | Self::KeepAwake(_) | Self::Govern(_) | Self::Quiet(_) => {
+                None
+            }
+        }
+    }
+
     /// Puts the setting in force until the result is dropped or ended.
+    ///
+    /// # Errors
+    /// [`Error::Disturbed`] if another program's value is in the way; else of the setting.
     pub fn apply(&self, machine: &Machine) -> Result<InForce> {
         let (root, idle) = (&machine.root, &machine.idle);
         let mut applied = InForce {
             journal: Journal::new(root, &machine.journal_folder),
+            bound_us: None,
             _request: None,
             awake: None,
             program: None,
@@ -358,7 +403,10 @@ impl Kind {
             Self::Hold {
                 bound_us,
                 cpus: None,
-            } => applied._request = Some(requests::Request::hold(*bound_us)?),
+            } => {
+                applied._request = Some(requests::Request::hold(*bound_us)?);
+                applied.bound_us = Some(*bound_us);
+            }
             Self::Hold {
                 bound_us,
                 cpus: Some(cpus),
@@ -377,13 +425,18 @@ impl Kind {
             Self::Govern(rules) => applied.program = Some(Program::govern(rules)?),
             Self::Quiet(flags) => applied.program = Some(Program::quiet(flags)?),
         }
-        Ok(applied)
+        match self.prevented(machine) {
+            Some(why) => Err(Error::Disturbed(why)),
+            None => Ok(applied),
+        }
     }
 }
 
 /// A setting in force. Dropped, the machine is as before.
 pub struct InForce {
     journal: Journal,
+    /// The bound on all CPUs, µs.
+    bound_us: Option<u32>,
     _request: Option<requests::Request>,
     awake: Option<Awake>,
     program: Option<Program>,
@@ -393,7 +446,10 @@ impl InForce {
     /// Why the setting was not in force all the time; `None` if no interruption is known.
     pub fn interrupted(&self) -> Option<String> {
         let awake = self.awake.as_ref().and_then(Awake::interrupted);
-        awake.or_else(|| self.program.as_ref().and_then(Program::ended))
+        let program = || self.program.as_ref().and_then(Program::ended);
+        awake
+            .or_else(program)
+            .or_else(|| tighter_than(self.bound_us?))
     }
 
     /// Takes the setting back.
@@ -409,6 +465,14 @@ impl InForce {
             .next()
             .unwrap_or(Ok(()))
     }
+}
+
+/// The bound on all CPUs is the tightest of all requests.
+fn tighter_than(bound_us: u32) -> Option<String> {
+    let us = pm_qos::current_bound_us().ok()??;
+    (us < bound_us).then(|| {
+        format!("another process holds a latency bound of {us} µs, so one of {bound_us} µs is not in force; `reveille top` shows the holder")
+    })
 }
 
 /// Where latency bounds have no effect.
@@ -606,6 +670,32 @@ mod tests {
         assert_eq!((bound(0), bound(1)), ("0".into(), "n/a".into()));
         drop(held);
         assert_eq!(bound(1), "0");
+    }
+
+    #[test]
+    fn a_setting_that_another_program_prevents_is_not_in_force() {
+        let (_folder, machine) = machine(&STATES);
+        let path = machine.root.path(&requests::file_of(1));
+        for (theirs, ours, is_in_force) in [
+            ("0", 50, true),
+            ("20", 50, false),
+            ("n/a", 50, false),
+            ("50", 50, true),
+            ("80", 50, true),
+            ("20", 0, true),
+        ] {
+            fs::write(&path, format!("{theirs}\n")).unwrap();
+            let kind = Kind::Hold {
+                bound_us: ours,
+                cpus: Some(vec![0, 1]),
+            };
+            let applied = kind.apply(&machine);
+            let found = matches!(applied, Err(Error::Disturbed(_)));
+            assert_eq!(!found, is_in_force, "{ours} beside {theirs}");
+            drop(applied);
+            assert_eq!(fs::read_to_string(&path).unwrap().trim(), theirs);
+            assert_eq!(machine.root.text(&requests::file_of(0)).unwrap(), "0");
+        }
     }
 
     #[test]
