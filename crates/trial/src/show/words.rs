@@ -18,7 +18,12 @@ pub fn answer(trial: &Trial) -> String {
     let Some(best) = best(trial) else {
         return "No setting gave a figure.".to_owned();
     };
-    let as_good = trial.verdict.as_good.iter();
+    // What is within noise of `as is` was said.
+    let as_good = trial
+        .verdict
+        .as_good
+        .iter()
+        .filter(|place| **place != AS_IS);
     let names: Vec<String> = as_good.map(|place| name(trial, *place)).collect();
     match names.is_empty() {
         true => best,
@@ -78,12 +83,13 @@ fn best(trial: &Trial) -> Option<String> {
     let size = figure::text(&trial.workload, &size(gain, is_less));
     Some(match (is_as_good, holds_zero) {
         (true, true) => format!(
-            "{name} has the best median, {median}, but its difference from `as is` is within noise."
+            "No setting is shown to be better than `as is`: {name} has the best median, {median}, {size} {than}, \
+             which is within noise."
         ),
         // Alone it would be beyond noise.
         (true, false) => format!(
-            "{name} has the best median, {median}, {size} {than} than `as is`; as the best of {} \
-             settings it may be so by chance.",
+            "No setting is shown to be better than `as is`: {name} has the best median, {median}, {size} {than}; \
+             as the best of {} settings it may be so by chance.",
             trial.settings.len()
         ),
         (false, true) if gain.interval.is_some() => format!(
