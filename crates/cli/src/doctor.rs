@@ -431,10 +431,10 @@ mod tests {
             feature("RAPL", no()),
             feature("there", Presence::Yes(String::new())),
             feature("hidden", Presence::Unknown("why".into())).weighing(Weight::Decides),
-            feature("bare metal", no()).weighing(Weight::Distorts),
+            feature("own hardware", no()).weighing(Weight::Distorts),
         ];
         let text = shown(&features, false);
-        assert!(text.starts_with("  no   bare metal  gone\n"), "{text}");
+        assert!(text.starts_with("  no   own hardware  gone\n"), "{text}");
         assert!(!text.contains("RAPL") && !text.contains("hidden"), "{text}");
         let others = "\nAlso missing: 1, unknown: 1, available: 1; --all lists them\n";
         assert!(text.contains(others), "{text}");

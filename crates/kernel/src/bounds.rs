@@ -183,7 +183,8 @@ fn leaves(rules_out: &[String]) -> String {
     }
 }
 
-fn request(idle: &Idle, bound_us: u32) -> Bound {
+/// A bound on all CPUs.
+pub(crate) fn request(idle: &Idle, bound_us: u32) -> Bound {
     let rules_out = ruled_out_on(idle.cpus.iter(), bound_us, idle.governor.as_deref());
     let text = format!(
         "{bound_us} µs requested for all CPUs: {}",
@@ -210,7 +211,7 @@ fn holder(holder: &Holder) -> Bound {
 }
 
 /// CPUs with the same value in `pm_qos_resume_latency_us` are one bound.
-fn per_cpu(idle: &Idle) -> Vec<Bound> {
+pub(crate) fn per_cpu(idle: &Idle) -> Vec<Bound> {
     let mut groups: Vec<(u32, Vec<&Cpu>)> = Vec::new();
     for cpu in &idle.cpus {
         let Some(us) = cpu.resume_latency_us.and_then(own_us) else {

@@ -182,7 +182,7 @@ pub mod names {
     pub(crate) const CORE_RESIDENCY: &str = "core residency";
     pub(crate) const PACKAGE_RESIDENCY: &str = "package residency";
     pub(crate) const SMI: &str = "SMI count";
-    pub(crate) const BARE_METAL: &str = "bare metal";
+    pub(crate) const BARE_METAL: &str = "own hardware";
     pub(crate) const SECOND_CPU: &str = "second CPU";
 }
 

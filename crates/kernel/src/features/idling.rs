@@ -8,8 +8,9 @@ use nix::unistd::{AccessFlags, access};
 
 use super::{Facts, Feature, Group, Presence, names, recorded};
 use crate::boot::{self, WithoutDriver};
+use crate::bounds::{self, Bound};
 use crate::pm_qos::{self, Holder, Unseen};
-use crate::{Idle, Root, cpulist};
+use crate::{Idle, Root};
 
 pub fn features(facts: &Facts) -> Vec<Feature> {
     let root = facts.root;
@@ -40,12 +41,12 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
         pm_qos::DEVICE, device(facts) =>
             "latency bounds cannot be requested (`reveille hold`), nor seen",
             "root; a kernel with CONFIG_CPU_IDLE; in a container, that device passed in";
-        "latency unbounded by other processes", held(root) =>
+        "deep states within processes' bounds", held(root, idle) =>
             "deeper states are not entered while it is held, and cannot be measured",
             "ending the process that holds it, or its setting (tuned's profile, an audio server, a game); \
              in a container that may be one outside",
             Distorts;
-        "latency unbounded on each CPU", per_cpu(idle) =>
+        "deep states within each CPU's bound", per_cpu(idle) =>
             "deeper states are not entered on those CPUs, and cannot be measured there",
             "writing 0 to /sys/devices/system/cpu/cpuN/power/pm_qos_resume_latency_us",
             Distorts;
@@ -140,11 +141,12 @@ pub(super) fn opened(facts: &Facts, result: io::Result<()>) -> Presence {
     }
 }
 
-fn held(root: &Root) -> Presence {
+fn held(root: &Root, idle: &Idle) -> Presence {
     if !root.is_live() {
         return recorded();
     }
     judge_held(
+        idle,
         pm_qos::current_bound_us(),
         pm_qos::holders(Path::new("/proc")),
     )
@@ -153,6 +155,7 @@ fn held(root: &Root) -> Presence {
 /// The bound and its holders together. A process may have the device open and ask for
 /// nothing; a driver of the kernel may ask without having it open.
 fn judge_held(
+    idle: &Idle,
     bound_us: io::Result<Option<u32>>,
     holders: io::Result<(Vec<Holder>, Unseen)>,
 ) -> Presence {
@@ -164,14 +167,15 @@ fn judge_held(
         Unseen::OfOtherUsers => "; other users' processes are not seen without root",
         Unseen::OfOtherNamespaces => "; processes outside of this container are not seen",
     };
+    let holder = match (holders.is_empty(), unseen) {
+        (false, _) => format!("; open in {named}{not_seen}"),
+        (true, Unseen::None) => "; a driver of the kernel asks for it".to_owned(),
+        (true, _) => not_seen.to_owned(),
+    };
     match (bound_us, holders.is_empty()) {
         (Ok(None), true) => Presence::Yes("no bound".to_owned()),
         (Ok(None), false) => Presence::Yes(format!("no bound; open in {named}")),
-        (Ok(Some(bound)), true) if unseen == Unseen::None => Presence::No(format!(
-            "{bound} µs, requested by the kernel itself (a driver)"
-        )),
-        (Ok(Some(bound)), true) => Presence::No(format!("{bound} µs{not_seen}")),
-        (Ok(Some(bound)), false) => Presence::No(format!("{bound} µs; open in {named}{not_seen}")),
+        (Ok(Some(bound)), _) => judged(&[bounds::request(idle, bound)], &holder),
         (Err(_), true) => Presence::Unknown(format!("{} cannot be read{not_seen}", pm_qos::DEVICE)),
         (Err(_), false) => {
             Presence::Unknown(format!("its value is unknown; open in {named}{not_seen}"))
@@ -192,32 +196,21 @@ fn in_words(holder: &Holder) -> String {
 }
 
 fn per_cpu(idle: &Idle) -> Presence {
-    let bounds = idle
-        .cpus
-        .iter()
-        .filter(|cpu| cpu.online)
-        .map(|cpu| cpu.resume_latency_us);
-    if !bounds.clone().any(|bound| bound.is_some()) {
+    let mut online = idle.cpus.iter().filter(|cpu| cpu.online);
+    if !online.any(|cpu| cpu.resume_latency_us.is_some()) {
         return Presence::Unknown("no CPU has a file pm_qos_resume_latency_us".to_owned());
     }
-    let mut bounds: Vec<i64> = bounds.flatten().filter(|&bound| bound != 0).collect();
-    bounds.sort_unstable();
-    bounds.dedup();
-    let parts: Vec<String> = bounds
-        .iter()
-        .map(|&bound| {
-            let cpus = idle
-                .cpus
-                .iter()
-                .filter(|cpu| cpu.resume_latency_us == Some(bound));
-            let cpus: Vec<u32> = cpus.map(|cpu| cpu.number).collect();
-            // -1 is "n/a": no latency is tolerated.
-            format!("{} µs on {}", bound.max(0), cpulist::named(&cpus))
-        })
-        .collect();
-    match parts.is_empty() {
-        true => Presence::Yes("no bound".to_owned()),
-        false => Presence::No(parts.join(", ")),
+    judged(&bounds::per_cpu(idle), "")
+}
+
+/// Bounds that rule out no state take nothing away.
+fn judged(bounds: &[Bound], holder: &str) -> Presence {
+    let parts: Vec<&str> = bounds.iter().map(|bound| bound.text.as_str()).collect();
+    let parts = parts.join("; ");
+    match bounds.iter().all(|bound| bound.rules_out.is_empty()) {
+        true if bounds.is_empty() => Presence::Yes("no bound".to_owned()),
+        true => Presence::Yes(format!("{parts}{holder}")),
+        false => Presence::No(format!("{parts}{holder}")),
     }
 }
 
@@ -226,6 +219,40 @@ mod tests {
     use reveille_snapshot::snapshot;
 
     use super::*;
+
+    /// A CPU whose C6 wakes in 133 µs; its own bound.
+    fn machine(own: &str) -> Idle {
+        let folder = tempfile::tempdir().unwrap();
+        for (file, text) in [
+            ("present", "0"),
+            ("online", "0"),
+            ("cpu0/power/pm_qos_resume_latency_us", own),
+            ("cpu0/cpuidle/state0/name", "C1"),
+            ("cpu0/cpuidle/state0/latency", "2"),
+            ("cpu0/cpuidle/state1/name", "C6"),
+            ("cpu0/cpuidle/state1/latency", "133"),
+        ] {
+            let path = folder.path().join("sys/devices/system/cpu").join(file);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        Idle::read(&Root::at(folder.path())).unwrap()
+    }
+
+    #[test]
+    fn a_bound_that_rules_out_no_state_takes_nothing_away() {
+        for (us, is_yes) in [(0, false), (132, false), (133, true), (2000, true)] {
+            let all = judge_held(
+                &machine("0"),
+                Ok(Some(us)),
+                Ok((vec![tuned()], Unseen::None)),
+            );
+            assert_eq!(all.is_yes(), is_yes, "{us} on all: {all:?}");
+            let own = per_cpu(&machine(&us.max(1).to_string()));
+            assert_eq!(own.is_yes(), is_yes, "{us} on a CPU: {own:?}");
+        }
+        assert!(!per_cpu(&machine("n/a")).is_yes());
+    }
 
     fn tuned() -> Holder {
         Holder {
@@ -238,30 +265,46 @@ mod tests {
 
     #[test]
     fn a_bound_is_shown_with_its_holder() {
-        let no = judge_held(Ok(Some(0)), Ok((vec![tuned()], Unseen::None)));
+        let no = judge_held(
+            &machine("0"),
+            Ok(Some(0)),
+            Ok((vec![tuned()], Unseen::None)),
+        );
         snapshot!("features", [("0 µs", format!("{no:?}"))]);
-        let driver = judge_held(Ok(Some(40)), Ok((vec![], Unseen::None)));
+        let driver = judge_held(&machine("0"), Ok(Some(40)), Ok((vec![], Unseen::None)));
         assert!(driver.words().contains("a driver") && !driver.is_yes());
         assert!(
-            judge_held(Ok(None), Ok((vec![tuned()], Unseen::None))).is_yes(),
+            judge_held(&machine("0"), Ok(None), Ok((vec![tuned()], Unseen::None))).is_yes(),
             "open without a bound"
         );
-        assert!(judge_held(Ok(None), Ok((vec![], Unseen::OfOtherUsers))).is_yes());
+        assert!(judge_held(&machine("0"), Ok(None), Ok((vec![], Unseen::OfOtherUsers))).is_yes());
     }
 
     #[test]
     fn an_unreadable_value_is_unknown_and_names_what_root_would_show() {
         let denied = || Err(io::Error::from(io::ErrorKind::PermissionDenied));
-        let unknown = judge_held(denied(), Ok((vec![], Unseen::OfOtherUsers)));
+        let unknown = judge_held(&machine("0"), denied(), Ok((vec![], Unseen::OfOtherUsers)));
         assert!(matches!(&unknown, Presence::Unknown(why) if why.contains("without root")));
-        let seen = judge_held(denied(), Ok((vec![tuned()], Unseen::OfOtherUsers)));
+        let seen = judge_held(
+            &machine("0"),
+            denied(),
+            Ok((vec![tuned()], Unseen::OfOtherUsers)),
+        );
         assert!(matches!(&seen, Presence::Unknown(why) if why.contains("PID 7")));
     }
 
     #[test]
     fn a_bound_without_a_visible_holder_may_be_another_users() {
-        let unseen = judge_held(Ok(Some(40)), Ok((vec![], Unseen::OfOtherUsers)));
-        let in_container = judge_held(Ok(Some(40)), Ok((vec![], Unseen::OfOtherNamespaces)));
+        let unseen = judge_held(
+            &machine("0"),
+            Ok(Some(40)),
+            Ok((vec![], Unseen::OfOtherUsers)),
+        );
+        let in_container = judge_held(
+            &machine("0"),
+            Ok(Some(40)),
+            Ok((vec![], Unseen::OfOtherNamespaces)),
+        );
         snapshot!(
             "features",
             [

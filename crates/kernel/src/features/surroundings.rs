@@ -19,7 +19,7 @@ pub fn features(facts: &Facts) -> Vec<Feature> {
             "settings and BPF may be refused even to root, and other processes are not seen",
             "running on the host, or a privileged container with /sys writable",
             Distorts;
-        "lockdown off", no_lockdown(root) =>
+        "kernel memory for BPF", no_lockdown(root) =>
             "BPF programs may not read kernel memory: no BPF probe",
             "booting without lockdown=confidentiality", Decides;
         names::SECOND_CPU, second_cpu(facts) =>

@@ -296,7 +296,7 @@ fn idle_states_and_their_limits_are_listed_one_by_one() {
     let folder = x86();
     let features = survey(&Root::at(folder.path()));
     let mut said = of_groups("x86", &features, &[Group::Idle]);
-    // "no   no lockdown" would be read twice.
+    // "no   no memory" would be read twice.
     for feature in &features {
         assert!(!feature.name.starts_with("no "), "{}", feature.name);
     }
@@ -361,7 +361,7 @@ fn a_running_machine_names_its_missing_features_and_who_may_use_them() {
         "clock source",
         "timers leave idle CPUs",
         "outside of containers",
-        "lockdown off",
+        "kernel memory for BPF",
         names::SECOND_CPU,
         "CPU hotplug",
     ]
@@ -598,7 +598,7 @@ fn what_matters_comes_by_weight_and_once_for_one_effect_or_remedy() {
     };
     let mut features = vec![
         of("energy", no(), Weight::Adds),
-        of("bare metal", no(), Weight::Distorts),
+        of("own hardware", no(), Weight::Distorts),
         of("there", yes(), Weight::Decides),
         of(
             "unseen",
@@ -609,12 +609,15 @@ fn what_matters_comes_by_weight_and_once_for_one_effect_or_remedy() {
         of("BTF", no(), Weight::Decides),
         of("CAP_BPF", denied(), Weight::Decides),
     ];
-    assert_eq!(chosen(&features), ["root", "BTF", "bare metal"]);
+    assert_eq!(chosen(&features), ["root", "BTF", "own hardware"]);
     features[6].presence = no();
-    assert_eq!(chosen(&features), ["root", "BTF", "CAP_BPF", "bare metal"]);
+    assert_eq!(
+        chosen(&features),
+        ["root", "BTF", "CAP_BPF", "own hardware"]
+    );
     features[6].costs = "BTF".to_owned();
-    assert_eq!(chosen(&features), ["root", "BTF", "bare metal"]);
+    assert_eq!(chosen(&features), ["root", "BTF", "own hardware"]);
     features[6].costs = "CAP_BPF".to_owned();
     features[6].brings = "BTF's".to_owned();
-    assert_eq!(chosen(&features), ["root", "BTF", "bare metal"]);
+    assert_eq!(chosen(&features), ["root", "BTF", "own hardware"]);
 }
