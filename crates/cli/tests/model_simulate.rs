@@ -132,7 +132,7 @@ fn without_arrivals_the_given_key_is_named() {
         ("requests = 0", &[][..], "requests: 0; give 1 or above"),
         // With this seed there is no arrival.
         (
-            "requests = 1\nreplications = 1",
+            "requests = 1\nreplications = 1\nseed = 3",
             &[],
             "requests: 1 in the mean",
         ),

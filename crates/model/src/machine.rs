@@ -53,11 +53,18 @@ struct WhatIf {
     all_cycles_us: Option<Spread>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Measured {
-    idle_w: Option<f64>,
-    asleep_w: Option<f64>,
-    transition_w: Option<f64>,
+/// What a meter read of a server, in watts; `None`: it did not see that.
+#[derive(Debug, Default, Deserialize)]
+pub struct Measured {
+    /// All CPUs busy. It is not in an analysis.
+    #[serde(skip)]
+    pub active_w: Option<f64>,
+    /// Awake, no CPU busy.
+    pub idle_w: Option<f64>,
+    /// Suspended.
+    pub asleep_w: Option<f64>,
+    /// On the way there and back.
+    pub transition_w: Option<f64>,
 }
 
 impl By {
@@ -176,8 +183,8 @@ fn naps(machines: &[Machine], by: By, notes: &mut Vec<String>) -> Result<Vec<Nam
     }
 }
 
-/// Replaces the parameters' power by the meter's.
-fn measured(meter: &Measured, parameters: &mut Parameters) -> String {
+/// Replaces the parameters' power by a meter's. Returns a note.
+pub fn measured(meter: &Measured, parameters: &mut Parameters) -> String {
     let power = &mut parameters.power;
     let mut figures = Vec::new();
     if let Some(idle) = meter.idle_w {
@@ -188,11 +195,17 @@ fn measured(meter: &Measured, parameters: &mut Parameters) -> String {
             power.transition = power.transition * idle / power.idle;
         }
         power.idle = idle;
-        figures.push(format!(
-            "idle {} W (active {} W, by the parameters' ratio)",
-            digits(idle),
-            digits(power.active)
-        ));
+        let active = match meter.active_w {
+            Some(active) => {
+                power.active = active;
+                format!("active {} W", digits(active))
+            }
+            None => format!(
+                "active {} W, by the parameters' ratio",
+                digits(power.active)
+            ),
+        };
+        figures.push(format!("idle {} W ({active})", digits(idle)));
     }
     if let Some(asleep) = meter.asleep_w {
         power.nap = asleep;

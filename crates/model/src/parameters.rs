@@ -107,6 +107,27 @@ pub struct Parameters {
     pub simulation: Simulation,
 }
 
+/// What every command starts from: [`Parameters::paper`] with nothing fitted. What the paper says of power, and the
+/// simplest where it says nothing: a processor's share of 33% of active power, a server that idles at 60% of it
+/// and sleeps at 5% of that, and (not in the paper) transitions that draw what idling does.
+impl Default for Parameters {
+    fn default() -> Self {
+        let mut parameters = Self::paper();
+        parameters.power.transition = parameters.power.idle;
+        for named in &mut parameters.policies {
+            match &mut named.policy {
+                Policy::Dvfs(dvfs) => {
+                    dvfs.processor_share = 0.33;
+                    dvfs.idle_share = 0.0;
+                }
+                Policy::PowerNap(nap) => nap.suspend = nap.resume,
+                Policy::AlwaysOn | Policy::CStates(_) => {}
+            }
+        }
+        parameters
+    }
+}
+
 impl Parameters {
     /// Fitted to what "Understanding the Critical Path in Power State Transition Latencies" (Xi and others,
     /// 2013) says of its figures 7 and 8. Service times, DVFS law and powers are not in it; under these six of
@@ -145,25 +166,6 @@ impl Parameters {
             farm: None,
             simulation: Simulation::default(),
         }
-    }
-
-    /// The same machines with nothing fitted: what the paper says of power, and the simplest where it
-    /// says nothing. A processor's share of 33% of active power, a server that idles at 60% of it
-    /// and sleeps at 5% of that, and (not in the paper) transitions that draw what idling does.
-    pub fn unfitted() -> Self {
-        let mut parameters = Self::paper();
-        parameters.power.transition = parameters.power.idle;
-        for named in &mut parameters.policies {
-            match &mut named.policy {
-                Policy::Dvfs(dvfs) => {
-                    dvfs.processor_share = 0.33;
-                    dvfs.idle_share = 0.0;
-                }
-                Policy::PowerNap(nap) => nap.suspend = nap.resume,
-                Policy::AlwaysOn | Policy::CStates(_) => {}
-            }
-        }
-        parameters
     }
 
     /// The load of one server at full speed.

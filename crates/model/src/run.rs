@@ -24,8 +24,9 @@ pub struct Run<'a> {
     pub point: Point,
     /// `None`: no farm is given.
     pub years: Option<Vec<Year>>,
-    /// `None`: no simulation is requested.
-    pub simulated: Option<Vec<SimulatedPolicy>>,
+    /// What closed forms do not give: percentiles. One server, Poisson arrivals, ten replications of a hundred thousand
+    /// requests, which are the same for each policy; always-on first, unless it is one of them.
+    pub simulated: Vec<SimulatedPolicy>,
 }
 
 /// One policy, simulated.
@@ -38,10 +39,10 @@ pub struct SimulatedPolicy {
 }
 
 impl<'a> Run<'a> {
-    /// The closed forms at the load of the parameters.
+    /// The closed forms at the load of the parameters, and the percentiles of simulations.
     ///
     /// # Errors
-    /// As [`point`].
+    /// As [`point`] and [`simulate`], unless a policy is unstable: it has no figures.
     pub fn of(parameters: &'a Parameters, notes: &'a [String]) -> Result<Self> {
         let point = at(parameters)?;
         let farm = parameters.farm.as_ref();
@@ -51,22 +52,14 @@ impl<'a> Run<'a> {
             notes,
             years: farm.map(|farm| years(farm, &parameters.policies, &point)),
             point,
-            simulated: None,
+            simulated: all_simulated(parameters)?,
         })
     }
 
-    /// Simulates every policy: one server, Poisson arrivals, ten replications of a hundred thousand
-    /// requests, which are the same for each policy.
-    ///
-    /// # Errors
-    /// As [`simulate`], unless a policy is unstable: it has no figures.
-    pub fn simulate(&mut self) -> Result<()> {
-        let always_on = Named::always_on();
-        let first = (!self.parameters.has_always_on()).then_some(&always_on);
-        let all = first.into_iter().chain(&self.parameters.policies);
-        let rows = all.map(|named| simulated(self.parameters, named));
-        self.simulated = Some(rows.collect::<Result<_>>()?);
-        Ok(())
+    /// The 99th percentile of a policy's response time, in seconds; `None`: it is unstable.
+    pub fn p99(&self, policy: &str) -> Option<f64> {
+        let of = self.simulated.iter().find(|one| one.policy == policy)?;
+        of.simulated.as_ref()?.p99()
     }
 }
 
@@ -85,6 +78,13 @@ pub fn at(parameters: &Parameters) -> Result<Point> {
         ..
     } = parameters;
     point(policies, power, service, parameters.rate())
+}
+
+fn all_simulated(parameters: &Parameters) -> Result<Vec<SimulatedPolicy>> {
+    let always_on = Named::always_on();
+    let first = (!parameters.has_always_on()).then_some(&always_on);
+    let all = first.into_iter().chain(&parameters.policies);
+    all.map(|named| simulated(parameters, named)).collect()
 }
 
 fn simulated(parameters: &Parameters, named: &Named) -> Result<SimulatedPolicy> {

@@ -111,7 +111,7 @@ fn two_of_its_statements_do_not_hold() {
 /// elsewhere: its figure 7 makes an assumption that the text does not mention.
 #[test]
 fn by_the_papers_text_alone_the_power_crossings_are_elsewhere() {
-    let parameters = Parameters::unfitted();
+    let parameters = Parameters::default();
     let at = |name| lower_below(&parameters, name, Figure::Power).round();
     assert!(at("nap 10 ms") > 90.0, "{}", at("nap 10 ms"));
     assert_eq!((at("nap 50 ms"), at("nap 650 ms")), (54.0, 11.0));
@@ -142,7 +142,7 @@ fn with_other_service_times_or_a_suspend_the_statements_on_response_time_fail() 
         !short.crossings.is_empty(),
         "50 ms are slower at some loads"
     );
-    let both = Parameters::unfitted();
+    let both = Parameters::default();
     assert_eq!(gain(&both, 0.45), 34.0);
     let found = crossed(&both, "nap 100 ms", Figure::Response);
     assert_eq!((found.crossings[0].utilisation * 100.0).round(), 47.0);

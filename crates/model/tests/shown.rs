@@ -81,8 +81,7 @@ fn check(json: &serde_json::Value, lists: Vec<(&str, Vec<Heading>)>, elsewhere: 
 #[test]
 fn every_column_is_a_field_of_the_json() {
     let parameters = farm();
-    let mut run = Run::of(&parameters, &[]).unwrap();
-    run.simulate().unwrap();
+    let run = Run::of(&parameters, &[]).unwrap();
     let json = serde_json::to_value(&run).unwrap();
     let elsewhere = ["utilisation", "policy"];
     let mut lists = show::run_reference();

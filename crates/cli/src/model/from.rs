@@ -7,7 +7,6 @@ use std::process::ExitCode;
 
 use clap::ValueEnum;
 use reveille_model::machine::{self, Machine, Worth};
-use reveille_model::parameters::Parameters;
 use reveille_model::show;
 use reveille_model::sweep::Sweep;
 use reveille_results::text;
@@ -33,10 +32,11 @@ Examples:
   reveille resume analyze dmesg.txt --json > resume.json
   reveille model from resume.json --utilisation 0.2
   reveille model from resume.json --servers 1000 --price 0.2     what a farm of them would save
+  reveille model from resume.json --power power-cpus.json        idle and active power as measured
   reveille model from resume.json --by max --out model.html
 
 Without --params: requests of 38 ms, a server that draws 100 W active, 60 W idle
-and while it suspends and resumes, and 3 W asleep.")]
+and while it suspends and resumes, and 3 W asleep, as in a paper.")]
 pub struct Args {
     /// The JSON of `reveille resume analyze`; `-` is standard input
     #[arg(value_name = "RESUME-JSON")]
@@ -85,9 +85,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Source {
         mut parameters,
         mut notes,
-    } = source::read_or(&args.source, Parameters::unfitted())?;
+    } = source::read(&args.source)?;
     let added = machine::put_into(&mut parameters, &machines, args.by.of());
     notes.extend(added.map_err(|error| wrong(&args, &error))?);
+    notes.extend(source::whose(&args.source, &parameters));
     parameters.check().map_err(source::refused)?;
     let swept = Sweep::of(&parameters).map_err(source::refused)?;
     let worth = Worth::of(&swept, &notes).map_err(source::refused)?;

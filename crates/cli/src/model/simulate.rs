@@ -34,7 +34,7 @@ Examples:
   reveille model simulate --trace requests.csv         a line is ARRIVAL,SERVICE in seconds")]
 pub struct Args {
     /// Service times, powers, policies, load and [simulation]: a TOML file; docs/example/model.toml
-    /// shows every key [default: the paper's]
+    /// shows every key [default: a paper's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
     /// The load of one server at full speed: 0.2 or 20%
@@ -52,6 +52,9 @@ pub struct Args {
     /// Exit latencies of idle states, as measured: a result of `measure`
     #[arg(long, value_name = "RESULT", add = completion::results())]
     states: Option<PathBuf>,
+    /// Idle and active power, as measured: a result of `power cpus`
+    #[arg(long, value_name = "RESULT", add = completion::results())]
+    power: Option<PathBuf>,
     /// Servers behind the dispatcher [default: 1]
     #[arg(long, value_name = "N", value_parser = value::count(1..=u32::MAX))]
     servers: Option<u32>,
@@ -132,17 +135,20 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn parameters(args: &Args) -> anyhow::Result<(Parameters, Vec<String>)> {
-    let Source {
-        mut parameters,
-        notes,
-    } = source::read(&SourceArgs {
+    let source = SourceArgs {
         params: args.params.clone(),
         utilisation: args.utilisation,
         rate: args.rate,
         states: args.states.clone(),
+        power: args.power.clone(),
         servers: None,
         price: None,
-    })?;
+    };
+    let Source {
+        mut parameters,
+        mut notes,
+    } = source::read(&source)?;
+    notes.extend(source::whose(&source, &parameters));
     // A trace that the file names lies beside the file.
     let beside = args.params.as_deref().and_then(Path::parent);
     let simulation = &mut parameters.simulation;

@@ -5,7 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use reveille_model::latencies::{self, Measured};
+use reveille_model::machine;
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
+use reveille_model::show;
 use reveille_results::text;
 
 use crate::completion;
@@ -16,7 +18,7 @@ use crate::value;
 #[derive(clap::Args)]
 pub struct SourceArgs {
     /// Service times, powers, policies and loads: a TOML file; docs/example/model.toml shows every
-    /// key [default: the paper's]
+    /// key [default: a paper's]
     #[arg(long, value_name = "FILE")]
     pub params: Option<PathBuf>,
     /// The load of one server at full speed: 0.2 or 20%
@@ -35,6 +37,9 @@ pub struct SourceArgs {
     /// found by their names
     #[arg(long, value_name = "RESULT", add = completion::results())]
     pub states: Option<PathBuf>,
+    /// Idle and active power, as measured: a result of `power cpus`
+    #[arg(long, value_name = "RESULT", add = completion::results())]
+    pub power: Option<PathBuf>,
     /// Show the yearly energy of this many servers
     #[arg(long, value_name = "N", value_parser = value::count(1..=u64::MAX))]
     pub servers: Option<u64>,
@@ -49,16 +54,11 @@ pub struct Source {
     pub notes: Vec<String>,
 }
 
-/// The paper's have what no file says.
+/// Without notes on whose the figures are: [`whose`].
 pub fn read(args: &SourceArgs) -> anyhow::Result<Source> {
-    read_or(args, Parameters::paper())
-}
-
-/// `otherwise` has what no file says.
-pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Source> {
     let mut parameters = match &args.params {
-        Some(path) => file(path, otherwise)?,
-        None => otherwise,
+        Some(path) => file(path)?,
+        None => Parameters::default(),
     };
     if let Some(load) = args.utilisation {
         parameters.arrivals = Arrivals::Utilisation(load);
@@ -86,20 +86,52 @@ pub fn read_or(args: &SourceArgs, otherwise: Parameters) -> anyhow::Result<Sourc
         Some(result) => measured(result, &mut parameters)?,
         None => Vec::new(),
     };
-    if args.params.is_none() {
-        let whose = "Without --params powers and service times are a paper's, of no machine that was measured.";
-        notes.push(whose.to_owned());
+    if let Some(result) = &args.power {
+        notes.push(metered(result, &mut parameters)?);
     }
     parameters.check().map_err(refused)?;
     Ok(Source { parameters, notes })
 }
 
-fn file(path: &Path, base: Parameters) -> anyhow::Result<Parameters> {
+/// What of the figures is of no machine that was measured; `None`: a file has them.
+pub fn whose(args: &SourceArgs, parameters: &Parameters) -> Option<String> {
+    let is_power = parameters.power == Parameters::default().power;
+    let whose = args.params.is_none().then_some(match is_power {
+        true => show::ALL_OF_A_PAPER,
+        false => show::SERVICE_OF_A_PAPER,
+    });
+    whose.map(str::to_owned)
+}
+
+/// Puts what a meter read with no CPU and with all CPUs busy in the place of idle and active power.
+fn metered(result: &Path, parameters: &mut Parameters) -> anyhow::Result<String> {
+    let cpus = reveille_power::cpus::open(result)?;
+    let points = || cpus.orders.iter().flat_map(|curve| &curve.points);
+    let at = |busy| points().find(|point| point.busy == busy);
+    let (idle, active) = (at(0), points().max_by_key(|point| point.busy));
+    let (Some(idle), Some(active)) = (idle, active.filter(|point| point.busy > 0)) else {
+        let why = "has no power of idle and of busy CPUs: no round was complete";
+        return Err(in_content(result, why));
+    };
+    let [idle_w, active_w] = [idle, active].map(|point| Some(point.power_w.estimate));
+    let meter = machine::Measured {
+        active_w,
+        idle_w,
+        ..machine::Measured::default()
+    };
+    let note = machine::measured(&meter, parameters);
+    Ok(format!(
+        "{note} The meter: {}.",
+        reveille_meter::show::words(&cpus.meter)
+    ))
+}
+
+fn file(path: &Path) -> anyhow::Result<Parameters> {
     let text = File::open(path).and_then(|file| text::read(file, 64));
     let text = text.map_err(reveille_kernel::Error::at(path))?;
     let text = String::from_utf8(text)
         .map_err(|_| in_content(path, "is not text; parameters are TOML"))?;
-    Parameters::parse_over(&text, base).map_err(|error| in_content(path, error))
+    Parameters::parse(&text).map_err(|error| in_content(path, error))
 }
 
 /// Puts the medians of a result in the place of the states' exit latencies.

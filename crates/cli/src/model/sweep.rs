@@ -18,8 +18,8 @@ use reveille_show::terminal;
 
 /// Power and response time of each policy at every load, and where policies cross.
 ///
-/// Without --params these are fitted to the paper's figures 7 and 8: napping with transition times of
-/// 10, 50, 100 and 650 ms, and frequency scaling, relative to a server without power management.
+/// Without --params these are a paper's: napping with transition times of 10, 50, 100 and 650 ms, and
+/// frequency scaling, relative to a server without power management.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -61,7 +61,11 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Source { parameters, notes } = source::read(&args.source)?;
+    let Source {
+        parameters,
+        mut notes,
+    } = source::read(&args.source)?;
+    notes.extend(source::whose(&args.source, &parameters));
     let questions = Questions {
         crossing: &args.crossing,
         largest_transition: &args.largest_transition,

@@ -37,20 +37,12 @@ struct SweepForm {
 }
 
 impl Parameters {
-    /// Parameters from TOML. What is missing there is as in [`Parameters::paper`].
+    /// Parameters from TOML. What is missing there is as in [`Parameters::default`].
     ///
     /// # Errors
     /// [`Error::Usage`]: the line, what is wrong there, and what is valid.
     pub fn parse(text: &str) -> Result<Self> {
-        Self::parse_over(text, Self::paper())
-    }
-
-    /// As [`Parameters::parse`]; what is missing is as in `base`.
-    ///
-    /// # Errors
-    /// As [`Parameters::parse`].
-    pub fn parse_over(text: &str, base: Self) -> Result<Self> {
-        let parameters = read(text, base)?;
+        let parameters = read(text, Self::default())?;
         parameters.check()?;
         Ok(parameters)
     }

@@ -74,7 +74,7 @@ fn the_examples_alternatives_are_accepted() {
 
 #[test]
 fn an_empty_file_is_the_paper() {
-    assert_eq!(Parameters::parse("").unwrap(), Parameters::paper());
+    assert_eq!(Parameters::parse("").unwrap(), Parameters::default());
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn napping_that_never_or_always_pays_is_reported() {
     // A transition draws 14 W here, less than the 60 W of idleness: napping always saves.
     assert_eq!(at(Figure::Power), Largest::Any);
     // If it draws just as much, the saving decreases and never reaches zero.
-    let alike = Parameters::unfitted();
+    let alike = Parameters::default();
     let nap = nap(0.1, 0.1, 0.0);
     let found = largest_transition(&alike, &nap, &fast, 0.3, Figure::Power);
     assert_eq!(found.unwrap(), Largest::Any);

@@ -9,10 +9,10 @@ use reveille_show::sheet::{Column, Heading, Origin, Section, Sheet, Table, Unit,
 use super::{charts, simulated, words};
 use crate::answers::Swept;
 use crate::farm::Year;
-use crate::machine::Worth;
+use crate::machine::{Needed, Worth};
 use crate::parameters::{ALWAYS_ON, Named, Parameters};
 use crate::policy::{Outcome, Policy};
-use crate::question::{Crossings, Figure};
+use crate::question::{Crossings, Figure, Largest};
 use crate::run::{Run, at};
 use crate::sweep::{Pair, Point, Sweep};
 
@@ -27,6 +27,8 @@ struct Row {
     policy: String,
     /// Absolute figures, and response time and power relative to always-on; `None`: unstable.
     figures: Option<(Outcome, f64, f64)>,
+    /// Of a simulation.
+    p99: Option<f64>,
 }
 
 impl Row {
@@ -34,6 +36,9 @@ impl Row {
         self.figures.map(|(outcome, ..)| figure(&outcome)).into()
     }
 }
+
+/// The key of the column p99, which is of another list of the JSON.
+const P99: &str = "simulated";
 
 const ROWS: &[Column<Row>] = &columns!(|row|
     words "policy", "policy", row.policy.as_str(), "The policy";
@@ -44,12 +49,14 @@ const ROWS: &[Column<Row>] = &columns!(|row|
             None => "unstable".into(),
         },
         "Mean response time, from arrival to departure";
+    estimated(Seconds) "simulated", "p99", row.p99,
+        "99th percentile of the response time, of a simulation with the same arrivals";
     estimated(Of("")) "relative_response", "×time", row.figures.map(|(_, response, _)| response),
         "Mean response time, by that of always-on";
     estimated(Of("W")) "power_mean_w", "power", row.figure(|of| of.power_mean), "Mean power";
     estimated(Of("")) "relative_power", "×power", row.figures.map(|(.., power)| power),
         "Mean power, by that of always-on";
-    estimated(Of("")) "frequency", "f", row.figure(|of| of.frequency),
+    estimated(Of("")) detail "frequency", "f", row.figure(|of| of.frequency),
         "Relative frequency at which the server serves";
     estimated(Share) "shares.active", "active", row.figure(|of| of.shares.active),
         "Share of time that the server serves";
@@ -59,7 +66,7 @@ const ROWS: &[Column<Row>] = &columns!(|row|
         "Share of time on the way to sleep and back";
     estimated(Share) "shares.nap", "nap", row.figure(|of| of.shares.nap),
         "Share of time that the server sleeps";
-    estimated(Of("/s")) "naps_per_s", "naps", row.figure(|of| of.naps_per_s),
+    estimated(Of("/s")) detail "naps_per_s", "naps", row.figure(|of| of.naps_per_s),
         "How often the server falls asleep";
 );
 
@@ -89,10 +96,9 @@ const POLICIES: &[Column<Named>] = &columns!(|named|
 
 /// The columns that `run` and `sweep` share; `list` holds the policies at a load.
 pub fn reference(list: &'static str) -> Vec<(&'static str, Vec<Heading>)> {
-    vec![
-        (list, Column::headings(ROWS)),
-        ("years[]", Column::headings(YEARS)),
-    ]
+    let own = Column::headings(ROWS).into_iter();
+    let own = own.filter(|heading| heading.key != P99).collect();
+    vec![(list, own), ("years[]", Column::headings(YEARS))]
 }
 
 pub fn crossing_headings() -> Vec<Heading> {
@@ -110,6 +116,12 @@ fn loads(crossings: &Crossings) -> String {
 
 /// One load.
 pub fn run<'a>(run: &Run<'_>) -> Sheet<'a> {
+    let mut sheet = at_one_load(run);
+    words::with_whose(&mut sheet);
+    sheet
+}
+
+fn at_one_load<'a>(run: &Run<'_>) -> Sheet<'a> {
     let (parameters, point) = (run.parameters, &run.point);
     let mut sheet = Sheet {
         title: "Policies at one load".to_owned(),
@@ -125,21 +137,23 @@ pub fn run<'a>(run: &Run<'_>) -> Sheet<'a> {
         ),
     );
     assumptions(parameters, &mut sheet);
-    let rows = rows(parameters, point, true);
+    let mut rows = rows(parameters, point, true);
+    for row in &mut rows {
+        row.p99 = run.p99(&row.policy);
+    }
     let known = rows.iter().filter_map(|row| {
         let (outcome, ..) = row.figures?;
         Some((
             row.policy.as_str(),
             outcome.power_mean,
             outcome.response_mean,
+            row.p99,
         ))
     });
     sheet.answer = words::least(known, "");
     let table = Table::of("Policies at this load", ROWS, &rows).without(&["utilisation"]);
     sheet.section(Section::new("policies", "Policies").table(table.whole()));
-    if let Some(rows) = &run.simulated {
-        sheet.section(simulated::percentiles(rows));
-    }
+    sheet.section(simulated::percentiles(&run.simulated).detail());
     year(parameters, run.years.as_deref(), Some(point), &mut sheet);
     sheet.notes = run.notes.to_vec();
     sheet.notes.push(words::POISSON.to_owned());
@@ -157,6 +171,7 @@ fn rows(parameters: &Parameters, point: &Point, always_on: bool) -> Vec<Row> {
         load: point.utilisation,
         policy: policy.to_owned(),
         figures,
+        p99: None,
     };
     let first = always_on && !parameters.has_always_on();
     let first = first.then(|| row(ALWAYS_ON, Some((point.always_on, 1.0, 1.0))));
@@ -205,24 +220,35 @@ fn year(
 
 /// What the transition times of machines are worth.
 pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
-    let mut sheet = run(&worth.run);
+    let mut sheet = at_one_load(&worth.run);
     sheet.title = "What a machine's transition times are worth".to_owned();
     sheet.section(crossings(worth.pairs));
-    let needed = worth.needed.iter();
-    let needed =
-        needed.map(|one| words::largest(Figure::Power, &one.largest, &one.than, one.utilisation));
     let (parameters, point) = (worth.run.parameters, &worth.run.point);
     let mut policies = parameters.policies.iter().zip(&point.policies);
     let nap = policies.find(|(named, _)| matches!(named.policy, Policy::PowerNap(_)));
+    let saves = nap.and_then(|(_, compared)| *compared);
+    let saves = saves.is_some_and(|one| words::saves_power(&one.outcome, &point.always_on));
+    // A saving that nobody sees is none, however long the transition may be.
+    let tells = |one: &&Needed| saves || !matches!(one.largest, Largest::Any);
+    let needed = worth.needed.iter().filter(tells);
+    let needed =
+        needed.map(|one| words::largest(Figure::Power, &one.largest, &one.than, one.utilisation));
     let effect = nap.map(|(named, compared)| {
-        let outcome = compared.map(|one| one.outcome);
-        words::effect(&named.name, outcome, &point.always_on, point.utilisation)
+        let p99 = [named.name.as_str(), ALWAYS_ON].map(|name| worth.run.p99(name));
+        let of = compared.map(|one| (one.outcome, p99[0]));
+        words::effect(
+            &named.name,
+            of,
+            (point.always_on, p99[1]),
+            point.utilisation,
+        )
     });
     sheet.answer = effect
         .into_iter()
         .chain(needed)
         .collect::<Vec<_>>()
         .join(" ");
+    words::with_whose(&mut sheet);
     sheet
 }
 
@@ -242,12 +268,15 @@ pub fn questions<'a>(swept: &Swept<'_>, crossing: bool) -> Sheet<'a> {
         best.map(|one| words::best_timeout(&one.best, &one.policy, one.utilisation, one.budget_s));
     let pairs = swept.sweep.pairs.iter().filter(|_| crossing);
     let answers = pairs.map(words::pair).chain(largest).chain(best);
-    Sheet {
+    let poisson = [words::POISSON.to_owned()];
+    let mut sheet = Sheet {
         title: "Where policies change places".to_owned(),
         answer: answers.collect::<Vec<_>>().join(" "),
-        notes: vec![words::POISSON.to_owned()],
+        notes: swept.notes.iter().cloned().chain(poisson).collect(),
         ..Sheet::default()
-    }
+    };
+    words::with_whose(&mut sheet);
+    sheet
 }
 
 /// All loads.
@@ -275,13 +304,15 @@ pub fn sweep<'a>(sweep: &'a Sweep, years: Option<&[Year]>, notes: &[String]) -> 
     let some = thinned(&sweep.points, LOADS).into_iter();
     let rows = some.flat_map(|point| rows(parameters, point, false));
     let rows: Vec<Row> = rows.collect();
-    let table = Table::of("Policies at some loads", ROWS, &rows).first(0);
+    let table = Table::of("Policies at some loads", ROWS, &rows);
+    let table = table.without(&[P99]).first(0);
     sheet.section(Section::new("figures", "Figures").table(table));
     year(parameters, years, at(parameters).ok().as_ref(), &mut sheet);
     let policies = Table::of("Policies", POLICIES, &parameters.policies).first(0);
     sheet.section(Section::new("policies", "What each policy does").table(policies));
     sheet.notes = notes.to_vec();
     sheet.notes.push(words::POISSON.to_owned());
+    words::with_whose(&mut sheet);
     sheet
 }
 

@@ -144,7 +144,8 @@ pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
     }
     let known = rows.iter().filter_map(|(policy, simulated)| {
         let one = (*simulated)?;
-        Some((*policy, one.power_mean.value, one.response_mean.value))
+        let (power, response) = (one.power_mean.value, one.response_mean.value);
+        Some((*policy, power, response, one.p99()))
     });
     // The others are unstable, or the run was interrupted before.
     let among = match rows.iter().all(|row| row.1.is_some()) {
@@ -172,6 +173,7 @@ pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
     let notes = comparison.notes.iter();
     let notes = notes.map(|note| format!("{}.", note.trim_end_matches('.')));
     sheet.notes.extend(notes);
+    words::with_whose(&mut sheet);
     sheet
 }
 

@@ -6,6 +6,26 @@ use crate::question::{BestTimeout, Crossings, Figure, LOAD_MAX, Largest, Why};
 use crate::sweep::Pair;
 
 use reveille_show::quantity::{digits, duration, three_digits, time};
+use reveille_show::sheet::Sheet;
+
+/// Whose the figures are where nobody gave them, in an answer.
+pub const ALL_OF_A_PAPER: &str = "Powers and service times are a paper's: no machine was measured.";
+/// As [`ALL_OF_A_PAPER`], where a meter's powers are known.
+pub const SERVICE_OF_A_PAPER: &str =
+    "Service times are a paper's; the powers that are not measured are in proportion.";
+
+/// An answer says whose its figures are, instead of a note.
+pub fn with_whose(sheet: &mut Sheet<'_>) {
+    let whose = |note: &String| note == ALL_OF_A_PAPER || note == SERVICE_OF_A_PAPER;
+    let Some(place) = sheet.notes.iter().position(whose) else {
+        return;
+    };
+    let whose = sheet.notes.remove(place);
+    if !sheet.answer.is_empty() {
+        sheet.answer.push(' ');
+    }
+    sheet.answer += &whose;
+}
 
 /// The assumption of every closed form.
 pub const POISSON: &str =
@@ -84,18 +104,38 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
     }
 }
 
+/// Whether it draws less, by what is shown.
+pub fn saves_power(of: &Outcome, always_on: &Outcome) -> bool {
+    let [power, than] = [of, always_on].map(|one| one.power_mean);
+    power < than && three_digits(power) != three_digits(than)
+}
+
 /// What a machine's own policy does to power and response time at a load; `None`: it has no steady state there.
-pub fn effect(name: &str, of: Option<Outcome>, always_on: &Outcome, utilisation: f64) -> String {
+/// With each outcome comes its 99th percentile of the response time.
+pub fn effect(
+    name: &str,
+    of: Option<(Outcome, Option<f64>)>,
+    always_on: (Outcome, Option<f64>),
+    utilisation: f64,
+) -> String {
     let load = format!("At {}% load", digits(utilisation * 100.0));
-    let Some(of) = of else {
+    let Some((of, p99)) = of else {
         return format!("{load} {name} does not keep up with the requests.");
     };
+    let (always_on, p99_always_on) = always_on;
+    let [power, than] = [of.power_mean, always_on.power_mean].map(three_digits);
+    let power = match saves_power(&of, &always_on) {
+        false => format!("saves no power, {power} W against {than} always on"),
+        true => format!("draws {power} W instead of {than} always on"),
+    };
+    let p99 = p99.zip(p99_always_on).map(|(p99, always_on)| {
+        let [p99, always_on] = [p99, always_on].map(|s| duration(s * 1e9));
+        format!(", and {p99} at p99 instead of {always_on}")
+    });
+    let [mean, mean_always_on] = [of, always_on].map(|of| duration(of.response_mean * 1e9));
     format!(
-        "{load} {name} draws {} W instead of {} always on, and a request takes {} on average instead of {}.",
-        three_digits(of.power_mean),
-        three_digits(always_on.power_mean),
-        duration(of.response_mean * 1e9),
-        duration(always_on.response_mean * 1e9)
+        "{load} {name} {power}, and a request takes {mean} on average instead of {mean_always_on}{}.",
+        p99.unwrap_or_default()
     )
 }
 
@@ -194,19 +234,24 @@ pub fn power(parameters: &Parameters) -> String {
     )
 }
 
-/// The policy with the least power, against the first: name, power in W, mean response time in s of each.
-/// Empty where fewer than two have figures.
-pub fn least<'n>(policies: impl Iterator<Item = (&'n str, f64, f64)>, among: &str) -> String {
+/// The policy with the least power, against the first: name, power in W, mean and 99th percentile of the response time in s
+/// of each. Empty where fewer than two have figures.
+pub fn least<'n>(
+    policies: impl Iterator<Item = (&'n str, f64, f64, Option<f64>)>,
+    among: &str,
+) -> String {
     let all: Vec<_> = policies.collect();
     let least = all.iter().min_by(|a, b| a.1.total_cmp(&b.1));
     let (Some(first), Some(least)) = (all.first(), least) else {
         return String::new();
     };
-    let figures = |(_, power, response): &(&str, f64, f64)| {
-        let response = duration(response * 1e9);
+    let figures = |(_, power, response, p99): &(&str, f64, f64, Option<f64>)| {
+        let p99 = p99.map(|p99| format!(", {} at p99", duration(p99 * 1e9)));
         format!(
-            "{} W, {response} a request on average",
-            three_digits(*power)
+            "{} W, {} a request on average{}",
+            three_digits(*power),
+            duration(response * 1e9),
+            p99.unwrap_or_default()
         )
     };
     match all.len() {
@@ -404,9 +449,31 @@ mod tests {
     }
 
     #[test]
+    fn a_machines_own_policy_is_called_no_saving_where_it_saves_nothing() {
+        let of = |power_mean, response_mean| Outcome {
+            response_mean,
+            wait_mean: 0.0,
+            power_mean,
+            shares: crate::policy::Shares::default(),
+            naps_per_s: 0.0,
+            frequency: 1.0,
+        };
+        let on = (of(72.0, 0.0543), Some(0.249));
+        let said = [72.01, 75.0, 36.6].map(|power| {
+            let nap = (of(power, 0.948), Some(2.1));
+            (format!("{power} W"), effect("nap", Some(nap), on, 0.3))
+        });
+        let saves = |(_, words): &(String, String)| !words.contains("no power");
+        assert_eq!(said.each_ref().map(saves), [false, false, true]);
+        snapshot!("words", said);
+    }
+
+    #[test]
     fn the_policy_with_the_least_power_stands_against_the_first() {
-        let (on, nap) = (("always on", 72.0, 0.0543), ("nap", 32.7, 0.0639));
-        let cases = [vec![on, ("DVFS", 35.1, 0.13), nap], vec![nap, on], vec![on]];
+        let on = ("always on", 72.0, 0.0543, Some(0.249));
+        let nap = ("nap", 32.7, 0.0639, Some(0.258));
+        let dvfs = ("DVFS", 35.1, 0.13, None);
+        let cases = [vec![on, dvfs, nap], vec![nap, on], vec![on, dvfs], vec![on]];
         let said = cases.map(|policies| {
             let said = least(policies.iter().copied(), "");
             (format!("{policies:?}"), said)

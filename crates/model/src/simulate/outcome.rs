@@ -186,6 +186,13 @@ pub struct Simulated {
 }
 
 impl Simulated {
+    /// The 99th percentile of the response time, in seconds.
+    pub fn p99(&self) -> Option<f64> {
+        let all = &self.response_percentiles;
+        let p99 = all.iter().find(|one| one.share == 0.99)?;
+        Some(p99.response.as_ref()?.value)
+    }
+
     /// `None` if no replication was completed, or in one of them no request came.
     pub(super) fn of(plan: Plan, runs: Vec<Replication>) -> Option<Self> {
         let confidence = plan.setup.confidence;
