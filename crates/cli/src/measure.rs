@@ -15,7 +15,7 @@ use reveille_meter::Steady;
 use reveille_results::description::{Ended, Probe};
 use reveille_results::output::Folder;
 use reveille_results::{Description, ResultFolder, show};
-use reveille_show::parse;
+use reveille_show::{parse, terminal};
 
 use crate::comparison::Metered;
 use crate::completion;
@@ -226,11 +226,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             (measured, Some(power_note(&words, power_w)))
         }
     };
-    let outcome = match measured {
-        Ok(mut outcome) => {
-            outcome.notes.extend(power);
-            outcome
-        }
+    let mut outcome = match measured {
+        Ok(outcome) => outcome,
         Err(error) => {
             let error = anyhow::Error::from(error);
             return Err(match recorder.abandon() {
@@ -240,6 +237,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             });
         }
     };
+    let said = outcome.notes.clone();
+    outcome.notes.extend(power);
     let (folder, description) = recorder.finish(&outcome)?;
     let report = match args.no_report {
         true => None,
@@ -252,6 +251,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         },
     };
     let mut sheet = show::summary(&description);
+    if args.printed.data().is_none() && terminal::is_one_place() {
+        // While it measured.
+        sheet.notes.retain(|note| !said.contains(note));
+    }
     sheet.fact("Result", folder.path().display().to_string());
     if let Some(report) = report {
         sheet.fact("Report", report.display().to_string());

@@ -25,7 +25,7 @@ use std::time::{Duration, Instant};
 
 use reveille_kernel::{Idle, IdleState, Journal, Root, interrupts, limits};
 use reveille_results::Datapoint;
-use reveille_results::description::{Characterisation, Counts, Ended, Probe};
+use reveille_results::description::{Characterisation, Counts, Ended, NOT_IDLE, Probe};
 use reveille_show::{progress, quantity};
 
 use self::bound::Bound;
@@ -37,9 +37,6 @@ use crate::{Distances, Error, Result};
 
 /// The reader's interval.
 const BATCH: Duration = Duration::from_millis(100);
-
-/// Reason of most drops on a busy CPU.
-const NOT_IDLE: &str = "not idle at the launch";
 
 /// Reason of a drop in the last batch.
 const BEYOND: &str = "beyond the number asked for";

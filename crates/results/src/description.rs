@@ -12,6 +12,9 @@ use crate::schema::{self, SCHEMA_VERSION};
 use crate::sources::{self, SourceDifference};
 use crate::statistics::{self, Floor, StateStatistics};
 
+/// Of [`Counts::dropped`]: something else ran on the CPU.
+pub const NOT_IDLE: &str = "not idle at the launch";
+
 /// How the waking was seen. Comparing results of different probes prints a warning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

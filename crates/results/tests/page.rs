@@ -665,7 +665,7 @@ fn the_summary_of_a_run_needs_no_datapoints() {
     for part in [
         "CPU 3 of Example Xeon, made up for this page (rack7-node2)",
         "timer: 880 ns at the median, 1.24 µs at p99, in POLL, where nothing\n",
-        "20,000 of 20,500 launched in",
+        "20,000 valid of 20,500 attempts in",
         "ENDED early: CPU 3 went offline; results so far are kept",
         "datapoints are of 20,000 idle periods, and cpuidle counts 22,000 idle",
         "exceeded by most wakes",
@@ -681,7 +681,7 @@ fn on_a_terminal(loaded: &Loaded) -> String {
     description.conclude(&loaded.columns);
     let mut sheet = show::summary(&description);
     let words: Vec<&str> = sheet.facts.iter().map(|(word, _)| *word).collect();
-    assert_eq!(words[..2], ["Measured", "Kept"]);
+    assert_eq!(words[..2], ["Measured", "Wake-ups"]);
     sheet.facts.truncate(2);
     sheet.fact("Result", "reveille-results/rack7-node2-2026-03-01T12-00-00");
     sheet.fact(

@@ -17,7 +17,7 @@ use anstyle::AnsiColor;
 
 pub use drawn::Screen;
 pub use live::Live;
-pub use stream::{Stream, ends};
+pub use stream::{Stream, ends, is_one_place};
 
 /// The way to a stream: no lock is kept between two writes, so that another thread's message never waits for who draws.
 pub struct Way(Stream);

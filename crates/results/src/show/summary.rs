@@ -5,7 +5,7 @@ use reveille_show::quantity::{count, counted, duration, nanoseconds, share};
 use reveille_show::sheet::{Section, Sheet};
 
 use crate::Description;
-use crate::description::{Ended, Probe};
+use crate::description::{Ended, NOT_IDLE, Probe};
 use crate::schema::AWAKE;
 
 use super::input::Input;
@@ -29,7 +29,7 @@ pub fn summary(description: &Description) -> Sheet<'_> {
         ..Sheet::default()
     };
     sheet.fact("Measured", subject(description));
-    sheet.fact("Kept", kept(description));
+    sheet.fact("Wake-ups", wake_ups(description));
     if let Some(early) = description.ended.early() {
         let ended = format!("{early}; results so far are kept");
         match description.ended {
@@ -134,25 +134,43 @@ fn floors(description: &Description, sheet: &mut Sheet<'_>) {
     }
 }
 
-fn kept(description: &Description) -> String {
+/// How many of the attempts are datapoints, and what most others met where they are many.
+fn wake_ups(description: &Description) -> String {
+    /// A tenth of the attempts.
+    const MANY: f64 = 0.1;
     let counts = &description.counts;
-    let mut kept = match counts.launched {
+    let mut words = match counts.launched {
         // Another tool need not say.
         0 if counts.kept > 0 => counted(counts.kept, "datapoint"),
-        launched => format!("{} of {} launched", count(counts.kept), count(launched)),
+        launched => format!(
+            "{} valid of {}",
+            count(counts.kept),
+            counted(launched, "attempt")
+        ),
     };
-    if let Some(possible) = counts.possible.filter(|possible| *possible > 0) {
-        kept += &format!(
-            " in {}, {} of what the launch distances allow",
-            duration(counts.elapsed_s * 1e9),
-            share(counts.kept as f64 / possible as f64)
-        );
+    if counts.possible.is_some_and(|possible| possible > 0) {
+        words += &format!(" in {}", duration(counts.elapsed_s * 1e9));
     }
-    kept
+    let most = counts.dropped.iter().max_by_key(|(_, dropped)| **dropped);
+    if let Some((reason, dropped)) = most {
+        let of = *dropped as f64 / counts.launched.max(1) as f64;
+        let met = match reason.as_str() {
+            NOT_IDLE => format!("{} was busy", description.settings.cpu_name()),
+            other => other.to_owned(),
+        };
+        if of >= MANY {
+            words += &format!("; {met} at {} of them", share(of));
+        }
+    }
+    words
 }
 
 fn counts(description: &Description, sheet: &mut Sheet<'_>) {
     let counts = &description.counts;
+    if let Some(possible) = counts.possible.filter(|possible| *possible > 0) {
+        let of = share(counts.kept as f64 / possible as f64);
+        sheet.detail("Rate", format!("{of} of what the launch distances allow"));
+    }
     let dropped = counts.dropped.iter();
     let dropped: Vec<_> = dropped
         .map(|(reason, dropped)| format!("{reason} {}", count(*dropped)))

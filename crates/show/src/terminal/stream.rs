@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::stat::{FileStat, fstat};
 
 /// One of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +49,13 @@ nix::ioctl_read_bad!(
     libc::TIOCGWINSZ,
     libc::winsize
 );
+
+/// Whether standard error goes where standard output goes: what was said there need not be printed again.
+pub fn is_one_place() -> bool {
+    let place = |about: FileStat| (about.st_dev, about.st_ino);
+    let both = [fstat(io::stdout()), fstat(io::stderr())].map(|about| about.map(place));
+    matches!(both, [Ok(output), Ok(error)] if output == error)
+}
 
 impl Stream {
     /// Is it a terminal? Asked once: one that was closed is none any more.
