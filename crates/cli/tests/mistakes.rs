@@ -148,6 +148,8 @@ const MISTAKES: &[(&str, i32)] = &[
     ("model sweep --out nope/x.html", 2),
     ("model from nope", 2),
     ("model from x.json", 1),
+    ("model run --power x.json", 1),
+    ("quiet run --cgroup / --json -- true", 2),
     ("model from text.txt", 1),
     ("model from empty", 2),
     ("model run --params nope.toml", 2),
@@ -248,7 +250,7 @@ fn listed_codes(line: &str) -> Vec<i32> {
     let command: Vec<&str> = match (first, second) {
         ("mesure", _) => vec![],
         (flag, _) if flag.starts_with('-') => vec![],
-        ("model" | "resume", Some(below)) | ("anticipate", Some(below @ "bench")) => {
+        ("model" | "resume" | "quiet", Some(below)) | ("anticipate", Some(below @ "bench")) => {
             vec![first, below]
         }
         _ => vec![first],

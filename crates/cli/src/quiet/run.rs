@@ -82,7 +82,7 @@ pub struct Args {
     #[command(flatten)]
     user: As,
     /// A command to run meanwhile, after --
-    #[arg(last = true, value_name = "COMMAND", add = completion::command())]
+    #[arg(last = true, value_name = "COMMAND", add = completion::command(), conflicts_with_all = ["json", "markdown", "all"])]
     command: Vec<OsString>,
 }
 
