@@ -95,14 +95,11 @@ fn an_analysed_log_and_models_end_with_the_answer() {
     let analysis = words("resume analyze --json").arg(&log).output().unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(&file, analysis.stdout).unwrap();
-    let (first, last) = ("At 30% load ", "(121 ms and 220 ms).");
+    let (first, last) = ("At 30% load ", "no machine was measured.");
     ends_with(words("model from").arg(file.path()), first, last);
     for (line, first) in [
         ("model run --utilisation 0.2", "nap 10 ms draws least: "),
-        (
-            "model sweep",
-            "nap 10 ms draws less than DVFS below 45.5% load; it",
-        ),
+        ("model sweep", "nap 10 ms draws less than DVFS below "),
         (
             "model simulate --servers 4 --requests 20000",
             "nap 10 ms draws least in these runs: ",

@@ -152,9 +152,14 @@ pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
     }
     lines.extend(plan.notes.iter().cloned());
     sheet.answer = match plan.without_effect {
-        Some(_) => format!("The limit has no effect here. {until}")
-            .trim_end()
-            .to_owned(),
+        Some(why) => {
+            // The answer says it.
+            sheet.notes.retain(|note| !note.starts_with(why));
+            let upper = why[..1].to_uppercase();
+            format!("{upper}{}. {until}", &why[1..])
+                .trim_end()
+                .to_owned()
+        }
         None => in_a_sentence("The limit", &effects, until),
     };
     Statement { sheet, lines }

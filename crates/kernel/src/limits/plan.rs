@@ -74,8 +74,8 @@ impl Plan {
             settings,
             notes: Vec::new(),
             without_effect: (idle.governor.as_deref() == Some("haltpoll")).then_some(
-                "the governor haltpoll ignores disabled states, so this has no effect; \
-                 `reveille hold --latency 0` does",
+                "the governor haltpoll ignores disabled states, so the limit has no effect; \
+                 `reveille hold --latency 0` keeps the CPUs from sleeping",
             ),
         };
         plan.note_offline(&chosen);
