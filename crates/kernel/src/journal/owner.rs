@@ -25,8 +25,8 @@ const ENDING_MS: u16 = 5000;
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(super) struct Owner {
     pub pid: u32,
-    /// Field 22 of /proc/PID/stat, clock ticks since boot (proc(5)).
-    started: u64,
+    /// Field 22 of /proc/PID/stat, clock ticks since boot (proc(5)), without this time namespace's offset.
+    started: i64,
     /// The number of its pidfd's file; `None` on kernels where it is not unique.
     pidfd: Option<u64>,
     /// The number of its PID namespace's file (namespaces(7)).
@@ -67,7 +67,7 @@ impl Owner {
             Ok(process) => {
                 let same = match (unique_number(&process), self.pidfd) {
                     (Some(number), Some(ours)) => number == ours,
-                    _ => stat(self.pid).is_some_and(|(started, _)| started == self.started),
+                    _ => stat(self.pid).is_some_and(|(started, _)| self.is_same(started)),
                 };
                 same && !has_ended(&process, PollTimeout::ZERO)
                     && !(is_ending(self.pid) && has_ended(&process, PollTimeout::from(ENDING_MS)))
@@ -75,19 +75,50 @@ impl Owner {
             Err(Errno::ESRCH) => false,
             // A kernel without pidfds (before 5.3), or no descriptor left.
             Err(_) => stat(self.pid).is_some_and(|(started, state)| {
-                started == self.started && !matches!(state, 'Z' | 'X')
+                self.is_same(started) && !matches!(state, 'Z' | 'X')
             }),
         }
+    }
+
+    /// To a tick, by which offsets of time namespaces are rounded: no PID is reused so soon.
+    fn is_same(&self, started: i64) -> bool {
+        self.started.abs_diff(started) <= 1
     }
 }
 
 /// Start time and state of a process.
-fn stat(pid: u32) -> Option<(u64, char)> {
+fn stat(pid: u32) -> Option<(i64, char)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command in field 2 may hold spaces and parentheses: count from its last one.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
-    Some((fields.nth(18)?.parse().ok()?, state))
+    let shifted: i64 = fields.nth(18)?.parse().ok()?;
+    Some((shifted - boot_offset(), state))
+}
+
+/// By how many clock ticks this process's time namespace shifts the start times that it reads (time_namespaces(7)).
+fn boot_offset() -> i64 {
+    const TICKS_PER_S: i64 = 100;
+    const NS_PER_TICK: i64 = 1_000_000_000 / TICKS_PER_S;
+    // The file is of the namespace that children get.
+    let [own, of_children] =
+        ["time", "time_for_children"].map(|one| fs::read_link(format!("/proc/self/ns/{one}")).ok());
+    let offsets = match own == of_children {
+        true => fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default(),
+        false => String::new(),
+    };
+    let boottime = offsets
+        .lines()
+        .find_map(|line| line.strip_prefix("boottime"));
+    let parts: Vec<i64> = boottime
+        .into_iter()
+        .flat_map(str::split_whitespace)
+        .filter_map(|part| part.parse().ok())
+        .collect();
+    match parts[..] {
+        [seconds, ns] => seconds * TICKS_PER_S + ns / NS_PER_TICK,
+        _ => 0,
+    }
 }
 
 fn pidfd(pid: u32) -> nix::Result<OwnedFd> {
@@ -157,6 +188,8 @@ impl Owner {
 mod tests {
     use std::process::Command;
 
+    use reveille_alone::is_apart;
+
     use super::*;
 
     fn owner(pid: u32) -> Owner {
@@ -166,6 +199,24 @@ mod tests {
             pidfd: pidfd(pid).ok().as_ref().and_then(unique_number),
             namespace: namespace().unwrap(),
         }
+    }
+
+    #[test]
+    fn a_time_namespace_does_not_shift_the_start() {
+        const TEST: &str = "journal::owner::tests::a_time_namespace_does_not_shift_the_start";
+        if !is_apart(
+            TEST,
+            &["unshare", "--time", "--boottime", "86400", "--fork"],
+        ) {
+            return;
+        }
+        let this = std::process::id();
+        let text = fs::read_to_string(format!("/proc/{this}/stat")).unwrap();
+        let fields = text.rsplit_once(')').unwrap().1;
+        let shifted: i64 = fields.split_whitespace().nth(19).unwrap().parse().unwrap();
+        let (started, _) = stat(this).unwrap();
+        assert_eq!(shifted - started, 86_400 * 100);
+        assert!(Owner::this().unwrap().is_same(started));
     }
 
     #[test]
