@@ -1,6 +1,7 @@
 use std::fs;
 use std::io::Read;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use reveille_alone::is_apart;
 
@@ -809,7 +810,10 @@ fn cgroup() -> Option<PathBuf> {
         println!("skipped: no cgroup2 is mounted");
         return None;
     };
-    let folder = Path::new(mount).join(format!("reveille-test-{}", std::process::id()));
+    static MADE: AtomicUsize = AtomicUsize::new(0);
+    let number = MADE.fetch_add(1, Ordering::Relaxed);
+    let name = format!("reveille-test-{}-{number}", std::process::id());
+    let folder = Path::new(mount).join(name);
     match fs::create_dir(&folder) {
         Ok(()) => Some(folder),
         Err(error) => {
@@ -817,6 +821,31 @@ fn cgroup() -> Option<PathBuf> {
             None
         }
     }
+}
+
+#[test]
+fn a_cgroup_that_its_owner_froze_after_a_killed_run_stays_so() {
+    let Some(folder) = cgroup() else { return };
+    let setting = folder.join("cgroup.freeze");
+    for (ours, stays) in [(&[][..], true), (&[true, false], true), (&[true], false)] {
+        let machine = Machine::new();
+        let (freezer, number) = crate::freezer::Freezer::of(&folder).unwrap();
+        let mut run = Journal::new(&Root::default(), &machine.run);
+        run.will_switch_off(&crate::freezer::setting(number))
+            .unwrap();
+        for frozen in ours {
+            assert!(freezer.set(*frozen).unwrap());
+        }
+        machine.kill(run);
+        std::mem::forget(freezer);
+        fs::write(&setting, "1").unwrap();
+        let restored = recover(&Root::default(), &machine.run).unwrap();
+        assert_eq!(restored.complaints(), Vec::<String>::new());
+        let is_frozen = crate::freezer::is_set(&folder).unwrap();
+        fs::write(&setting, "0").unwrap();
+        assert_eq!(is_frozen, stays, "{ours:?}");
+    }
+    fs::remove_dir(&folder).unwrap();
 }
 
 #[test]
