@@ -3,14 +3,14 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::complains::complains;
 use crate::elsewhere::elsewhere;
-use crate::program::{as_nobody, reveille, run};
+use crate::program::{as_nobody, in_a_pid_namespace, reveille, run};
 use serde_json::Value;
 
 #[test]
@@ -243,23 +243,6 @@ fn a_commands_cost_is_kept_and_becomes_a_page_and_its_exit_code_is_passed_on() {
         2,
         "already",
     );
-}
-
-/// `reveille` in its own PID namespace, as in a container; `None`, with a message, if that is
-/// unavailable.
-fn in_a_pid_namespace(test: &str, script: &str) -> Option<Output> {
-    let output = Command::new("unshare")
-        .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script])
-        .env("REVEILLE", env!("CARGO_BIN_EXE_reveille"))
-        .output()
-        .unwrap();
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    if output.status.code() == Some(3) || stderr.starts_with("unshare:") {
-        println!("skipped: {test}: {}", stderr.trim());
-        return None;
-    }
-    assert_eq!(output.status.code(), Some(0), "{stderr}");
-    Some(output)
 }
 
 /// All wake-ups of processes of that name.

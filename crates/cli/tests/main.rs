@@ -14,6 +14,7 @@ mod dbus;
 mod doctor;
 mod elsewhere;
 mod files;
+mod followed;
 mod govern;
 mod govern_metrics;
 mod held;

@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
@@ -154,4 +154,21 @@ pub fn in_own_process(test: &str) -> bool {
         "{said}{errors}"
     );
     false
+}
+
+/// `reveille` in its own PID namespace, as in a container; `None`, with a message, if that is
+/// unavailable.
+pub fn in_a_pid_namespace(test: &str, script: &str) -> Option<Output> {
+    let output = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc", "sh", "-c", script])
+        .env("REVEILLE", env!("CARGO_BIN_EXE_reveille"))
+        .output()
+        .unwrap();
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    if output.status.code() == Some(3) || stderr.starts_with("unshare:") {
+        println!("skipped: {test}: {}", stderr.trim());
+        return None;
+    }
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    Some(output)
 }
