@@ -19,6 +19,7 @@ use std::path::Path;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use nix::libc;
+use nix::unistd::{AccessFlags, access};
 
 /// A part of the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,20 @@ pub fn take(uses: &[Use]) -> Held {
         &std::env::temp_dir().join(format!("reveille-tests-{user}")),
         uses,
     )
+}
+
+/// As [`take`], by a test that changes how CPUs sleep; `None`, with a word, where /sys is read-only and stays so, as in some
+/// containers.
+#[must_use]
+pub fn take_to_change(uses: &[Use]) -> Option<Held> {
+    let settings = "/sys/devices/system/cpu";
+    if access(settings, AccessFlags::W_OK) == Err(Errno::EROFS) {
+        let thread = std::thread::current();
+        let test = thread.name().unwrap_or("a test");
+        println!("skipped: {test}: {settings} is read-only here");
+        return None;
+    }
+    Some(take(uses))
 }
 
 fn take_in(folder: &Path, uses: &[Use]) -> Held {

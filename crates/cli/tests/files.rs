@@ -16,7 +16,7 @@ use crate::suspended;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sys::stat::Mode;
 use nix::unistd::{geteuid, mkfifo};
-use reveille_alone::{Part, Use, take};
+use reveille_alone::{Part, Use, take, take_to_change};
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 
 /// Far longer than any run, even on a loaded machine: it catches endless ones.
@@ -485,7 +485,13 @@ fn an_existing_file_with_an_outputs_name_is_kept_and_not_written_through() {
 
 fn keeps_existing_files(writes: &Writes) {
     let changes_settings = matches!(writes.name, "trial" | "anticipate bench");
-    let _held = changes_settings.then(|| take(&[Use::Alone(Part::IdleStates)]));
+    let _held = match changes_settings {
+        true => match take_to_change(&[Use::Alone(Part::IdleStates)]) {
+            Some(held) => held,
+            None => return,
+        },
+        false => take(&[]),
+    };
     for owner in [NOBODY, MALLORY] {
         let Some(names) = clean_run(writes, owner) else {
             continue;
@@ -568,7 +574,9 @@ fn a_folder_removed_meanwhile_is_an_error_and_its_replacement_is_kept() {
     if !geteuid().is_root() {
         return println!("skipped: a_folder_removed_meanwhile...: needs root");
     }
-    let _held = take(&[Use::Alone(Part::IdleStates)]);
+    let Some(_held) = take_to_change(&[Use::Alone(Part::IdleStates)]) else {
+        return;
+    };
     let scratch = tempfile::tempdir().unwrap();
     let out = scratch.path().join("out");
     let shown = out.display();

@@ -14,7 +14,7 @@ use crate::program::{self, reveille, with_own_journal};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reveille_alone::{Part, Use, take};
+use reveille_alone::{Part, Use, take_to_change};
 use reveille_kernel::{Idle, Root, requests};
 use serde_json::Value;
 
@@ -197,7 +197,9 @@ fn run_on(cpu: usize) {
 #[test]
 fn a_bound_is_held_on_the_cpu_of_the_traffic_while_it_lasts() {
     let test = "a_bound_is_held_on_the_cpu_of_the_traffic_while_it_lasts";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let traffic = Traffic::new();
     let rules = traffic.rule("").replace("when", "quiet = \"300ms\"\nwhen");
     if !can_govern(test) {
@@ -240,7 +242,9 @@ fn a_bound_is_held_on_the_cpu_of_the_traffic_while_it_lasts() {
 #[test]
 fn the_readers_cpu_is_held_too_unless_the_rule_excludes_it() {
     let test = "the_readers_cpu_is_held_too_unless_the_rule_excludes_it";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -276,7 +280,9 @@ fn the_readers_cpu_is_held_too_unless_the_rule_excludes_it() {
 #[test]
 fn other_traffic_and_too_few_packets_ask_for_nothing() {
     let test = "other_traffic_and_too_few_packets_ask_for_nothing";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -307,7 +313,9 @@ fn other_traffic_and_too_few_packets_ask_for_nothing() {
 #[test]
 fn addresses_are_networks() {
     let test = "addresses_are_networks";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -336,7 +344,9 @@ fn addresses_are_networks() {
 #[test]
 fn anothers_value_stays_and_is_named() {
     let test = "anothers_value_stays_and_is_named";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -357,7 +367,9 @@ fn anothers_value_stays_and_is_named() {
 #[test]
 fn a_bound_that_another_program_takes_away_comes_back() {
     let test = "a bound that another program takes away";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -383,7 +395,9 @@ fn a_bound_that_another_program_takes_away_comes_back() {
 #[test]
 fn each_bounds_thread_stays_on_its_cpu() {
     let test = "each bound's thread stays on its CPU";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -411,7 +425,9 @@ fn each_bounds_thread_stays_on_its_cpu() {
 #[test]
 fn rules_that_would_wait_for_ever_are_refused_and_the_service_ends_when_told() {
     let test = "rules that would wait for ever";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -436,7 +452,9 @@ fn rules_that_would_wait_for_ever_are_refused_and_the_service_ends_when_told() {
 #[test]
 fn a_file_with_an_error_is_refused_whole_and_a_good_one_taken() {
     let test = "a_file_with_an_error_is_refused_whole_and_a_good_one_taken";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -475,7 +493,9 @@ fn a_file_with_an_error_is_refused_whole_and_a_good_one_taken() {
 #[test]
 fn with_another_governor_the_rules_are_judged_anew() {
     let test = "with_another_governor_the_rules_are_judged_anew";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -516,7 +536,9 @@ fn with_another_governor_the_rules_are_judged_anew() {
 #[test]
 fn what_the_kernel_does_not_watch_is_named_with_the_remedy() {
     let test = "what_the_kernel_does_not_watch_is_named_with_the_remedy";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -566,7 +588,9 @@ fn what_the_kernel_does_not_watch_is_named_with_the_remedy() {
 #[test]
 fn after_kill_9_the_next_command_takes_the_bounds_back() {
     let test = "after_kill_9_the_next_command_takes_the_bounds_back";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -605,7 +629,9 @@ fn after_kill_9_the_next_command_takes_the_bounds_back() {
 #[test]
 fn a_second_service_is_refused() {
     let test = "a_second_service_is_refused";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -625,7 +651,9 @@ fn a_second_service_is_refused() {
 #[test]
 fn what_is_missing_is_named_by_check_and_waited_for() {
     let test = "what_is_missing_is_named_by_check_and_waited_for";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -737,7 +765,10 @@ fn rounds() -> u32 {
 fn killed_at_any_point_the_machine_is_as_before() {
     let test = "killed_at_any_point_the_machine_is_as_before";
     // A CPU goes offline, too.
-    let _alone = take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)]);
+    let Some(_alone) = take_to_change(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)])
+    else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -859,7 +890,9 @@ impl OnDisk {
 #[test]
 fn a_request_to_a_disk_has_the_bound_held_or_is_anticipated() {
     let test = "a_request_to_a_disk_has_the_bound_held_or_is_anticipated";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -903,7 +936,9 @@ fn a_request_to_a_disk_has_the_bound_held_or_is_anticipated() {
 #[test]
 fn applications_are_served_if_the_rules_ask_for_it() {
     let test = "applications_are_served_if_the_rules_ask_for_it";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -923,7 +958,9 @@ fn applications_are_served_if_the_rules_ask_for_it() {
 #[test]
 fn packets_of_a_rule_that_is_not_in_force_wake_nobody() {
     let test = "packets_of_a_rule_that_is_not_in_force_wake_nobody";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -958,7 +995,9 @@ fn packets_of_a_rule_that_is_not_in_force_wake_nobody() {
 #[test]
 fn a_hold_of_another_run_and_a_rule_share_a_cpu() {
     let test = "a_hold_of_another_run_and_a_rule_share_a_cpu";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }

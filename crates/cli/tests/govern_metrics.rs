@@ -125,7 +125,9 @@ fn body(mut to: impl Read + Write) -> String {
 #[test]
 fn the_metrics_are_those_of_the_kernels_files_and_of_the_rules() {
     let test = "the_metrics_are_those_of_the_kernels_files_and_of_the_rules";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -226,7 +228,9 @@ fn promtool(test: &str, text: &str) {
 #[test]
 fn anothers_value_in_the_way_is_a_metric() {
     let test = "anothers_value_in_the_way_is_a_metric";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -252,7 +256,9 @@ fn anothers_value_in_the_way_is_a_metric() {
 #[test]
 fn nothing_runs_between_two_scrapes() {
     let test = "nothing_runs_between_two_scrapes";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -347,7 +353,9 @@ fn a_flood_costs_what_is_stated_and_an_honest_scrape_is_answered() {
 #[test]
 fn systemd_passes_sockets_and_hears_of_readiness_reload_and_the_end() {
     let test = "systemd_passes_sockets_and_hears_of_readiness_reload_and_the_end";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }
@@ -432,7 +440,9 @@ fn the_shipped_alerts_are_raised_when_they_should_be() {
 #[test]
 fn wake_latencies_are_counted_while_the_rules_ask_for_them() {
     let test = "wake_latencies_are_counted_while_the_rules_ask_for_them";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !can_govern(test) {
         return;
     }

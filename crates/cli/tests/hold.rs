@@ -9,14 +9,14 @@ use crate::program::{as_nobody, reveille, run, with_own_journal};
 use crate::recorded::recorded;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reveille_alone::{Held, Part, Use, take};
+use reveille_alone::{Held, Part, Use, take_to_change};
 use reveille_kernel::pm_qos;
 use reveille_results::{Datapoint, First, ResultFolder, Source, WokenBy};
 use serde_json::Value;
 
 /// Who sets bounds on this machine.
-fn alone() -> Held {
-    take(&[Use::Alone(Part::IdleStates)])
+fn alone() -> Option<Held> {
+    take_to_change(&[Use::Alone(Part::IdleStates)])
 }
 
 /// Is there a driver that honours bounds, a device for requests, and permission to use it?
@@ -114,7 +114,9 @@ fn without_root_holding_is_refused_and_a_dry_run_works() {
     if !can_hold("without_root_holding_is_refused_and_a_dry_run_works") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let program = command.get_program().to_owned();
     complains(
         command.args(["hold", "--latency", kept_to("1ms")]),
@@ -513,7 +515,9 @@ fn the_command_runs_under_the_bound_and_its_exit_code_is_passed_on() {
     if !can_hold("the_command_runs_under_the_bound_and_its_exit_code_is_passed_on") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     // The kernel reports the tightest of all requests.
     let script = "od -An -td4 /dev/cpu_dma_latency; exit 7";
     let output = hold(&["--latency", kept_to("7us"), "--", "sh", "-c", script])
@@ -574,7 +578,9 @@ fn a_request_is_held_until_signalled_and_ends_with_kill_9() {
     if !can_hold("a_request_is_held_until_signalled_and_ends_with_kill_9") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
         let child = held(&["--latency", kept_to("500us")]);
         let pid = child.id();
@@ -591,7 +597,9 @@ fn a_signal_goes_to_the_command_whose_end_is_the_exit_code() {
     if !can_hold("a_signal_goes_to_the_command_whose_end_is_the_exit_code") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let script = "trap 'exit 9' USR1; echo ready; while :; do sleep 0.01; done";
     for (signal, code) in [(Signal::SIGUSR1, 9), (Signal::SIGTERM, 128 + 15)] {
         let mut child = hold(&["--latency", kept_to("500us"), "--", "sh", "-c", script])
@@ -628,7 +636,9 @@ fn a_hidden_or_read_only_machine_is_refused_with_the_reason() {
     if !can_hold(test) {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let all = &["hold", "--latency", "0", "--", "true"][..];
     let one = &["hold", "--latency", "0", "--cpu", "0", "--", "true"][..];
     for (mounts, arguments, words) in [
@@ -678,7 +688,9 @@ fn a_cpus_own_bound_is_restored_after_any_end_unless_changed_meanwhile() {
     if !can_hold(test) {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     if !Path::new(BOUND).exists() || bound() != "0" {
         println!("skipped: {test}: CPU 0 has no bound of its own to set, or has one already");
         return;
@@ -718,7 +730,9 @@ fn if_nothing_honours_bounds_a_thread_keeps_the_cpu_awake() {
         println!("skipped: {test}: there is a cpuidle driver");
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let child = held(&["--latency", "0", "--cpu", "0"]);
     let tasks = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
     let name = |task: std::fs::DirEntry| std::fs::read_to_string(task.path().join("comm")).ok();

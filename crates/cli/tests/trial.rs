@@ -12,12 +12,12 @@ use crate::recorded::recorded;
 use crate::{json_schemas, meter};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reveille_alone::{Held, Part, Use, take};
+use reveille_alone::{Held, Part, Use, take, take_to_change};
 use serde_json::Value;
 
 /// A trial changes settings.
-fn alone() -> Held {
-    take(&[Use::Alone(Part::IdleStates)])
+fn alone() -> Option<Held> {
+    take_to_change(&[Use::Alone(Part::IdleStates)])
 }
 
 fn is_root(test: &str) -> bool {
@@ -81,7 +81,9 @@ fn short(meter: &str, more: &str) -> Command {
 
 #[test]
 fn a_meter_gives_the_power_of_each_setting() {
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(name) = meter::by_no_sleep() else {
         return println!("skipped: a trial's power: no bound of latency is honoured");
     };
@@ -274,7 +276,9 @@ fn an_unreachable_host_is_reported_before_any_measurement() {
     if !is_root("who does not answer") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     // A port that was free a moment ago.
     let port = {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -308,7 +312,9 @@ fn a_command_that_fails_ends_the_trial_with_its_exit_code() {
     if !is_root("a command that fails") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let trial = [
         "trial",
         "--settings",
@@ -384,7 +390,9 @@ fn a_limit_is_in_force_during_its_turns_only() {
         println!("skipped: {test}: CPU 0 has no two idle states");
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let before = settings_of_the_machine();
     let first = fs::read_to_string("/sys/devices/system/cpu/cpu0/cpuidle/state0/name").unwrap();
     let first = first.trim();
@@ -406,7 +414,9 @@ fn an_interrupted_trial_keeps_its_rounds_and_restores_the_machine() {
     if !is_root("an interrupted trial") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let before = settings_of_the_machine();
     let folder = tempfile::tempdir().unwrap();
     let (out, runs) = (folder.path().join("trial"), folder.path().join("runs"));
@@ -478,7 +488,9 @@ fn a_served_port_answers_udp_and_tcp_until_interrupted() {
     if !is_root("a served port") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let mut server = reveille()
         .args(["trial", "--serve", "127.0.0.1:0"])
         .stdout(Stdio::piped())
@@ -520,7 +532,9 @@ fn requests_in_bursts_have_each_bursts_first_apart_and_the_sleep_in_the_pauses()
     if !is_root("requests in bursts") {
         return;
     }
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let has_cpuidle = Path::new("/sys/devices/system/cpu/cpu0/cpuidle/state0").exists();
     for (workload, flags) in [
         (["--echo", "self"], &["--tcp"][..]),
@@ -559,7 +573,10 @@ fn no_sleep_differs_from_as_is_over_loopback() {
     if !is_root(test) {
         return;
     }
-    let _alone = take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)]);
+    let Some(_alone) = take_to_change(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)])
+    else {
+        return;
+    };
     // Waking takes more than a tenth of such a round trip. Other load may hide the effect for a
     // while: up to three attempts are made, and an interval that is too wide decides nothing.
     const NARROW: f64 = 0.1;
@@ -685,7 +702,9 @@ fn pings_between_namespaces_are_answered_and_those_to_no_host_are_not() {
     let Some(namespaces) = Namespaces::new(test) else {
         return;
     };
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let quick = [
         "--settings",
         "no-sleep",

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use reveille_alone::{Held, Part, Use, take};
+use reveille_alone::{Held, Part, Use, take_to_change};
 use reveille_kernel::{Idle, Root, requests};
 
 /// One service at a time: all of them set the same CPUs.
-pub fn alone() -> Held {
-    take(&[Use::Alone(Part::IdleStates)])
+pub fn alone() -> Option<Held> {
+    take_to_change(&[Use::Alone(Part::IdleStates)])
 }
 
 /// Are there two CPUs whose bounds can be set, and BPF? Else a word.

@@ -5,11 +5,11 @@ mod rights;
 mod signals;
 mod streams;
 
-use reveille_alone::{Held, Part, Use, take};
+use reveille_alone::{Held, Part, Use, take_to_change};
 
 /// Some change settings of this machine, and look at all of them.
-fn alone() -> Held {
-    take(&[Use::Alone(Part::IdleStates)])
+fn alone() -> Option<Held> {
+    take_to_change(&[Use::Alone(Part::IdleStates)])
 }
 
 /// The name of the shallowest idle state of CPU 0.

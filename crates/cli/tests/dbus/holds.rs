@@ -15,7 +15,9 @@ use super::{alone, until};
 #[test]
 fn a_bound_is_held_on_the_scopes_cpus_while_a_descriptor_is_open() {
     let test = "a_bound_is_held_on_the_scopes_cpus_while_a_descriptor_is_open";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let _service = Service::start(&bus);
     let client = Client::root(&bus);
@@ -43,7 +45,9 @@ fn a_bound_is_held_on_the_scopes_cpus_while_a_descriptor_is_open() {
 #[test]
 fn a_request_that_means_nothing_is_refused_and_named() {
     let test = "a_request_that_means_nothing_is_refused_and_named";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let service = Service::start(&bus);
     let client = Client::root(&bus);
@@ -78,7 +82,9 @@ fn a_request_that_means_nothing_is_refused_and_named() {
 #[test]
 fn a_user_has_a_bounded_number_of_holds_and_others_still_get_theirs() {
     let test = "a_user_has_a_bounded_number_of_holds_and_others_still_get_theirs";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let _service = Service::start(&bus);
     let _authority = Authority::start(&bus, Answer::Yes);
@@ -104,7 +110,9 @@ fn a_user_has_a_bounded_number_of_holds_and_others_still_get_theirs() {
 #[test]
 fn changes_are_told_and_rules_are_named() {
     let test = "changes_are_told_and_rules_are_named";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let service = Service::start(&bus);
     let client = Client::root(&bus);
@@ -136,7 +144,9 @@ fn changes_are_told_and_rules_are_named() {
 #[test]
 fn nobody_else_gets_the_name_and_a_taken_one_is_left_alone() {
     let test = "nobody_else_gets_the_name_and_a_taken_one_is_left_alone";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let nobody = Client::of(&bus, NOBODY).unwrap();
     let refused = nobody.own(NAME).unwrap_err();

@@ -21,7 +21,9 @@ fn hold_via(service: &Service, arguments: &[&str]) -> Command {
 #[test]
 fn a_program_that_is_killed_takes_its_hold_along() {
     let test = "a_program_that_is_killed_takes_its_hold_along";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let service = Service::start(&bus);
     let mut killed = hold_via(&service, &["--cpu", "0"])
@@ -43,7 +45,9 @@ fn a_program_that_is_killed_takes_its_hold_along() {
 #[test]
 fn a_command_runs_under_the_hold_and_its_exit_code_is_passed_on() {
     let test = "a_command_runs_under_the_hold_and_its_exit_code_is_passed_on";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let service = Service::start(&bus);
     let ended = run(&mut hold_via(
@@ -66,7 +70,9 @@ fn a_command_runs_under_the_hold_and_its_exit_code_is_passed_on() {
 #[test]
 fn without_a_bus_or_a_service_there_is_one_line() {
     let test = "without_a_bus_or_a_service_there_is_one_line";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let none = "unix:path=/nonexistent/bus";
     let service = Service::unserved(none, "");
@@ -86,7 +92,9 @@ fn without_a_bus_or_a_service_there_is_one_line() {
 #[test]
 fn a_hold_outlasts_the_bus_and_a_bus_that_restarts_is_served_again() {
     let test = "a_hold_outlasts_the_bus_and_a_bus_that_restarts_is_served_again";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(mut bus) = Bus::start(test) else {
         return;
     };
@@ -126,7 +134,9 @@ fn wakeups(service: &Service) -> u64 {
 #[test]
 fn the_service_sleeps_while_nobody_asks_even_with_a_hold() {
     let test = "the_service_sleeps_while_nobody_asks_even_with_a_hold";
-    let _alone = alone();
+    let Some(_alone) = alone() else {
+        return;
+    };
     let Some(bus) = Bus::start(test) else { return };
     let service = Service::start(&bus);
     let client = Client::root(&bus);

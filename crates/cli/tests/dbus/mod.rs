@@ -13,11 +13,11 @@ mod upower;
 
 use std::time::{Duration, Instant};
 
-use reveille_alone::{Held, Part, Use, take};
+use reveille_alone::{Held, Part, Use, take_to_change};
 
 /// One service at a time: all of them set the same CPUs.
-fn alone() -> Held {
-    take(&[Use::Alone(Part::IdleStates)])
+fn alone() -> Option<Held> {
+    take_to_change(&[Use::Alone(Part::IdleStates)])
 }
 
 /// Waits until it is so; some seconds at most, for these machines are busy.
