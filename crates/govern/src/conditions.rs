@@ -168,10 +168,9 @@ impl Conditions {
             let of = format!("cgroups of rule `{}`", rule.name);
             Some(way::unwatched(of, tree.as_ref()?.unwatched?))
         }));
-        let left_out = rules.filter(|(tree, _)| tree.as_ref().is_some_and(|tree| tree.left_out));
-        let left_out = left_out.map(|(_, rule)| {
-            let name = &rule.name;
-            format!("rule `{name}`: too many cgroups; those deepest in the tree are not watched")
+        let left_out = rules.filter_map(|(tree, rule)| {
+            let left_out = tree.as_ref()?.left_out_words()?;
+            Some(format!("rule `{}`: {left_out}", rule.name))
         });
         let problems = self.problems.iter().cloned();
         problems.chain(unwatched).chain(left_out).collect()
