@@ -11,6 +11,7 @@ mod anticipation;
 #[cfg(not(feature = "bpf"))]
 #[path = "without_anticipation.rs"]
 mod anticipation;
+pub mod budget;
 mod conditions;
 pub mod event;
 pub mod force;
