@@ -9,7 +9,7 @@ mod clock;
 mod files;
 mod power;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -130,8 +130,10 @@ impl Conditions {
             conditions.problems.push("cgroup2 is not mounted".into());
         }
         let results = rules.rules.iter().flat_map(|rule| rules.results_of(rule));
+        // It judges what programs ask for, too, whatever the rules are.
+        let results = results.chain(&rules.result);
         let zone = conditions.clock.is_some().then(|| root.path(clock::ZONE));
-        let files: Vec<PathBuf> = results.cloned().chain(zone).collect();
+        let files: BTreeSet<PathBuf> = results.cloned().chain(zone).collect();
         if !files.is_empty() {
             let files = Files::watch(files).map_err(|error| way::unwatched("files", error));
             conditions.files = conditions.announced(files, epoll, AsFd::as_fd);

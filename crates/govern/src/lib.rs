@@ -23,6 +23,7 @@ mod packets;
 #[cfg(not(feature = "bpf"))]
 #[path = "without_bpf.rs"]
 mod packets;
+pub mod quiet;
 pub mod rules;
 pub mod service;
 pub mod show;
