@@ -61,7 +61,7 @@ pub struct Serve {
     /// The rules
     #[arg(long, value_name = "FILE", default_value = rules::FILE)]
     config: PathBuf,
-    /// Count bounds that come too late, and the time of the BPF programs; costs some 50 ns at each of them
+    /// Count bounds that come too late, and the time of the BPF programs; costs some 160 ns at each of them
     #[arg(long)]
     accounting: bool,
     /// Where `status` and `explain` ask
