@@ -757,7 +757,7 @@ fn what_rules_before_and_after_ask_for_stays_in_force_without_a_gap() {
         traffic.send();
         until("it is held", || setting(1) == "n/a");
         let read_again = || {
-            for rules in [&after, &before].into_iter().cycle().take(8) {
+            for rules in [&after, &before].into_iter().cycle().take(4) {
                 fs::write(service.file(), rules).unwrap();
                 let count = rules.matches("[[rule]]").count();
                 until("they are in force", || {
@@ -766,6 +766,14 @@ fn what_rules_before_and_after_ask_for_stays_in_force_without_a_gap() {
             }
         };
         let seen = values_during(1, read_again);
+        assert_eq!(seen, BTreeSet::from(["n/a".to_owned()]), "{before}");
+        let governors = Governors::read();
+        let seen = values_during(1, || {
+            for governor in governors.others.iter().chain([&governors.present]) {
+                Governors::choose(governor);
+                service.status();
+            }
+        });
         assert_eq!(seen, BTreeSet::from(["n/a".to_owned()]), "{before}");
         // And it came into force once.
         assert_eq!(service.status()["rules"][0]["times"], 1, "{before}");
@@ -806,7 +814,9 @@ fn a_bound_that_is_too_late_says_which_quiet_time_would_do() {
         serde_json::from_slice::<Value>(&output).unwrap()["rules"][0]["late"].clone()
     };
     for late in [service.status()["rules"][0]["late"].clone(), check()] {
-        assert_eq!((&late["packets"], &late["late"]), (&12.into(), &11.into()));
+        // The first packet on each CPU has no gap before it.
+        assert_eq!(late["packets"], 12);
+        assert!((9..12).contains(&late["late"].as_u64().unwrap()), "{late}");
         assert!(late["above_s"].as_f64().unwrap() >= 0.06, "{late}");
     }
     assert!(service.why(1).contains("raise `quiet` above"));
@@ -843,15 +853,19 @@ fn a_cpu_that_goes_and_comes_quickly_is_back() {
     let Some(service) = Service::start(test, "[[rule]]\nname = \"all\"\nlatency = \"0\"\n") else {
         return;
     };
-    for _ in 0..6 {
-        for value in ["0", "1"].into_iter().cycle().take(12) {
-            fs::write(online, value).unwrap();
+    let seen = values_during(0, || {
+        for _ in 0..6 {
+            for value in ["0", "1"].into_iter().cycle().take(12) {
+                fs::write(online, value).unwrap();
+            }
+            let cpus = || service.status()["rules"][0]["in_force"].clone();
+            until("CPU 1 is back", || {
+                cpus() == serde_json::json!([0, 1]) && setting(1) == "n/a"
+            });
         }
-        let cpus = || service.status()["rules"][0]["in_force"].clone();
-        until("CPU 1 is back", || {
-            cpus() == serde_json::json!([0, 1]) && setting(1) == "n/a"
-        });
-    }
+    });
+    // Nor does the other CPU notice.
+    assert_eq!(seen, BTreeSet::from(["n/a".to_owned()]));
     service.end();
 }
 
