@@ -54,11 +54,14 @@ pub struct Late {
 }
 
 impl Late {
-    /// What to say of it, and to do, a clause.
+    /// What to say of it, what to do, and what that costs: a clause.
     pub fn words(&self) -> String {
         let (late, packets) = (self.late, self.packets);
         let above = duration(self.above_s * 1e9);
-        format!("{late} of the last {packets} came too late: raise `quiet` above {above}")
+        format!(
+            "{late} of the last {packets} came too late: raise `quiet` above {above}, \
+             and CPUs are held in between"
+        )
     }
 }
 
