@@ -19,6 +19,7 @@
 //! passes beyond a failing one is listed, with its own confidence only.
 
 use reveille_results::Loaded;
+use reveille_results::statistics::Floor;
 use serde::Serialize;
 
 use crate::finding::{Finding, SourceEvidence, judge};
@@ -85,6 +86,17 @@ impl Advice {
     /// Where it holds no datapoint, or none with the latency that is asked for.
     pub fn of(loaded: &Loaded, target: &Target, question: Question) -> Result<Self> {
         let measured = Measured::of(loaded, target, question.latency)?;
+        let floors = &loaded.description.characterisation.floors;
+        Ok(Self::by(&measured, floors, target, question))
+    }
+
+    /// By what was measured of the question's latency, and the floors of the result.
+    pub(crate) fn by(
+        measured: &Measured,
+        floors: &[Floor],
+        target: &Target,
+        question: Question,
+    ) -> Self {
         let judged = |state| judge_state(state, &measured.sources, target, &question);
         let mut states: Vec<StateAdvice> = measured.states.iter().map(judged).collect();
         allow_in_sequence(&mut states);
@@ -92,15 +104,14 @@ impl Advice {
             .iter()
             .filter(|one| one.standing == Standing::NoSleep);
         let polling: Vec<&SourceEvidence> = polling.flat_map(|one| &one.evidence).collect();
-        let floors = &loaded.description.characterisation.floors;
-        Ok(Self {
+        Self {
             without_sleep: WithoutSleep::of(&polling, &measured.sources, floors, &question),
             question,
             states,
-            sources: measured.sources,
+            sources: measured.sources.clone(),
             of_unknown_state: measured.of_unknown_state,
             without_latency: measured.without_latency,
-        })
+        }
     }
 
     /// The states that sleep and that the setting leaves.

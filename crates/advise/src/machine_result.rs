@@ -1,13 +1,16 @@
 //! A result of this machine: one percentile of the wake latency of each state, and which states keep to
 //! a bound.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use reveille_kernel::{CoreKind, Cpu, Error, Identity, Idle, IdleState, Result};
 use reveille_results::Description;
 use reveille_results::description::Probe;
 use reveille_results::statistics::{self, Percentile};
 
+use crate::measured::Measured;
 use crate::{
     Advice, Coverage, Demand, Error as NoAdvice, Latency, Question, Target, speaks_for,
     why_other_machine,
@@ -32,7 +35,12 @@ pub struct MachineResult {
     description: Description,
     /// The CPU that was measured, as it is now.
     cpu: Cpu,
+    /// The datapoints by states, which are those that were judged last: reading them takes long.
+    measured: RefCell<Option<(Vec<Listed>, Rc<Measured>)>>,
 }
+
+/// A state's index and name: what the datapoints are sorted by.
+type Listed = (u32, String);
 
 /// How sure it has to be that a state keeps to the bound: as `reveille advise` is by default.
 const CONFIDENCE: &str = "95";
@@ -56,6 +64,7 @@ impl MachineResult {
             path: result.to_owned(),
             description,
             cpu: cpu.clone(),
+            measured: RefCell::default(),
         })
     }
 
@@ -83,12 +92,11 @@ impl MachineResult {
     }
 
     /// Which of these states, of a CPU like the measured one, keep to the bound, as `reveille advise`
-    /// judges.
+    /// judges. The datapoints are read by the first call, and as they were then.
     ///
     /// # Errors
     /// Where the result has no wake latencies, or cannot be read.
     pub fn judge(&self, states: &[IdleState], idle: &Idle, bound_us: u32) -> Result<Advice> {
-        let loaded = reveille_results::open_columns(&self.path, &JUDGED)?;
         let target = Target {
             driver: idle.driver.clone(),
             governor: idle.governor.clone(),
@@ -105,13 +113,31 @@ impl MachineResult {
             confidence: CONFIDENCE.parse().expect("one above 50"),
             latency: Latency::Wake,
         };
-        Advice::of(&loaded, &target, question).map_err(|error| match error {
-            // Not its own message: `hold` takes no --latency of that kind.
-            NoAdvice::NoLatency(latency) => {
-                Error::Usage(format!("--result {}: holds no {latency}", self.name))
-            }
-            error => Error::Failed(format!("{}: {error}", self.name)),
-        })
+        let measured = self.measured(&target)?;
+        let floors = &self.description.characterisation.floors;
+        Ok(Advice::by(&measured, floors, &target, question))
+    }
+
+    fn measured(&self, target: &Target) -> Result<Rc<Measured>> {
+        let states = target.states.iter();
+        let states: Vec<Listed> = states.map(|one| (one.index, one.name.clone())).collect();
+        if let Some((known, measured)) = &*self.measured.borrow()
+            && *known == states
+        {
+            return Ok(measured.clone());
+        }
+        let loaded = reveille_results::open_columns(&self.path, &JUDGED)?;
+        let measured =
+            Measured::of(&loaded, target, Latency::Wake).map_err(|error| match error {
+                // Not its own message: `hold` takes no --latency of that kind.
+                NoAdvice::NoLatency(latency) => {
+                    Error::Usage(format!("--result {}: holds no {latency}", self.name))
+                }
+                error => Error::Failed(format!("{}: {error}", self.name)),
+            })?;
+        let measured = Rc::new(measured);
+        *self.measured.borrow_mut() = Some((states, measured.clone()));
+        Ok(measured)
     }
 
     /// The number of the CPU that was measured.

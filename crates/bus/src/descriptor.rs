@@ -55,4 +55,29 @@ mod tests {
             assert!(tokio::time::timeout(pause, end).await.is_ok());
         });
     }
+    #[test]
+    fn a_copy_that_waits_in_a_sockets_queue_is_one_of_them() {
+        use std::io::IoSlice;
+        use std::os::fd::AsRawFd;
+        use std::os::unix::net::UnixStream;
+
+        use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg};
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().unwrap();
+        runtime.block_on(async {
+            let (life, theirs) = new().unwrap();
+            let (from, to) = UnixStream::pair().unwrap();
+            let copies = [theirs.as_raw_fd()];
+            let copies = [ControlMessage::ScmRights(&copies)];
+            let byte = [IoSlice::new(b"x")];
+            sendmsg::<()>(from.as_raw_fd(), &byte, &copies, MsgFlags::empty(), None).unwrap();
+            let mut end = Box::pin(life.end());
+            drop((theirs, from));
+            let pause = Duration::from_millis(50);
+            assert!(tokio::time::timeout(pause, &mut end).await.is_err());
+            drop(to);
+            let pause = Duration::from_secs(10);
+            assert!(tokio::time::timeout(pause, end).await.is_ok());
+        });
+    }
 }

@@ -61,6 +61,15 @@ impl Reveille {
         }
     }
 
+    /// Waits until the caller may read a property.
+    async fn read(&self, call: Option<Header<'_>>, connection: &Connection) -> Result<()> {
+        match call {
+            Some(call) => self.callers.read(connection, &call).await,
+            // The service itself.
+            None => Ok(()),
+        }
+    }
+
     /// The CPUs of a scope; `None`: all.
     fn cpus(&self, scope: &str) -> std::result::Result<Option<Vec<u32>>, String> {
         if scope == "all" {
@@ -141,7 +150,13 @@ impl Reveille {
         Ok(holds.map(|(number, hold)| listed(*number, hold)).collect())
     }
 
-    async fn effective_latency(&self, cpu: u32) -> Result<i32> {
+    async fn effective_latency(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+        cpu: u32,
+    ) -> Result<i32> {
+        self.callers.read(connection, &call).await?;
         let standing = self.standing.borrow();
         let cpu = standing.cpus.iter().find(|one| one.number == cpu);
         let cpu = cpu.ok_or_else(|| {
@@ -156,18 +171,33 @@ impl Reveille {
     pub async fn changed(emitter: &SignalEmitter<'_>) -> zbus::Result<()>;
 
     #[zbus(property(emits_changed_signal = "const"))]
-    fn version(&self) -> &'static str {
-        env!("CARGO_PKG_VERSION")
+    async fn version(
+        &self,
+        #[zbus(header)] call: Option<Header<'_>>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<&'static str> {
+        self.read(call, connection).await?;
+        Ok(env!("CARGO_PKG_VERSION"))
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
-    fn rules(&self) -> Vec<String> {
-        self.standing.borrow().rules.clone()
+    async fn rules(
+        &self,
+        #[zbus(header)] call: Option<Header<'_>>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<Vec<String>> {
+        self.read(call, connection).await?;
+        Ok(self.standing.borrow().rules.clone())
     }
 
     #[zbus(property(emits_changed_signal = "false"))]
-    fn problems(&self) -> Vec<String> {
-        self.standing.borrow().problems.clone()
+    async fn problems(
+        &self,
+        #[zbus(header)] call: Option<Header<'_>>,
+        #[zbus(connection)] connection: &Connection,
+    ) -> Result<Vec<String>> {
+        self.read(call, connection).await?;
+        Ok(self.standing.borrow().problems.clone())
     }
 }
 

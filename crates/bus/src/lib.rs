@@ -13,8 +13,8 @@
 //!
 //! **`HoldLatency`** keeps CPUs out of idle states that take longer than `latency_us` to wake from; 0: no
 //! sleep. `scope` is `all`, or a list of CPUs such as `0-3,8`. The bound is held while the descriptor, or a
-//! copy of it, is open; there is nothing to read from it. So a program that ends takes its holds along,
-//! and a hold outlasts the bus. `options` has no keys yet, and others are refused.
+//! copy of it, is open, also one in a socket's queue; there is nothing to read from it. So a program that ends
+//! takes its holds along, unless it has passed a copy on, and a hold outlasts the bus. `options` has no keys yet, and others are refused.
 //!
 //! polkit decides by the action `org.reveille.hold-latency`; root needs none. A call whose message allows
 //! interactive authorization may have polkit ask the user.
@@ -29,7 +29,8 @@
 //! | `...InteractiveAuthorizationRequired` | polkit would ask the user, and the message does not allow it |
 //! | `...LimitsExceeded` | too many holds or calls of this user, or too often |
 //!
-//! A user has at most 16 holds, and 10 new ones a second in the long run.
+//! A user has at most 16 holds, and 10 new ones a second in the long run. Reads wait for their turn at more than 200 a
+//! second of a user.
 //!
 //! # How
 //!
@@ -48,11 +49,14 @@ mod interface;
 mod tell;
 mod upower;
 
+use std::sync::{Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_lite::future;
+use nix::time::{ClockId, clock_gettime};
 use reveille_govern::Standing;
+use reveille_govern::budget::Budget;
 use reveille_govern::event::Event;
 use reveille_kernel::{Error, Result};
 use tokio::sync::watch;
@@ -95,6 +99,7 @@ impl Bus {
             .enable_time()
             // Connecting takes a thread, which is not woken once more to end.
             .thread_keep_alive(Duration::ZERO)
+            .on_thread_park(rests())
             .build()
             .map_err(Error::system("starting D-Bus"))?;
         let thread = std::thread::Builder::new().name("bus".into());
@@ -129,6 +134,27 @@ impl Drop for Bus {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+/// To be called before the thread waits: rests where callers had it take more than their [`Budget`], whatever they
+/// call. A rest is short, so that those within their rates have an answer.
+fn rests() -> impl Fn() + Send + Sync + 'static {
+    /// 20% of a CPU. Each user's calls have rates of their own.
+    const PARTS: u32 = 5;
+    const REST_MAX: Duration = Duration::from_millis(5);
+    let cpu_time = || {
+        let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+        time.map_or(Duration::ZERO, Duration::from)
+    };
+    let budget = Mutex::new((Budget::full(PARTS, Instant::now()), None));
+    move || {
+        let mut budget = budget.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = cpu_time();
+        let before = budget.1.replace(now).unwrap_or(now);
+        let took = now.saturating_sub(before);
+        let rest = budget.0.pay(took, Instant::now());
+        std::thread::sleep(rest.min(REST_MAX));
     }
 }
 

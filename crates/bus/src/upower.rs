@@ -189,7 +189,13 @@ impl Qos {
         Ok(())
     }
 
-    async fn get_latency(&self, r#type: &str) -> Result<i32> {
+    async fn get_latency(
+        &self,
+        #[zbus(header)] call: Header<'_>,
+        #[zbus(connection)] connection: &Connection,
+        r#type: &str,
+    ) -> Result<i32> {
+        self.callers.read(connection, &call).await?;
         of_cpus(r#type)?;
         Ok(lowest(&self.standing.borrow()))
     }

@@ -1,5 +1,6 @@
 //! `reveille govern`: the service that holds latency by rules.
 
+use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::mpsc::Sender;
@@ -7,8 +8,10 @@ use std::sync::mpsc::Sender;
 use anyhow::Context;
 use reveille_govern::event::Event;
 use reveille_govern::metrics::Address;
-use reveille_govern::service::{self, Options, Publish};
+use reveille_govern::service::{self, Options, Publish, Started};
 use reveille_govern::{Rules, judge, rules, show, socket};
+use reveille_show::terminal;
+use reveille_show::text::{self, Detail};
 use serde::Serialize;
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::Signals;
@@ -58,7 +61,7 @@ pub struct Serve {
     /// The rules
     #[arg(long, value_name = "FILE", default_value = rules::FILE)]
     config: PathBuf,
-    /// Count bounds that come too late, and the time of the BPF programs; costs some 50 ns at each of them
+    /// Count bounds that come too late, and the time of the BPF programs; costs some 160 ns at each of them
     #[arg(long)]
     accounting: bool,
     /// Where `status` and `explain` ask
@@ -97,6 +100,9 @@ struct Check {
     /// A recorded machine, a folder that holds sys/ and proc/
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Where a service that runs is asked whether its bounds came in time
+    #[arg(long, value_name = "PATH", default_value = socket::SOCKET, conflicts_with = "root")]
+    socket: PathBuf,
     #[command(flatten)]
     printed: Printed,
 }
@@ -160,7 +166,13 @@ struct Checked<'a> {
 fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let root = flags::root(args.root.as_deref())?;
     let rules = Rules::read(&args.file)?;
-    let judged = judge::check(&rules, &root)?;
+    let mut judged = judge::check(&rules, &root)?;
+    if root.is_live()
+        && let Ok(status) = socket::ask(&args.socket)
+    {
+        let found: Vec<_> = status.rules.into_iter().map(|rule| rule.judged).collect();
+        judged.iter_mut().for_each(|rule| rule.learn(&found));
+    }
     let sheet = show::check(&args.file.display().to_string(), &judged);
     let checked = Checked {
         file: &args.file,
@@ -198,8 +210,23 @@ pub fn serve(
         socket: args.socket,
         accounting: args.accounting,
     };
-    service::run(&options, (sender, events), publish, |line| exit::say(line))?;
+    let started = io::stdout()
+        .is_terminal()
+        .then(|| Box::new(print_start) as Started);
+    let say = |line: &str| exit::say(line);
+    service::run(&options, (sender, events), publish, say, started)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what is held, and where, for who has started it by hand. Nobody waits for who does not read it.
+fn print_start(status: &reveille_govern::status::Status) {
+    let mut shown = Vec::new();
+    let written = text::write(&show::started(status), Detail::Short, &mut shown);
+    written.expect("memory takes all");
+    std::thread::spawn(move || {
+        let out = &mut terminal::stdout();
+        out.write_all(&shown).and_then(|()| out.flush())
+    });
 }
 
 /// SIGHUP reads the rules again, unless it may come from a terminal; the others end the service.

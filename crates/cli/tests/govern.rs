@@ -1,13 +1,17 @@
 //! `reveille govern`, from rules and packets to the CPUs' settings and back.
 
+use std::collections::BTreeSet;
 use std::fs;
+use std::io::Read;
 use std::net::UdpSocket;
 use std::os::unix::net::UnixStream;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::bounded::{alone, can_govern, setting, until};
+use crate::bounded::{alone, can_govern, setting, until, values_during};
 use crate::complains::complains;
 use crate::program::without_terminal;
 use crate::program::{self, reveille, with_own_journal};
@@ -753,6 +757,202 @@ fn without_root_the_service_does_not_start() {
         .arg("--socket")
         .arg(socket);
     complains(&mut command, 3, "root");
+}
+
+#[test]
+fn what_rules_before_and_after_ask_for_stays_in_force_without_a_gap() {
+    let test = "what_rules_before_and_after_ask_for_stays_in_force_without_a_gap";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let traffic = Traffic::new();
+    let kept = traffic
+        .rule("readers = false")
+        .replace("when", "quiet = \"10m\"\nwhen");
+    let always =
+        |cpu: u32| format!("[[rule]]\nname = \"always\"\nlatency = \"0\"\ncpus = \"{cpu}\"\n");
+    let another = Traffic::new().rule("").replace("test", "another");
+    // By traffic, and by a rule that is always in force, which moves to another place.
+    for [before, after] in [
+        [kept.clone(), format!("{another}{}{kept}", always(0))],
+        [always(1), format!("{another}{}", always(1))],
+    ] {
+        let Some(service) = Service::start(test, &before) else {
+            return;
+        };
+        run_on(1);
+        traffic.send();
+        until("it is held", || setting(1) == "n/a");
+        let read_again = || {
+            for rules in [&after, &before].into_iter().cycle().take(4) {
+                fs::write(service.file(), rules).unwrap();
+                let count = rules.matches("[[rule]]").count();
+                until("they are in force", || {
+                    service.status()["rules"].as_array().unwrap().len() == count
+                });
+            }
+        };
+        let seen = values_during(1, read_again);
+        assert_eq!(seen, BTreeSet::from(["n/a".to_owned()]), "{before}");
+        let governors = Governors::read();
+        let seen = values_during(1, || {
+            for governor in governors.others.iter().chain([&governors.present]) {
+                Governors::choose(governor);
+                service.status();
+            }
+        });
+        assert_eq!(seen, BTreeSet::from(["n/a".to_owned()]), "{before}");
+        // And it came into force once.
+        assert_eq!(service.status()["rules"][0]["times"], 1, "{before}");
+        service.end();
+    }
+}
+
+#[test]
+fn a_bound_that_is_too_late_says_which_quiet_time_would_do() {
+    let test = "a_bound_that_is_too_late_says_which_quiet_time_would_do";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let traffic = Traffic::new();
+    let chosen = traffic.rule("readers = false");
+    let given = chosen.replace("when", "quiet = \"20ms\"\nwhen");
+    let send = |gap: Duration| {
+        run_on(1);
+        for _ in 0..12 {
+            traffic.send();
+            std::thread::sleep(gap);
+        }
+    };
+    let Some(service) = Service::start(test, &given) else {
+        return;
+    };
+    send(Duration::from_millis(60));
+    let check = || {
+        let mut check = reveille();
+        check
+            .args(["govern", "check", "--json"])
+            .arg(service.file());
+        check
+            .arg("--socket")
+            .arg(service.folder.path().join("socket"));
+        let output = check.output().unwrap().stdout;
+        serde_json::from_slice::<Value>(&output).unwrap()["rules"][0]["late"].clone()
+    };
+    for late in [service.status()["rules"][0]["late"].clone(), check()] {
+        // The first packet on each CPU has no gap before it.
+        assert_eq!(late["packets"], 12);
+        assert!((9..12).contains(&late["late"].as_u64().unwrap()), "{late}");
+        assert!(late["above_s"].as_f64().unwrap() >= 0.06, "{late}");
+    }
+    assert!(service.why(1).contains("raise `quiet` above"));
+    // What the file asks for now is another quiet time.
+    let longer = given.replace("20ms", "10s");
+    fs::write(service.file(), longer).unwrap();
+    assert_eq!(check(), Value::Null);
+    service.end();
+    // A rule without one follows the traffic.
+    let service = Service::start(test, &chosen).expect("it started before");
+    let by_states = service.status()["rules"][0]["quiet_s"].as_f64().unwrap();
+    if by_states > 0.5 {
+        println!("skipped: {test}: this machine's quiet time is {by_states} s");
+    } else {
+        send(Duration::from_secs_f64(by_states * 1.5));
+        let rule = service.status()["rules"][0].clone();
+        assert_eq!(rule["quiet_by"], "the traffic's gaps", "{rule}");
+        assert!(
+            rule["quiet_s"].as_f64().unwrap() > by_states * 1.5,
+            "{rule}"
+        );
+    }
+    service.end();
+}
+
+#[test]
+fn a_cpu_that_goes_and_comes_quickly_is_back() {
+    let test = "a_cpu_that_goes_and_comes_quickly_is_back";
+    let _alone = take(&[Use::Alone(Part::IdleStates), Use::Alone(Part::Cpus)]);
+    let online = Path::new("/sys/devices/system/cpu/cpu1/online");
+    if !can_govern(test) || !online.exists() {
+        return println!("skipped: {test}: CPU 1 stays online");
+    }
+    let Some(service) = Service::start(test, "[[rule]]\nname = \"all\"\nlatency = \"0\"\n") else {
+        return;
+    };
+    let seen = values_during(0, || {
+        for _ in 0..6 {
+            for value in ["0", "1"].into_iter().cycle().take(12) {
+                fs::write(online, value).unwrap();
+            }
+            let cpus = || service.status()["rules"][0]["in_force"].clone();
+            until("CPU 1 is back", || {
+                cpus() == serde_json::json!([0, 1]) && setting(1) == "n/a"
+            });
+        }
+    });
+    // Nor does the other CPU notice.
+    assert_eq!(seen, BTreeSet::from(["n/a".to_owned()]));
+    service.end();
+}
+
+/// Has threads of that user connect to a socket in a loop while `happens`.
+fn while_flooded(path: &Path, uid: u32, happens: impl FnOnce()) {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let flood = || {
+            // SAFETY: the call takes numbers. As a system call it changes this thread alone, which ends below.
+            let left = unsafe { nix::libc::syscall(nix::libc::SYS_setresuid, uid, uid, uid) };
+            assert_eq!(left, 0);
+            while !over.load(Ordering::Relaxed) {
+                let _ = UnixStream::connect(path).map(|mut one| one.read(&mut [0; 64]));
+            }
+        };
+        for _ in 0..32 {
+            scope.spawn(flood);
+        }
+        let ended = catch_unwind(AssertUnwindSafe(happens));
+        over.store(true, Ordering::Relaxed);
+        ended.unwrap_or_else(|failed| resume_unwind(failed));
+    });
+}
+
+#[test]
+fn a_user_who_asks_in_a_loop_does_not_keep_others_waiting() {
+    let test = "a_user_who_asks_in_a_loop_does_not_keep_others_waiting";
+    let _alone = alone();
+    if !can_govern(test) {
+        return;
+    }
+    let Some(service) = Service::start(test, "") else {
+        return;
+    };
+    use std::os::unix::fs::PermissionsExt;
+    let open = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(service.folder.path(), open).unwrap();
+    let socket = service.folder.path().join("socket");
+    let mut waits = Vec::new();
+    let before = service.status()["own"]["cpu_s"].as_f64().unwrap();
+    let began = Instant::now();
+    while_flooded(&socket, 65534, || {
+        for _ in 0..9 {
+            // From the last answer on root rests, too.
+            std::thread::sleep(Duration::from_millis(300));
+            let asked = Instant::now();
+            let mut answer = Vec::new();
+            let mut stream = UnixStream::connect(&socket).unwrap();
+            stream.read_to_end(&mut answer).unwrap();
+            assert!(!answer.is_empty());
+            waits.push(asked.elapsed());
+        }
+    });
+    let took = began.elapsed();
+    let used = service.status()["own"]["cpu_s"].as_f64().unwrap() - before;
+    waits.sort();
+    println!("others waited {waits:?}; the service used {used:.3} s in {took:?}");
+    assert!(waits[4] < Duration::from_secs(1), "{waits:?}");
+    service.end();
 }
 
 /// `ROUNDS` sets the number of rounds.

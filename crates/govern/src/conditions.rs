@@ -9,7 +9,7 @@ mod clock;
 mod files;
 mod power;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
@@ -130,8 +130,10 @@ impl Conditions {
             conditions.problems.push("cgroup2 is not mounted".into());
         }
         let results = rules.rules.iter().flat_map(|rule| rules.results_of(rule));
+        // It judges what programs ask for, too, whatever the rules are.
+        let results = results.chain(&rules.result);
         let zone = conditions.clock.is_some().then(|| root.path(clock::ZONE));
-        let files: Vec<PathBuf> = results.cloned().chain(zone).collect();
+        let files: BTreeSet<PathBuf> = results.cloned().chain(zone).collect();
         if !files.is_empty() {
             let files = Files::watch(files).map_err(|error| way::unwatched("files", error));
             conditions.files = conditions.announced(files, epoll, AsFd::as_fd);
@@ -168,10 +170,9 @@ impl Conditions {
             let of = format!("cgroups of rule `{}`", rule.name);
             Some(way::unwatched(of, tree.as_ref()?.unwatched?))
         }));
-        let left_out = rules.filter(|(tree, _)| tree.as_ref().is_some_and(|tree| tree.left_out));
-        let left_out = left_out.map(|(_, rule)| {
-            let name = &rule.name;
-            format!("rule `{name}`: too many cgroups; those deepest in the tree are not watched")
+        let left_out = rules.filter_map(|(tree, rule)| {
+            let left_out = tree.as_ref()?.left_out_words()?;
+            Some(format!("rule `{}`: {left_out}", rule.name))
         });
         let problems = self.problems.iter().cloned();
         problems.chain(unwatched).chain(left_out).collect()

@@ -5,7 +5,7 @@
 //! idle state anew: without that, it would stay in a shallow one until something wakes it.
 
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -19,11 +19,9 @@ use nix::unistd::Pid;
 use reveille_kernel::journal::{LiveBound, Slot};
 use reveille_kernel::{Error, Result};
 
-use crate::judge::Judged;
 use crate::packets::OnCpu;
+use crate::quiet::Quiet;
 
-/// No hold.
-const NONE: u32 = u32::MAX;
 /// A bound that another program's value keeps out is tried again after this, then twice this...
 const RETRY: Duration = Duration::from_secs(1);
 /// ... and so on, up to this.
@@ -34,8 +32,10 @@ const LATER: f64 = 1.0 / 8.0;
 const STACK_BYTES: usize = 256 << 10;
 
 /// All CPUs' threads. Dropping it takes their bounds back.
+#[derive(Default)]
 pub struct Force {
     cpus: Vec<Arc<Cpu>>,
+    /// In the same order.
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -43,14 +43,6 @@ pub struct Force {
 pub struct Cpu {
     /// Its number.
     pub number: u32,
-    /// Rules without traffic that are in force, a bit each.
-    always: AtomicU32,
-    /// Rules with traffic that may be in force, a bit each.
-    may: AtomicU32,
-    /// The tightest of the holds, µs, or [`NONE`].
-    hold_us: AtomicU32,
-    /// Of each rule, µs, or [`NONE`].
-    bounds_us: Vec<AtomicU32>,
     over: AtomicBool,
     /// The setting may be another than the thread's.
     look: AtomicBool,
@@ -58,7 +50,18 @@ pub struct Cpu {
     wakes: AtomicU64,
     served: AtomicU64,
     kick: EventFd,
-    state: Mutex<State>,
+    shared: Mutex<Shared>,
+}
+
+/// What the service asks for, and what the thread made of it. Nobody waits for the kernel or a file while it is locked.
+#[derive(Default)]
+struct Shared {
+    /// How often the CPU has got other rules.
+    rules_number: u64,
+    asked: Asked,
+    /// Rules that the thread has yet to take up.
+    rules: Option<Rules>,
+    state: State,
 }
 
 /// What is in force on a CPU.
@@ -66,6 +69,8 @@ pub struct Cpu {
 pub struct State {
     /// What is wanted, µs; 0: no sleep.
     pub bound_us: Option<u32>,
+    /// The setting may be another yet.
+    pub is_being_set: bool,
     /// Rules that ask for it, a bit each.
     pub rules: u32,
     /// Another program's value, which keeps the bound out.
@@ -87,6 +92,8 @@ pub struct Use {
     pub held: Duration,
     /// Since when it is in force.
     pub since: Option<Instant>,
+    /// How long its bound outlasts the traffic now.
+    pub quiet: Duration,
 }
 
 impl Use {
@@ -97,7 +104,7 @@ impl Use {
 }
 
 /// What is asked for on a CPU, beside its traffic.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Asked {
     /// Rules without traffic whose conditions hold, a bit each.
     pub always: u32,
@@ -105,39 +112,83 @@ pub struct Asked {
     pub may: u32,
     /// The tightest of the holds, µs.
     pub hold_us: Option<u32>,
+    /// Of each rule, µs.
+    pub bounds_us: Vec<Option<u32>>,
+}
+
+/// Rules of a CPU, in place of those before.
+pub struct Rules {
+    /// Of each rule.
+    pub quiet: Vec<Quiet>,
+    /// Of each rule the place that it had before; `None`: it is new. Those that were in force stay so.
+    pub before: Vec<Option<usize>>,
+    /// Who sees their packets; `None`: the same as before.
+    pub packets: Option<Option<OnCpu>>,
+}
+
+impl Rules {
+    /// In place of these, which were not taken up.
+    fn instead_of(mut self, skipped: Option<Self>) -> Self {
+        if let Some(skipped) = skipped {
+            let before = |place: usize| skipped.before.get(place).copied().flatten();
+            self.before = self
+                .before
+                .iter()
+                .map(|place| place.and_then(before))
+                .collect();
+            self.packets = self.packets.or(skipped.packets);
+        }
+        self
+    }
+}
+
+/// These bits of rules, each of which had that place before.
+fn moved(bits: u32, before: &[Option<usize>]) -> u32 {
+    let places = before.iter().enumerate();
+    let set = places.filter(|(_, place)| place.is_some_and(|place| bits & 1 << place != 0));
+    set.fold(0, |moved, (nth, _)| moved | 1 << nth)
 }
 
 impl Cpu {
     /// What is in force.
     pub fn state(&self) -> State {
-        self.locked().clone()
+        self.locked().state.clone()
     }
 
     /// The bound that is wanted, µs.
     pub fn bound_us(&self) -> Option<u32> {
-        self.locked().bound_us
+        self.locked().state.bound_us
     }
 
     /// Has the thread hold what is asked for from now on; one that holds it already goes on sleeping.
     pub fn ask(&self, asked: Asked) {
-        let changed = |to: &AtomicU32, value| to.swap(value, Ordering::Relaxed) != value;
-        let changes = [
-            changed(&self.always, asked.always),
-            changed(&self.may, asked.may),
-            changed(&self.hold_us, asked.hold_us.unwrap_or(NONE)),
-        ];
+        let before = std::mem::replace(&mut self.locked().asked, asked.clone());
         // Others may have the service ask often: a CPU sleeps on where nothing changes.
-        if changes.contains(&true) {
+        if before != asked {
             self.wake();
         }
     }
 
-    /// Has the rule at that place hold another bound on this CPU, µs.
-    pub fn set_bound(&self, nth: usize, bound_us: Option<u32>) {
-        let bound_us = bound_us.unwrap_or(NONE);
-        if self.bounds_us[nth].swap(bound_us, Ordering::Relaxed) != bound_us {
-            self.wake();
-        }
+    /// Has the thread take up other rules, of which that is asked for. What rules before and after ask for stays in
+    /// force meanwhile.
+    pub fn take_up(&self, rules: Rules, asked: Asked) {
+        let mut shared = self.locked();
+        shared.rules_number += 1;
+        shared.asked = asked;
+        let state = &mut shared.state;
+        state.rules = moved(state.rules, &rules.before);
+        let uses = rules.before.iter().zip(&rules.quiet);
+        let uses = uses.map(|(place, quiet)| {
+            let before = place.and_then(|place| state.uses.get(place)).copied();
+            before.unwrap_or(Use {
+                quiet: quiet.least,
+                ..Use::default()
+            })
+        });
+        state.uses = uses.collect();
+        shared.rules = Some(rules.instead_of(shared.rules.take()));
+        drop(shared);
+        self.wake();
     }
 
     /// Has the thread compare the setting with its own value, and set it again.
@@ -158,48 +209,37 @@ impl Cpu {
         let _ = self.kick.write(1);
     }
 
-    fn locked(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn locked(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Force {
-    /// Starts a thread for each bound; `packets` of CPUs that have none is not used.
+    /// Starts a thread for each bound, without rules.
     ///
     /// # Errors
     /// Where no thread or descriptor can be made.
-    pub fn start(bounds: Vec<LiveBound>, packets: Vec<OnCpu>, rules: &[Judged]) -> Result<Self> {
-        let mut packets: Vec<Option<OnCpu>> = packets.into_iter().map(Some).collect();
-        let mut force = Self {
-            cpus: Vec::new(),
-            threads: Vec::new(),
-        };
+    pub fn add(&mut self, bounds: Vec<LiveBound>) -> Result<()> {
         for bound in bounds {
             let kick = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)
                 .map_err(Error::system("making an event descriptor"))?;
-            let bounds_us = rules.iter().map(|rule| rule.bound_us(bound.cpu));
-            let bounds_us = bounds_us.map(|bound_us| bound_us.unwrap_or(NONE));
             let cpu = Arc::new(Cpu {
                 number: bound.cpu,
-                always: AtomicU32::new(0),
-                may: AtomicU32::new(0),
-                hold_us: AtomicU32::new(NONE),
-                bounds_us: bounds_us.map(AtomicU32::new).collect(),
                 over: AtomicBool::new(false),
                 look: AtomicBool::new(false),
                 wakes: AtomicU64::new(0),
                 served: AtomicU64::new(0),
                 kick,
-                state: Mutex::new(State {
-                    uses: vec![Use::default(); rules.len()],
-                    ..State::default()
-                }),
+                shared: Mutex::default(),
             });
             let keeper = Keeper {
-                quiet: rules.iter().map(Judged::quiet).collect(),
-                packets: packets.get_mut(bound.cpu as usize).and_then(Option::take),
-                bound,
                 cpu: cpu.clone(),
+                bound,
+                rules_number: 0,
+                asked: Asked::default(),
+                packets: None,
+                quiet: Vec::new(),
+                quiet_now: Vec::new(),
                 traffic: 0,
                 phase: 0.0,
                 retry: RETRY,
@@ -207,26 +247,40 @@ impl Force {
             let thread = std::thread::Builder::new()
                 .name(format!("bound-{}", cpu.number))
                 .stack_size(STACK_BYTES)
-                .spawn(move || keeper.run());
-            force.cpus.push(cpu);
-            let thread = thread.map_err(Error::system("starting a thread"))?;
-            force.threads.push(thread);
+                .spawn(move || keeper.run())
+                .map_err(Error::system("starting a thread"))?;
+            let place = self.cpus.partition_point(|other| other.number < cpu.number);
+            self.cpus.insert(place, cpu);
+            self.threads.insert(place, thread);
         }
-        Ok(force)
+        Ok(())
     }
 
     /// The CPUs, ascending.
     pub fn cpus(&self) -> &[Arc<Cpu>] {
         &self.cpus
     }
+
+    /// Ends the threads of other CPUs than these, which takes their bounds back.
+    pub fn keep(&mut self, cpus: &[u32]) {
+        let is_kept = |cpu: &Arc<Cpu>| cpus.contains(&cpu.number);
+        for place in (0..self.cpus.len()).rev() {
+            if !is_kept(&self.cpus[place]) {
+                end(&self.cpus.remove(place));
+                let _ = self.threads.remove(place).join();
+            }
+        }
+    }
+}
+
+fn end(cpu: &Cpu) {
+    cpu.over.store(true, Ordering::Release);
+    cpu.wake();
 }
 
 impl Drop for Force {
     fn drop(&mut self) {
-        for cpu in &self.cpus {
-            cpu.over.store(true, Ordering::Release);
-            cpu.wake();
-        }
+        self.cpus.iter().for_each(|cpu| end(cpu));
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
@@ -251,9 +305,14 @@ fn next_phase(phase: f64) -> f64 {
 struct Keeper {
     cpu: Arc<Cpu>,
     bound: LiveBound,
+    /// As the service's, when this thread last looked.
+    rules_number: u64,
+    asked: Asked,
     packets: Option<OnCpu>,
     /// Of each rule.
-    quiet: Vec<Duration>,
+    quiet: Vec<Quiet>,
+    /// Of each rule, after its last packets.
+    quiet_now: Vec<Duration>,
     /// Rules whose traffic has not ended, a bit each.
     traffic: u32,
     /// Of the next look for quiet, in [`LATER`].
@@ -265,21 +324,19 @@ impl Keeper {
     fn run(mut self) {
         self.is_here();
         give_way();
-        self.note_held(0);
         let mut wait = None;
         loop {
             self.wait(wait);
             let wakes = self.cpu.wakes.load(Ordering::Acquire);
             if self.cpu.over.load(Ordering::Acquire) {
-                self.traffic = 0;
-                self.hold(0, None);
+                (self.asked, self.traffic) = (Asked::default(), 0);
+                self.hold();
                 return;
             }
             self.is_here();
-            let quiet_in = self.follow_traffic();
-            let always = self.cpu.always.load(Ordering::Relaxed);
-            let hold = self.cpu.hold_us.load(Ordering::Relaxed);
-            let is_held = self.hold(always | self.traffic, (hold != NONE).then_some(hold));
+            self.follow_service();
+            let look_in = self.follow_traffic();
+            let is_held = self.hold();
             self.note_held(self.traffic);
             let retry_in = (!is_held).then_some(self.retry);
             self.retry = match is_held {
@@ -287,7 +344,24 @@ impl Keeper {
                 false => (self.retry * 2).min(RETRY_MAX),
             };
             self.cpu.served.store(wakes, Ordering::Release);
-            wait = quiet_in.into_iter().chain(retry_in).min();
+            wait = look_in.into_iter().chain(retry_in).min();
+        }
+    }
+
+    /// Takes up what the service asks for, and its rules.
+    fn follow_service(&mut self) {
+        let mut shared = self.cpu.locked();
+        self.rules_number = shared.rules_number;
+        self.asked.clone_from(&shared.asked);
+        let Some(rules) = shared.rules.take() else {
+            return;
+        };
+        drop(shared);
+        self.traffic = moved(self.traffic, &rules.before);
+        self.quiet_now = rules.quiet.iter().map(|quiet| quiet.least).collect();
+        self.quiet = rules.quiet;
+        if let Some(packets) = rules.packets {
+            self.packets = packets;
         }
     }
 
@@ -313,23 +387,29 @@ impl Keeper {
     /// Notes that these rules' bounds are in force; nor are packets of rules to ask that may not be.
     fn note_held(&self, rules: u32) {
         if let Some(packets) = &self.packets {
-            packets.note_held(rules | !self.cpu.may.load(Ordering::Relaxed));
+            packets.note_held(rules | !self.asked.may);
         }
     }
 
     /// Takes up the rules that packets ask for, and drops those without packets for their quiet time; when
     /// the next one could end.
     fn follow_traffic(&mut self) -> Option<Duration> {
-        let packets = self.packets.as_ref()?;
-        let may = self.cpu.may.load(Ordering::Relaxed);
+        let Some(packets) = &self.packets else {
+            self.traffic = 0;
+            return None;
+        };
         self.phase = next_phase(self.phase);
-        self.traffic = (self.traffic | packets.called()) & may;
+        self.traffic = (self.traffic | packets.called()) & self.asked.may;
         let mut next: Option<Duration> = None;
         for (nth, quiet) in self.quiet.iter().enumerate() {
             let bit = 1 << nth;
             if self.traffic & bit == 0 {
                 continue;
             }
+            if quiet.follows {
+                self.quiet_now[nth] = quiet.after(&packets.gaps(nth));
+            }
+            let quiet = self.quiet_now[nth];
             let left = |since: Duration| quiet.saturating_sub(since);
             let mut rest = left(packets.since_last(nth));
             if rest.is_zero() {
@@ -348,16 +428,48 @@ impl Keeper {
         next
     }
 
-    /// Puts the tightest bound of these rules and of the holds in force; false if it is not.
-    fn hold(&self, rules: u32, hold_us: Option<u32>) -> bool {
-        let bounds = self.cpu.bounds_us.iter().enumerate();
+    /// Puts the tightest bound of the rules and holds in force; false if it is not.
+    fn hold(&self) -> bool {
+        let rules = self.asked.always | self.traffic;
+        let bounds = self.asked.bounds_us.iter().enumerate();
         let bounds = bounds.filter(|(nth, _)| rules & 1 << nth != 0);
-        let bounds = bounds.map(|(_, bound_us)| bound_us.load(Ordering::Relaxed));
-        let bounds = bounds.filter(|bound_us| *bound_us != NONE);
-        let wanted = bounds.chain(hold_us).min();
-        let mut state = self.cpu.locked();
+        let bounds = bounds.filter_map(|(_, bound_us)| *bound_us);
+        let wanted = bounds.chain(self.asked.hold_us).min();
         let now = Instant::now();
-        for (nth, of) in state.uses.iter_mut().enumerate() {
+        let mut shared = self.cpu.locked();
+        // Else the thread is about to be called again, by its other rules.
+        if shared.rules_number == self.rules_number {
+            shared.state.note_rules(rules, &self.quiet_now, now);
+        }
+        let state = &mut shared.state;
+        let is_in_force = state.in_the_way.is_none()
+            && state.failed.is_none()
+            && !self.cpu.look.swap(false, Ordering::Acquire);
+        if state.bound_us == wanted && is_in_force {
+            return true;
+        }
+        if state.bound_us != wanted {
+            state.since = Some(now);
+        }
+        state.bound_us = wanted;
+        state.is_being_set = true;
+        drop(shared);
+        let set = self.bound.set(wanted);
+        let mut shared = self.cpu.locked();
+        let state = &mut shared.state;
+        state.is_being_set = false;
+        state.in_the_way = match &set {
+            Ok(Slot::Anothers(value)) if wanted.is_some() => Some(value.clone()),
+            _ => None,
+        };
+        state.failed = set.err().map(|error| error.to_string());
+        state.in_the_way.is_none() && state.failed.is_none()
+    }
+}
+
+impl State {
+    fn note_rules(&mut self, rules: u32, quiet: &[Duration], now: Instant) {
+        for (nth, of) in self.uses.iter_mut().enumerate() {
             match (rules & 1 << nth != 0, of.since) {
                 (true, None) => {
                     of.times += 1;
@@ -369,25 +481,9 @@ impl Keeper {
                 }
                 _ => {}
             }
+            of.quiet = quiet.get(nth).copied().unwrap_or(of.quiet);
         }
-        state.rules = rules;
-        let is_in_force = state.in_the_way.is_none()
-            && state.failed.is_none()
-            && !self.cpu.look.swap(false, Ordering::Acquire);
-        if state.bound_us == wanted && is_in_force {
-            return true;
-        }
-        let set = self.bound.set(wanted);
-        if state.bound_us != wanted {
-            state.since = Some(now);
-        }
-        state.bound_us = wanted;
-        state.in_the_way = match &set {
-            Ok(Slot::Anothers(value)) if wanted.is_some() => Some(value.clone()),
-            _ => None,
-        };
-        state.failed = set.err().map(|error| error.to_string());
-        state.in_the_way.is_none() && state.failed.is_none()
+        self.rules = rules;
     }
 }
 

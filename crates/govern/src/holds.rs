@@ -67,24 +67,33 @@ pub enum Refused {
 }
 
 impl Holds {
-    /// Adds a hold; its number, which no other gets.
+    /// Adds a hold; its number, which no other gets. One that is refused is not judged.
     ///
     /// # Errors
     /// Where its user, or all users, have too many.
-    pub fn add(&mut self, mut hold: Hold) -> Result<u64, Refused> {
+    pub fn add(
+        &mut self,
+        mut asked: Asked,
+        judge: impl FnOnce(&Asked) -> Judged,
+    ) -> Result<u64, Refused> {
         let of_user = self.holds.values();
-        let of_user = of_user.filter(|other| other.asked.owner.uid == hold.asked.owner.uid);
+        let of_user = of_user.filter(|other| other.asked.owner.uid == asked.owner.uid);
         // Root's are the machine's own.
-        if hold.asked.owner.uid != 0 && of_user.count() >= MOST_OF_USER {
+        if asked.owner.uid != 0 && of_user.count() >= MOST_OF_USER {
             return Err(Refused::OfUser);
         }
         if self.holds.len() >= MOST {
             return Err(Refused::All);
         }
-        let reason = hold.asked.reason.chars().take(REASON_MAX);
+        let reason = asked.reason.chars().take(REASON_MAX);
         let plain = |letter: char| if letter.is_control() { ' ' } else { letter };
-        hold.asked.reason = reason.map(plain).collect();
+        asked.reason = reason.map(plain).collect();
         self.last += 1;
+        let hold = Hold {
+            judged: judge(&asked),
+            asked,
+            since: Instant::now(),
+        };
         self.holds.insert(self.last, Arc::new(hold));
         Ok(self.last)
     }
@@ -118,31 +127,32 @@ impl Holds {
 mod tests {
     use super::*;
 
-    fn hold(uid: u32) -> Hold {
-        Hold {
-            asked: Asked {
-                owner: Owner {
-                    uid,
-                    pid: 7,
-                    name: ":1.7".into(),
-                },
-                reason: "au\u{1b}dio".repeat(100),
-                latency_us: 50,
-                cpus: None,
+    fn asked(uid: u32) -> Asked {
+        Asked {
+            owner: Owner {
+                uid,
+                pid: 7,
+                name: ":1.7".into(),
             },
-            judged: Judged::default(),
-            since: Instant::now(),
+            reason: "au\u{1b}dio".repeat(100),
+            latency_us: 50,
+            cpus: None,
         }
+    }
+
+    /// Adds one of that user.
+    fn add(holds: &mut Holds, uid: u32) -> Result<u64, Refused> {
+        holds.add(asked(uid), |_| Judged::default())
     }
 
     #[test]
     fn one_user_cannot_take_the_places_of_others() {
         let mut holds = Holds::default();
         for _ in 0..MOST_OF_USER {
-            holds.add(hold(1000)).unwrap();
+            add(&mut holds, 1000).unwrap();
         }
-        assert_eq!(holds.add(hold(1000)), Err(Refused::OfUser));
-        let other = holds.add(hold(1001)).unwrap();
+        assert_eq!(add(&mut holds, 1000), Err(Refused::OfUser));
+        let other = add(&mut holds, 1001).unwrap();
         assert!(holds.remove(other) && !holds.remove(other));
     }
 
@@ -150,17 +160,31 @@ mod tests {
     fn all_together_are_bounded_and_numbers_are_not_used_again() {
         let mut holds = Holds::default();
         for _ in 0..MOST {
-            holds.add(hold(0)).unwrap();
+            add(&mut holds, 0).unwrap();
         }
-        assert_eq!(holds.add(hold(0)), Err(Refused::All));
+        assert_eq!(add(&mut holds, 0), Err(Refused::All));
         assert!(holds.remove(1));
-        assert_eq!(holds.add(hold(0)), Ok(MOST as u64 + 1));
+        assert_eq!(add(&mut holds, 0), Ok(MOST as u64 + 1));
+    }
+
+    #[test]
+    fn a_hold_that_is_refused_is_not_judged() {
+        let mut holds = Holds::default();
+        let mut judged = 0;
+        let mut count = |_: &Asked| {
+            judged += 1;
+            Judged::default()
+        };
+        for _ in 0..3 * MOST_OF_USER {
+            let _ = holds.add(asked(1000), &mut count);
+        }
+        assert_eq!(judged, MOST_OF_USER);
     }
 
     #[test]
     fn a_reason_is_short_and_plain() {
         let mut holds = Holds::default();
-        holds.add(hold(0)).unwrap();
+        add(&mut holds, 0).unwrap();
         let (_, hold) = holds.iter().next().unwrap();
         assert!(!hold.asked.reason.contains(char::is_control));
         assert_eq!(hold.asked.reason.chars().count(), REASON_MAX);

@@ -1,7 +1,9 @@
 //! What a rule asks of this machine: the bound for each kind of CPU, and what it was judged by.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::Duration;
 
 use reveille_advise::hold::{self, Asked};
@@ -13,15 +15,16 @@ use reveille_results::statistics::Percentile;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions;
+use crate::quiet::{self, Gaps, Late};
 use crate::rules::{Ask, Rule, Rules, When};
 
 /// A rule holds its bound after the last packet for so many of the shortest stays that pay: a pause that is a
 /// hundred times as long loses one per cent of its sleep, and traffic without such pauses is not held
 /// and released for each packet.
 const QUIET_STAYS: u32 = 100;
-/// Each release and hold wakes a thread twice, which takes some 20 µs: one per mille of this.
-const QUIET_MIN: Duration = Duration::from_millis(20);
 const QUIET_MAX: Duration = Duration::from_secs(1);
+/// Who chose a quiet time that nothing else may change.
+const THE_RULE: &str = "the rule";
 
 /// A rule on this machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -43,6 +46,9 @@ pub struct Judged {
     pub quiet_s: Option<f64>,
     /// How that was chosen.
     pub quiet_by: Option<String>,
+    /// How the running service found it, where the bound mostly was too late.
+    #[serde(default)]
+    pub late: Option<Late>,
     /// What a user should know, a sentence each without its full stop.
     pub notes: Vec<String>,
 }
@@ -75,20 +81,33 @@ impl Judged {
         group.and_then(|group| group.bound_us)
     }
 
-    /// How long a bound outlasts the traffic.
-    pub fn quiet(&self) -> Duration {
-        self.quiet_s.map_or(QUIET_MIN, Duration::from_secs_f64)
+    /// Notes how the rule's packets found it, by each CPU's gaps and the quiet time there.
+    pub fn is_found(&mut self, cpus: &[(Gaps, Duration)]) {
+        let longest = cpus.iter().map(|(_, quiet)| *quiet).max();
+        if let Some(longest) = longest.filter(|longest| *longest > self.quiet()) {
+            self.quiet_s = Some(longest.as_secs_f64());
+            self.quiet_by = Some("the traffic's gaps".into());
+        }
+        self.late = quiet::late(cpus);
     }
-}
 
-/// Judges all rules, in their order.
-///
-/// # Errors
-/// Where the machine cannot be read.
-pub fn all(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
-    let idle = Idle::read(root)?;
-    let judge = |rule| one(rules, rule, &idle, root);
-    Ok(rules.rules.iter().map(judge).collect())
+    /// Takes over how the running service found this rule, if it is among those.
+    pub fn learn(&mut self, found: &[Self]) {
+        let is_it = |other: &&Self| {
+            let is_chosen = |one: &Self| one.quiet_by.as_deref() != Some(THE_RULE);
+            let alike = |one: &Self| (one.rule.clone(), one.asks.clone(), one.when.clone());
+            alike(other) == alike(self)
+                && (is_chosen(self) == is_chosen(other))
+                && (is_chosen(self) || self.quiet_s == other.quiet_s)
+        };
+        self.late = found.iter().find(is_it).and_then(|other| other.late);
+    }
+
+    /// How long a bound outlasts the traffic, at least.
+    pub fn quiet(&self) -> Duration {
+        self.quiet_s
+            .map_or(quiet::SHORTEST, Duration::from_secs_f64)
+    }
 }
 
 /// Judges all rules, in their order, with notes about what their conditions lack on this machine.
@@ -96,39 +115,88 @@ pub fn all(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
 /// # Errors
 /// Where the machine cannot be read.
 pub fn check(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
-    let mut all = all(rules, root)?;
+    let mut all = Judge::of(Idle::read(root)?, root).all(rules);
     for (judged, rule) in all.iter_mut().zip(&rules.rules) {
         judged.notes.extend(conditions::notes(rule, rules, root));
     }
     Ok(all)
 }
 
-/// What judges the latencies that programs ask for: the machine and the rules' result, read once, so that
-/// no program can have them read all the time.
-pub struct OfPrograms {
-    idle: Idle,
-    root: Root,
-    by: By,
+/// What judges latencies: the machine as it was, and results, each of which is read once. So no program can have
+/// them read all the time.
+pub struct Judge {
+    /// The machine.
+    pub idle: Idle,
+    identity: Identity,
+    results: RefCell<Vec<Opened>>,
+    break_evens: RefCell<BTreeMap<PathBuf, Rc<BreakEven>>>,
 }
 
-impl OfPrograms {
-    /// As the machine and the result are now.
-    ///
-    /// # Errors
-    /// Where the machine cannot be read.
-    pub fn read(rules: &Rules, root: &Root) -> Result<Self> {
-        let idle = Idle::read(root)?;
-        let percentile = OF_PROGRAMS;
-        let by = By::open(rules.result.as_deref(), percentile, &idle);
-        Ok(Self {
-            by,
+/// A result at a percentile; `None` if it cannot judge.
+struct Opened {
+    path: PathBuf,
+    percentile: Percentile,
+    result: Option<Rc<MachineResult>>,
+    /// Why it cannot.
+    notes: Vec<String>,
+}
+
+/// What is known of break-even residencies.
+#[derive(Default)]
+struct BreakEven {
+    /// By state, µs.
+    by_state_us: BTreeMap<String, u64>,
+    /// What a reader must know, or why there is none.
+    notes: Vec<String>,
+}
+
+/// What judges one rule.
+#[derive(Default)]
+struct By {
+    /// The result and its file; without, the driver's table judges.
+    result: Option<(PathBuf, Rc<MachineResult>)>,
+    break_even: Rc<BreakEven>,
+    /// Why the result cannot judge.
+    notes: Vec<String>,
+}
+
+/// Programs name no percentile.
+const OF_PROGRAMS: Percentile = Percentile::P99_9;
+
+impl Judge {
+    /// On that machine; results are read when they are needed first.
+    pub fn of(idle: Idle, root: &Root) -> Self {
+        Self {
             idle,
-            root: root.clone(),
-        })
+            identity: Identity::read(root),
+            results: RefCell::default(),
+            break_evens: RefCell::default(),
+        }
     }
 
-    /// Judges a latency, µs, on these CPUs (`None`: all), as a rule of that name.
-    pub fn latency(&self, name: &str, latency_us: u32, cpus: Option<Vec<u32>>) -> Judged {
+    /// All rules, in their order.
+    pub fn all(&self, rules: &Rules) -> Vec<Judged> {
+        let judge = |rule| self.rule(rules, rule);
+        rules.rules.iter().map(judge).collect()
+    }
+
+    /// The rule as if it asked for that latency, µs.
+    pub fn with_latency(&self, rules: &Rules, rule: &Rule, latency_us: u32) -> Judged {
+        let rule = Rule {
+            latency_us: Some(latency_us),
+            ..rule.clone()
+        };
+        self.rule(rules, &rule)
+    }
+
+    /// The latency, µs, that a program asks for on these CPUs (`None`: all), as a rule of that name.
+    pub fn of_program(
+        &self,
+        rules: &Rules,
+        name: &str,
+        latency_us: u32,
+        cpus: Option<Vec<u32>>,
+    ) -> Judged {
         let rule = Rule {
             name: name.to_owned(),
             latency_us: Some(latency_us),
@@ -140,75 +208,68 @@ impl OfPrograms {
             quiet: None,
             when: When::default(),
         };
-        judged_by(&self.by, &rule, &self.idle, &self.root)
+        self.rule(rules, &rule)
     }
-}
 
-/// Programs name no percentile.
-const OF_PROGRAMS: Percentile = Percentile::P99_9;
-
-/// What judges latencies.
-#[derive(Default)]
-struct By {
-    /// The result and its file; without, the driver's table judges.
-    result: Option<(PathBuf, MachineResult)>,
-    /// Break-even residencies by state, µs.
-    break_even_us: BTreeMap<String, u64>,
-    /// Why the result cannot judge.
-    notes: Vec<String>,
-}
-
-impl By {
-    fn open(path: Option<&Path>, percentile: Percentile, idle: &Idle) -> Self {
-        let mut by = Self::default();
-        if let Some(path) = path {
-            let opened = open(path, idle, percentile, &mut by.notes);
-            by.result = opened.map(|result| (path.to_owned(), result));
+    fn rule(&self, rules: &Rules, rule: &Rule) -> Judged {
+        let mut by = By::default();
+        let result = rules.result_of(rule);
+        let judges = rule.latency_us.is_some() && requests::honoured(&self.idle);
+        if let Some(path) = result.filter(|_| judges) {
+            by = self.open(path, rule.percentile);
         }
-        by
+        if let Some(path) = rules.break_even_of(rule) {
+            by.break_even = self.break_even(path);
+        }
+        judged_by(&by, rule, &self.idle, &self.identity)
     }
 
-    fn open_break_even(&mut self, path: &Path, here: &Identity) {
+    fn open(&self, path: &Path, percentile: Percentile) -> By {
+        let mut results = self.results.borrow_mut();
+        let is_it = |one: &Opened| one.path == path && one.percentile == percentile;
+        let place = results.iter().position(is_it).unwrap_or_else(|| {
+            let mut notes = Vec::new();
+            results.push(Opened {
+                path: path.to_owned(),
+                percentile,
+                result: open(path, &self.idle, percentile, &mut notes).map(Rc::new),
+                notes,
+            });
+            results.len() - 1
+        });
+        let opened = &results[place];
+        let result = opened.result.clone();
+        By {
+            result: result.map(|result| (path.to_owned(), result)),
+            notes: opened.notes.clone(),
+            ..By::default()
+        }
+    }
+
+    fn break_even(&self, path: &Path) -> Rc<BreakEven> {
+        let mut known = self.break_evens.borrow_mut();
+        let of = known.entry(path.to_owned());
+        let of = of.or_insert_with(|| Rc::new(BreakEven::open(path, &self.identity)));
+        of.clone()
+    }
+}
+
+impl BreakEven {
+    fn open(path: &Path, here: &Identity) -> Self {
         match states::open(path) {
-            Ok(states) => {
-                let name = path.display().to_string();
-                let notes = measured_elsewhere(&name, &states.about.machine, here);
-                self.notes.extend(notes);
-                self.break_even_us = states.break_even_us();
-            }
-            Err(error) => self
-                .notes
-                .push(format!("{error}; the quiet time is by target residencies")),
+            Ok(states) => Self {
+                notes: measured_elsewhere(&path.display().to_string(), &states.about.machine, here),
+                by_state_us: states.break_even_us(),
+            },
+            Err(error) => Self {
+                notes: vec![format!("{error}; the quiet time is by target residencies")],
+                ..Self::default()
+            },
         }
     }
 }
 
-/// Judges the rule as if it asked for that latency, µs.
-pub fn with_latency(
-    rules: &Rules,
-    rule: &Rule,
-    latency_us: u32,
-    idle: &Idle,
-    root: &Root,
-) -> Judged {
-    let rule = Rule {
-        latency_us: Some(latency_us),
-        ..rule.clone()
-    };
-    one(rules, &rule, idle, root)
-}
-
-fn one(rules: &Rules, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
-    let result = rule.result.as_ref().or(rules.result.as_ref());
-    let result = result.filter(|_| rule.latency_us.is_some() && requests::honoured(idle));
-    let mut by = By::open(result.map(PathBuf::as_path), rule.percentile, idle);
-    if let Some(path) = rules.break_even_of(rule) {
-        by.open_break_even(path, &Identity::read(root));
-    }
-    judged_by(&by, rule, idle, root)
-}
-
-fn judged_by(by: &By, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
+fn judged_by(by: &By, rule: &Rule, idle: &Idle, here: &Identity) -> Judged {
     let mut judged = Judged {
         rule: rule.name.clone(),
         asks: asks(rule),
@@ -218,6 +279,7 @@ fn judged_by(by: &By, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         groups: Vec::new(),
         quiet_s: None,
         quiet_by: None,
+        late: None,
         notes: Vec::new(),
     };
     let covered = |cpu: &&Cpu| cpu.online && rule.covers(cpu.number);
@@ -240,11 +302,12 @@ fn judged_by(by: &By, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         judged.notes.push(why.into());
         return judged;
     }
-    judged.notes.extend(by.notes.iter().cloned());
+    let notes = by.notes.iter().chain(&by.break_even.notes);
+    judged.notes.extend(notes.cloned());
     let measured = by.result.as_ref().map(|(path, measured)| {
         judged.result = Some(path.clone());
-        judged.notes.extend(measured.notes(&Identity::read(root)));
-        measured
+        judged.notes.extend(measured.notes(here));
+        &**measured
     });
     for group in groups {
         match bound(rule, &group, idle, measured, &mut judged.notes) {
@@ -253,7 +316,7 @@ fn judged_by(by: &By, rule: &Rule, idle: &Idle, root: &Root) -> Judged {
         }
     }
     if rule.when.by_events() {
-        let (quiet, chosen) = quiet(rule, &judged.groups, idle, &by.break_even_us);
+        let (quiet, chosen) = quiet(rule, &judged.groups, idle, &by.break_even.by_state_us);
         judged.quiet_s = Some(quiet.as_secs_f64());
         judged.quiet_by = Some(chosen);
     }
@@ -379,7 +442,7 @@ fn quiet(
     break_even_us: &BTreeMap<String, u64>,
 ) -> (Duration, String) {
     if let Some(quiet) = rule.quiet {
-        return (quiet, "the rule".into());
+        return (quiet, THE_RULE.into());
     }
     let stays = groups.iter().flat_map(|group| {
         let cpu = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
@@ -395,13 +458,13 @@ fn quiet(
     match stays.max() {
         Some((us, which, state)) => {
             let quiet = Duration::from_micros(us).saturating_mul(QUIET_STAYS);
-            let quiet = quiet.clamp(QUIET_MIN, QUIET_MAX);
+            let quiet = quiet.clamp(quiet::SHORTEST, QUIET_MAX);
             (
                 quiet,
                 format!("{QUIET_STAYS} {which} residencies of {state}"),
             )
         }
-        None => (QUIET_MIN, "the minimum".into()),
+        None => (quiet::SHORTEST, "the minimum".into()),
     }
 }
 
@@ -411,8 +474,18 @@ mod tests {
 
     use super::*;
 
-    /// A CPU with POLL, C1 (2 µs) and C6 (133 µs, target residency 400 µs).
+    /// CPUs with POLL, C1 (2 µs) and C6 (133 µs, target residency 400 µs).
     fn machine(governor: &str) -> (tempfile::TempDir, Root) {
+        let states = [("POLL", 0, 0), ("C1", 2, 2), ("C6", 133, 400)];
+        machine_of("intel_idle", governor, &states)
+    }
+
+    /// Two CPUs with these states: exit latency and target residency, µs.
+    fn machine_of(
+        driver: &str,
+        governor: &str,
+        states: &[(&str, u64, u64)],
+    ) -> (tempfile::TempDir, Root) {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
         let put = |file: String, text: &str| {
@@ -423,11 +496,10 @@ mod tests {
         let cpu = "/sys/devices/system/cpu";
         put(format!("{cpu}/present"), "0-1");
         put(format!("{cpu}/online"), "0-1");
-        put(format!("{cpu}/cpuidle/current_driver"), "intel_idle");
+        put(format!("{cpu}/cpuidle/current_driver"), driver);
         put(format!("{cpu}/cpuidle/current_governor"), governor);
         for number in 0..2 {
-            let states = [("POLL", 0, 0), ("C1", 2, 2), ("C6", 133, 400)];
-            for (nth, (name, exit, target)) in states.into_iter().enumerate() {
+            for (nth, (name, exit, target)) in states.iter().enumerate() {
                 let state = format!("{cpu}/cpu{number}/cpuidle/state{nth}");
                 put(format!("{state}/name"), name);
                 put(format!("{state}/latency"), &exit.to_string());
@@ -444,7 +516,8 @@ mod tests {
 
     fn judged(text: &str, root: &Root) -> Judged {
         let rules = Rules::parse(text).unwrap();
-        all(&rules, root).unwrap().remove(0)
+        let judge = Judge::of(Idle::read(root).unwrap(), root);
+        judge.all(&rules).remove(0)
     }
 
     const TRAFFIC: &str = "when.traffic.interface = \"eth0\"\n";
@@ -607,6 +680,39 @@ mod tests {
         // Neither a rule's own time nor a rule without events reads it.
         let own = text(Path::new("/nowhere")).replace("50us\"", "50us\"\nquiet = \"3ms\"");
         assert_eq!(judged(&own, &root).notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_result_is_read_once_for_all_who_ask() {
+        let states = [
+            ("POLL", 0, 0),
+            ("C1", 2, 4),
+            ("C2", 33, 66),
+            ("C3", 133, 266),
+        ];
+        let (folder, root) = machine_of("acpi_idle", "menu", &states);
+        let result = folder.path().join("result");
+        let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/example/results/lab");
+        fs::create_dir(&result).unwrap();
+        for file in ["result.json", "datapoints.parquet"] {
+            fs::copy(kept.join(file), result.join(file)).unwrap();
+        }
+        let rules = format!("result = \"{}\"\n", result.display());
+        let rules = Rules::parse(&rules).unwrap();
+        let judge = || Judge::of(Idle::read(&root).unwrap(), &root);
+        let ask = |judge: &Judge, latency_us| {
+            let judged = judge.of_program(&rules, "hold", latency_us, None);
+            judged.groups[0].clone()
+        };
+        let latencies = [10_000, 5000, 2000, 20_000];
+        let expected = latencies.map(|latency_us| ask(&judge(), latency_us));
+        assert!(expected.iter().all(|group| group.judged_by == "result"));
+        let once = judge();
+        ask(&once, 10_000);
+        fs::remove_dir_all(&result).unwrap();
+        assert_eq!(latencies.map(|latency_us| ask(&once, latency_us)), expected);
+        // Judged anew, it is missing.
+        assert_eq!(ask(&judge(), 10_000).judged_by, "table");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //!
 //! [`Rules`] are what a file asks for; [`judge`] is what they mean on this machine. [`service`] has
 //! them in force while their conditions hold: [`force`] holds the bounds, by a thread for each CPU, and the kernel's programs call
-//! these threads when packets come. [`status`] is how all of it stands, which the service answers on a
-//! [`socket`]; [`show`] has its names and words; [`metrics`] is the same for Prometheus. The holds of
+//! these threads when packets come; [`quiet`] is how long a bound outlasts them. [`status`] is how all of it stands, which the service answers on a
+//! [`socket`]; [`show`] has its names and words; [`metrics`] is the same for Prometheus, and [`budget`] what it may cost. The holds of
 //! programs come as [`event`]s from who serves the bus. [`systemd`] is what starts the service, and hears how it stands.
 
 #[cfg(feature = "bpf")]
@@ -11,6 +11,7 @@ mod anticipation;
 #[cfg(not(feature = "bpf"))]
 #[path = "without_anticipation.rs"]
 mod anticipation;
+pub mod budget;
 mod conditions;
 pub mod event;
 pub mod force;
@@ -22,6 +23,7 @@ mod packets;
 #[cfg(not(feature = "bpf"))]
 #[path = "without_bpf.rs"]
 mod packets;
+pub mod quiet;
 pub mod rules;
 pub mod service;
 pub mod show;

@@ -20,7 +20,7 @@ use reveille_show::quantity::counted;
 use self::in_force::InForce;
 use crate::Standing;
 use crate::event::Event;
-use crate::holds::{Asked, Hold, Holds, Refused};
+use crate::holds::{Asked, Holds, Refused};
 use crate::rules::Rules;
 use crate::socket::Socket;
 use crate::status::{Own, SCHEMA_VERSION, Status};
@@ -45,6 +45,9 @@ pub fn events() -> (Sender<Event>, Receiver<Event>) {
 /// Gets how the service stands, at each change.
 pub type Publish = Box<dyn Fn(Standing)>;
 
+/// Gets how all of it stands when the rules are in force.
+pub type Started = Box<dyn FnOnce(&Status)>;
+
 /// For [`run`]: answers nobody.
 ///
 /// # Errors
@@ -53,9 +56,9 @@ pub fn unheard(_: Sender<Event>) -> Result<Publish> {
     Ok(Box::new(|_| ()))
 }
 
-/// Runs until [`Event::End`]. `say` gets lines for the log. `publish` makes who answers others, on the bus, and is
-/// called when the rules are ready; what it returns is dropped before the bounds are taken back. systemd hears when
-/// the rules are in force.
+/// Runs until [`Event::End`]. `say` gets lines for the log. `publish` makes who answers others, on the bus;
+/// what it returns is dropped before the bounds are taken back. systemd hears when the rules are in force, and
+/// then `started`, if it is there.
 ///
 /// # Errors
 /// Those of reading the rules, and of `publish`; [`reveille_kernel::Error::Cannot`] where the service cannot work here.
@@ -64,6 +67,7 @@ pub fn run(
     (sender, events): (Sender<Event>, Receiver<Event>),
     publish: impl FnOnce(Sender<Event>) -> Result<Publish>,
     mut say: impl FnMut(&str),
+    started: Option<Started>,
 ) -> Result<()> {
     let rules = Rules::read(&options.file)?;
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC);
@@ -72,7 +76,7 @@ pub fn run(
         options,
         root: Root::default(),
         started: Instant::now(),
-        in_force: InForce::start(rules, &Root::default(), options.accounting, &epoll)?,
+        in_force: InForce::start(&Root::default(), options.accounting)?,
         epoll: epoll.clone(),
         read: SystemTime::now(),
         refused: None,
@@ -81,38 +85,45 @@ pub fn run(
         unwatched: watch::file(&options.file, sender.clone()),
     };
     let socket = Socket::listen(&options.socket, sender.clone())?;
-    watch::conditions(epoll, sender.clone());
     watch::devices(sender.clone());
     let cpus = service.in_force.cpus().iter();
     let settings = cpus.map(|cpu| service.root.path(&requests::file_of(cpu.number)));
     watch::settings(settings, sender.clone());
+    let conditions = sender.clone();
     let publish = publish(sender)?;
+    service
+        .in_force
+        .take_up(rules, &mut service.holds, &epoll)?;
+    watch::conditions(epoll, conditions);
     service.problems().iter().for_each(|one| say(one));
-    service.in_force.update(&service.holds);
     publish(service.standing());
     systemd::ready();
+    if let Some(started) = started {
+        service.in_force.wait_for_threads();
+        started(&service.status());
+    }
     for event in events {
         match event {
             Event::End => break,
             Event::Reload => {
                 systemd::reloading();
-                service.reload(&mut say)?;
+                service.reload(&mut say);
                 publish(service.standing());
                 systemd::ready();
             }
             Event::Devices(_seen) => {
                 service.in_force.devices(&service.holds);
-                service.machine(&mut say)?;
+                service.machine(&mut say);
                 publish(service.standing());
             }
             Event::Settings(_seen) => service.in_force.look_at_settings(),
             Event::Conditions(_seen) => {
-                service.conditions(&mut say)?;
+                service.conditions(&mut say);
                 publish(service.standing());
             }
             Event::Status(asks) => {
                 // No kernel announces another governor.
-                service.machine(&mut say)?;
+                service.machine(&mut say);
                 publish(service.standing());
                 // Who asked may have left.
                 service.in_force.look_at_settings();
@@ -166,11 +177,8 @@ struct Service<'a> {
 
 impl Service<'_> {
     fn hold(&mut self, asked: Asked) -> std::result::Result<u64, Refused> {
-        let number = self.holds.add(Hold {
-            judged: self.in_force.judge(&asked),
-            asked,
-            since: Instant::now(),
-        })?;
+        let in_force = &self.in_force;
+        let number = self.holds.add(asked, |asked| in_force.judge(asked))?;
         self.in_force.update(&self.holds);
         Ok(number)
     }
@@ -184,6 +192,7 @@ impl Service<'_> {
         let rules = self.in_force.rules.rules.iter();
         let holds = self.holds.iter();
         Standing {
+            judged: self.in_force.number,
             upower_qos: self.in_force.rules.upower_qos,
             rules: rules.map(|rule| rule.name.clone()).collect(),
             problems: self.problems(),
@@ -199,67 +208,52 @@ impl Service<'_> {
     }
 
     /// Reads the rules again; a file with an error changes nothing.
-    fn reload(&mut self, say: &mut impl FnMut(&str)) -> Result<()> {
-        let rules = match Rules::read(&self.options.file) {
-            Ok(rules) => rules,
-            Err(error) => {
-                let why = error.to_string();
-                if self.refused.as_ref() != Some(&why) {
-                    say(&format!("{why}; the rules before stay in force"));
+    fn reload(&mut self, say: &mut impl FnMut(&str)) {
+        match Rules::read(&self.options.file) {
+            Err(error) => self.refuse(&error, say),
+            Ok(rules) => {
+                self.refused = None;
+                self.read = SystemTime::now();
+                // Programs that write files announce one change several times.
+                if rules != self.in_force.rules {
+                    self.take_up(rules, say);
                 }
-                self.refused = Some(why);
-                return Ok(());
             }
-        };
-        self.refused = None;
-        self.read = SystemTime::now();
-        // Programs that write files announce one change several times.
-        match rules == self.in_force.rules {
-            true => Ok(()),
-            false => self.start(rules, say),
         }
     }
 
     /// Judges the rules anew on a machine with other CPUs, or another governor.
-    fn machine(&mut self, say: &mut impl FnMut(&str)) -> Result<()> {
-        match self.in_force.is_of_this_machine() {
-            true => Ok(()),
-            false => self.start(self.in_force.rules.clone(), say),
+    fn machine(&mut self, say: &mut impl FnMut(&str)) {
+        if !self.in_force.is_of_this_machine() {
+            self.take_up(self.in_force.rules.clone(), say);
         }
     }
 
     /// Takes up what was announced; a result that came or went judges the rules anew.
-    fn conditions(&mut self, say: &mut impl FnMut(&str)) -> Result<()> {
-        match self.in_force.catch_up(&self.holds) {
-            true => self.start(self.in_force.rules.clone(), say),
-            false => Ok(()),
+    fn conditions(&mut self, say: &mut impl FnMut(&str)) {
+        if self.in_force.catch_up(&self.holds) {
+            self.take_up(self.in_force.rules.clone(), say);
         }
     }
 
-    /// Puts rules in force instead of those before, which come back if that fails.
-    fn start(&mut self, rules: Rules, say: &mut impl FnMut(&str)) -> Result<()> {
-        let before = std::mem::replace(&mut self.in_force, InForce::nothing());
-        let rules_before = before.rules.clone();
-        for complaint in before.end() {
-            say(&complaint);
+    /// Puts rules in force instead of those before, which stay if that fails.
+    fn take_up(&mut self, rules: Rules, say: &mut impl FnMut(&str)) {
+        let taken = self.in_force.take_up(rules, &mut self.holds, &self.epoll);
+        if let Err(error) = taken {
+            return self.refuse(&error, say);
         }
-        let accounting = self.options.accounting;
-        let start = |rules| InForce::start(rules, &self.root, accounting, &self.epoll);
-        self.in_force = match start(rules) {
-            Ok(in_force) => in_force,
-            Err(error) => {
-                say(&format!("{error}; the rules before stay in force"));
-                self.refused = Some(error.to_string());
-                start(rules_before)?
-            }
-        };
-        self.holds.judge(|asked| self.in_force.judge(asked));
         self.in_force.problems().iter().for_each(|one| say(one));
-        self.in_force.update(&self.holds);
         let rules = counted(self.in_force.rules.rules.len() as u64, "rule");
         let file = self.options.file.display();
         say(&format!("{file}: {rules} in force"));
-        Ok(())
+    }
+
+    fn refuse(&mut self, error: &Error, say: &mut impl FnMut(&str)) {
+        let why = error.to_string();
+        if self.refused.as_ref() != Some(&why) {
+            say(&format!("{why}; the rules before stay in force"));
+        }
+        self.refused = Some(why);
     }
 
     fn status(&self) -> Status {

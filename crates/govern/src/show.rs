@@ -59,6 +59,8 @@ const RULES: &[Column<RuleStatus>] = &columns!(|rule|
     measured(Count) "packets", "packets", rule.packets, "Packets seen; none without traffic";
     measured(Count) "requests", "requests", rule.requests,
         "Requests to the disk that were seen; none without a disk";
+    words "late", "too late", late(rule),
+        "Of the last packets or requests, those that came when the bound had ended; none where they are few";
     words "waits_for", "waits for", waits(rule), "What is missing on this machine";
 );
 
@@ -103,6 +105,14 @@ fn on_cpus(cpus: &[u32]) -> Value {
         [] => Value::Unknown,
         cpus => named(cpus).into(),
     }
+}
+
+fn late(rule: &RuleStatus) -> Value {
+    let late = rule.judged.late.as_ref();
+    let late: Value = late
+        .map(|late| format!("{} of {}", late.late, late.packets))
+        .into();
+    late.judged(Judgement::Notable)
 }
 
 fn waits(rule: &RuleStatus) -> Value {
@@ -170,6 +180,7 @@ pub fn check(file: &str, rules: &[Judged]) -> Sheet<'static> {
         for note in &rule.notes {
             sheet.notes.push(format!("{}: {note}", rule.rule));
         }
+        sheet.notes.extend(too_late(rule));
         for group in &rule.groups {
             if let Some(by_table) = group.by_table_us {
                 sheet.notes.push(format!(
@@ -212,6 +223,21 @@ fn why_nothing(rule: &Judged) -> &str {
         .map_or("nothing on this machine honours a bound", String::as_str)
 }
 
+/// What to do about a bound that mostly came too late.
+fn too_late(rule: &Judged) -> Option<String> {
+    let late = rule.late.as_ref()?;
+    Some(format!("{}: {}", rule.rule, late.words()))
+}
+
+/// What the rules hold, and what is held now: for who has just started the service.
+pub fn started(status: &Status) -> Sheet<'static> {
+    let rules = status.rules.iter().map(|rule| rule.judged.clone());
+    let rules: Vec<Judged> = rules.collect();
+    let mut sheet = check(&status.file.display().to_string(), &rules);
+    sheet.answer = format!("{} {}", sheet.answer, status_answer(status));
+    sheet
+}
+
 /// What the service holds now.
 pub fn status(status: &Status) -> Sheet<'static> {
     let mut sheet = Sheet {
@@ -234,15 +260,12 @@ pub fn status(status: &Status) -> Sheet<'static> {
     sheet.fact("Own cost", used);
     if let Some(of) = &status.accounted {
         let runs = counted(of.program_runs, "run");
-        let packets = status.rules.iter().filter_map(|rule| rule.packets).sum();
-        let each = of.program_ns.checked_div(packets);
+        let each = of.program_ns.checked_div(of.packets);
         let each = each.map_or(String::new(), |ns| {
             format!(", {ns} ns for each packet of a rule")
         });
         sheet.fact("BPF programs", format!("{runs}{each}"));
-        let came: u64 = status.rules.iter().map(|rule| rule.times).sum();
-        let late = format!("{} of {came} came after an idle entry", of.late);
-        sheet.fact("Bounds", late);
+        sheet.fact("Bounds", format!("{} came after an idle entry", of.late));
     }
     sheet.section(
         Section::new("rules", "Rules").table(Table::of("", RULES, &status.rules).whole().known()),
@@ -255,6 +278,11 @@ pub fn status(status: &Status) -> Sheet<'static> {
     sheet.section(Section::new("cpus", "CPUs").table(Table::of("", CPUS, cpus).known()));
     let holds = Table::of("", HOLDS, &status.holds).known();
     sheet.section(Section::new("holds", "Holds").table(holds));
+    let late = status
+        .rules
+        .iter()
+        .filter_map(|rule| too_late(&rule.judged));
+    sheet.notes.extend(late);
     sheet.notes.extend(status.problems.iter().cloned());
     if let Some(refused) = &status.refused {
         sheet

@@ -1,7 +1,10 @@
 //! The socket on which the service answers who asks: its [`Status`] as JSON, and the end.
 
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+mod users;
+
+use std::collections::VecDeque;
+use std::io::{ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -11,10 +14,11 @@ use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::socket::SockType;
+use nix::sys::socket::{SockType, getsockopt, sockopt};
 use reveille_expect::server::SocketFile;
 use reveille_kernel::{Error, Result};
 
+use self::users::Users;
 use crate::event::Event;
 use crate::status::{SCHEMA_VERSION, Status};
 
@@ -23,11 +27,16 @@ pub const SOCKET: &str = "/run/reveille/govern.sock";
 
 /// Who does not read for that long goes without an answer.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// From one answer to the next, so many times as long as the answer took: whoever asks in a loop takes some 5%
-/// of a CPU.
-const PAUSES: u32 = 19;
-const PAUSE_MIN: Duration = Duration::from_millis(20);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// From one turn to the next at least, and so many times as long as the turn took: all users together take some 20 %
+/// of a CPU at most...
+const REST_MIN: Duration = Duration::from_millis(10);
+const REST_PARTS: u32 = 4;
+/// ...unless a turn takes long.
+const REST_MAX: Duration = Duration::from_millis(50);
+/// Clients accepted in a turn.
+const ACCEPTED_MAX: usize = 32;
+/// Clients that read their answers, at a time; the oldest one leaves for a new one.
+const READERS_MAX: usize = 256;
 /// A status of 4,096 CPUs and 32 rules takes some 20 MB.
 const BYTES_MAX: u64 = 64 << 20;
 
@@ -50,9 +59,14 @@ impl Socket {
             .map_err(Error::system("making an event descriptor"))?;
         let over = Arc::new(over);
         let seen = over.clone();
+        let clients = Clients {
+            listener: UnixListener::from(listener),
+            users: Users::new(),
+            readers: VecDeque::new(),
+        };
         let thread = std::thread::Builder::new().name("status".into());
         let thread = thread
-            .spawn(move || answer_all(listener, &seen, &events))
+            .spawn(move || clients.answer(&seen, &events))
             .map_err(Error::system("starting a thread"))?;
         Ok(Self {
             over,
@@ -71,39 +85,124 @@ impl Drop for Socket {
     }
 }
 
-fn answer_all(listener: OwnedFd, over: &EventFd, events: &Sender<Event>) {
-    let listener = UnixListener::from(listener);
-    loop {
-        let mut waited = [
-            PollFd::new(listener.as_fd(), PollFlags::POLLIN),
-            PollFd::new(over.as_fd(), PollFlags::POLLIN),
-        ];
-        let _ = poll(&mut waited, PollTimeout::NONE);
-        if waited[1].any() == Some(true) {
-            return;
-        }
-        if let Ok((client, _)) = listener.accept() {
+/// All clients.
+struct Clients {
+    listener: UnixListener,
+    users: Users<UnixStream>,
+    /// The oldest first.
+    readers: VecDeque<Reader>,
+}
+
+/// A client that reads its answer.
+struct Reader {
+    client: UnixStream,
+    text: Arc<[u8]>,
+    sent: usize,
+    until: Instant,
+}
+
+impl Clients {
+    /// Answers all until `over` is written to, or the service has ended.
+    fn answer(mut self, over: &EventFd, events: &Sender<Event>) {
+        let mut rests_until = Instant::now();
+        while !self.wait(over, rests_until) {
             let began = Instant::now();
-            if answer(client, events).is_none() {
-                return;
+            if began >= rests_until {
+                let has_come = self.accept(began);
+                let due = self.users.due(began);
+                if has_come || !due.is_empty() {
+                    if !due.is_empty() {
+                        let Some(text) = text(events) else { return };
+                        self.hand_out(&text, due, began);
+                    }
+                    let rest = began.elapsed().saturating_mul(REST_PARTS);
+                    rests_until = Instant::now() + rest.clamp(REST_MIN, REST_MAX);
+                }
             }
-            let pause = began.elapsed().saturating_mul(PAUSES);
-            std::thread::sleep(pause.clamp(PAUSE_MIN, PAUSE_MAX));
+            let now = Instant::now();
+            self.readers.retain_mut(|reader| reader.goes_on(now));
+        }
+    }
+
+    /// Waits until somebody comes, is due an answer, reads, or is late; true if all is over.
+    fn wait(&self, over: &EventFd, rests_until: Instant) -> bool {
+        let now = Instant::now();
+        let rests = rests_until > now;
+        let mut waited = vec![PollFd::new(over.as_fd(), PollFlags::POLLIN)];
+        if !rests {
+            waited.push(PollFd::new(self.listener.as_fd(), PollFlags::POLLIN));
+        }
+        let readers = self.readers.iter();
+        waited.extend(readers.map(|one| PollFd::new(one.client.as_fd(), PollFlags::POLLOUT)));
+        let next = self.users.next().map(|next| next.max(rests_until));
+        let late = self.readers.iter().map(|reader| reader.until).min();
+        let until = next
+            .into_iter()
+            .chain(late)
+            .chain(rests.then_some(rests_until));
+        let left = until
+            .min()
+            .map(|until| until.saturating_duration_since(now));
+        // Rounded up: a wait that is too short would be repeated.
+        let ms = left.map(|left| u16::try_from(left.as_millis() + 1).unwrap_or(u16::MAX));
+        let _ = poll(&mut waited, ms.map_or(PollTimeout::NONE, PollTimeout::from));
+        waited[0].any() == Some(true)
+    }
+
+    /// Whether anybody has come.
+    fn accept(&mut self, now: Instant) -> bool {
+        for nth in 0..ACCEPTED_MAX {
+            let Ok((client, _)) = self.listener.accept() else {
+                return nth > 0;
+            };
+            let owner = getsockopt(&client, sockopt::PeerCredentials);
+            if let (Ok(owner), Ok(())) = (owner, client.set_nonblocking(true)) {
+                self.users.come(owner.uid(), client, now);
+            }
+        }
+        true
+    }
+
+    fn hand_out(&mut self, text: &Arc<[u8]>, due: Vec<(u32, UnixStream)>, began: Instant) {
+        let now = Instant::now();
+        let uids = due.iter().map(|(uid, _)| *uid);
+        self.users.answered(uids, now - began, now);
+        for (_, client) in due {
+            if self.readers.len() == READERS_MAX {
+                self.readers.pop_front();
+            }
+            self.readers.push_back(Reader {
+                client,
+                text: text.clone(),
+                sent: 0,
+                until: now + PATIENCE,
+            });
         }
     }
 }
 
-/// Answers one client; `None` if the service has ended.
-fn answer(mut client: UnixStream, events: &Sender<Event>) -> Option<()> {
+/// The status now, as JSON; `None` if the service has ended.
+fn text(events: &Sender<Event>) -> Option<Arc<[u8]>> {
     let (ask, status) = std::sync::mpsc::sync_channel(1);
     events.send(Event::Status(ask)).ok()?;
     let status: Status = status.recv().ok()?;
     let text = serde_json::to_vec(&status).expect("a status is plain data");
-    // A client that leaves or does not read has no answer.
-    let _ = client.set_nonblocking(false);
-    let _ = client.set_write_timeout(Some(PATIENCE));
-    let _ = client.write_all(&text);
-    Some(())
+    Some(text.into())
+}
+
+impl Reader {
+    /// Writes what can be taken; false if there is no more to do.
+    fn goes_on(&mut self, now: Instant) -> bool {
+        match self.client.write(&self.text[self.sent..]) {
+            Ok(0) => false,
+            Ok(length) => {
+                self.sent += length;
+                self.until = now + PATIENCE;
+                self.sent < self.text.len()
+            }
+            Err(error) => error.kind() == ErrorKind::WouldBlock && now < self.until,
+        }
+    }
 }
 
 /// The status of the service at that socket.
@@ -125,6 +224,10 @@ pub fn ask(path: &Path) -> Result<Status> {
         .take(BYTES_MAX)
         .read_to_end(&mut text)
         .map_err(|error| failed(format!("no answer: {error}")))?;
+    if text.is_empty() {
+        let why = "no answer: the service ends, or this user asks it too often";
+        return Err(failed(why.into()));
+    }
     #[derive(serde::Deserialize)]
     struct Versioned {
         schema_version: u32,

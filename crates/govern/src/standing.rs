@@ -8,6 +8,8 @@ use crate::holds::Hold;
 /// How the service stands, for who asks.
 #[derive(Clone, Default)]
 pub struct Standing {
+    /// How often rules were read or judged.
+    pub judged: u64,
     /// Is UPower's interface to be served?
     pub upower_qos: bool,
     /// The rules' names, in the file's order.
@@ -21,17 +23,19 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// Is there nothing new for who listens? CPUs are others as soon as rules were read or judged anew.
+    /// Is there nothing new for who listens?
     pub fn is_as(&self, other: &Self) -> bool {
         let numbers = |standing: &Self| -> Vec<u64> {
             let holds = standing.holds.iter();
             holds.map(|(number, _)| *number).collect()
         };
-        let mut cpus = self.cpus.iter().zip(&other.cpus);
-        (self.upower_qos, &self.rules, &self.problems)
-            == (other.upower_qos, &other.rules, &other.problems)
+        (self.judged, self.upower_qos, &self.rules, &self.problems)
+            == (
+                other.judged,
+                other.upower_qos,
+                &other.rules,
+                &other.problems,
+            )
             && numbers(self) == numbers(other)
-            && self.cpus.len() == other.cpus.len()
-            && cpus.all(|(one, other)| Arc::ptr_eq(one, other))
     }
 }

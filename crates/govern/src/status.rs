@@ -44,14 +44,29 @@ pub struct Status {
 }
 
 /// What the kernel's programs did and cost, and whether bounds came in time.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Accounted {
     /// Idle entries before a bound that was asked for was in force.
     pub late: u64,
+    /// Packets of rules, and requests, that the programs saw.
+    #[serde(default)]
+    pub packets: u64,
     /// Runs of the programs.
     pub program_runs: u64,
     /// Their time, ns, without what an empty program takes.
     pub program_ns: u64,
+}
+
+impl Accounted {
+    /// With what other programs did and cost before.
+    pub fn and(self, before: Self) -> Self {
+        Self {
+            late: self.late + before.late,
+            packets: self.packets + before.packets,
+            program_runs: self.program_runs + before.program_runs,
+            program_ns: self.program_ns + before.program_ns,
+        }
+    }
 }
 
 /// A rule and how it was in force.

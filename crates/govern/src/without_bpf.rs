@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use reveille_kernel::{BUILT_WITHOUT_BPF, Error, Result};
 
+use crate::quiet::Gaps;
 use crate::rules::Rule;
 use crate::status::Accounted;
 
@@ -53,6 +54,14 @@ impl Packets {
     pub fn last_ns(&self, _: u32, _: usize) -> u64 {
         match *self {}
     }
+
+    pub fn gaps(&self, _: u32, _: usize) -> Gaps {
+        match *self {}
+    }
+
+    pub fn go_on(&self, _: usize, _: &Self, _: usize) {
+        match *self {}
+    }
 }
 
 impl OnCpu {
@@ -61,6 +70,10 @@ impl OnCpu {
     }
 
     pub fn note_held(&self, _: u32) {
+        match *self {}
+    }
+
+    pub fn gaps(&self, _: usize) -> Gaps {
         match *self {}
     }
 

@@ -32,7 +32,7 @@ impl Service {
         let events = sender.clone();
         let thread = std::thread::spawn(move || {
             let say = |line: &str| println!("{line}");
-            service::run(&options, (sender, received), service::unheard, say).unwrap();
+            service::run(&options, (sender, received), service::unheard, say, None).unwrap();
         });
         Self {
             events,

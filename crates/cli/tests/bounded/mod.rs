@@ -1,5 +1,8 @@
 //! CPUs whose latency bounds the tests of the service set and look at.
 
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use reveille_alone::{Held, Part, Use, take_to_change};
@@ -40,4 +43,26 @@ pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < end, "not within 20 s: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Values of a CPU's setting while something else happens.
+pub fn values_during(cpu: u32, happens: impl FnOnce()) -> BTreeSet<String> {
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let watch = || {
+            let mut seen = BTreeSet::new();
+            while !over.load(Ordering::Relaxed) {
+                seen.insert(setting(cpu));
+                std::thread::sleep(Duration::from_micros(200));
+            }
+            seen
+        };
+        let watched = scope.spawn(watch);
+        // Also where a check in it fails.
+        let ended = catch_unwind(AssertUnwindSafe(happens));
+        over.store(true, Ordering::Relaxed);
+        let seen = watched.join().unwrap();
+        ended.unwrap_or_else(|failed| resume_unwind(failed));
+        seen
+    })
 }

@@ -133,6 +133,20 @@ impl Client {
         self.wait(asked)
     }
 
+    /// What zbus answers by itself.
+    pub fn introspect(&self) -> zbus::Result<String> {
+        let asked = async {
+            let object = Proxy::new(
+                &self.connection,
+                NAME,
+                PATH,
+                "org.freedesktop.DBus.Introspectable",
+            );
+            object.await?.call("Introspect", &()).await
+        };
+        self.wait(asked)
+    }
+
     /// Waits for the signal `Changed` that comes of an action; at most so long.
     pub fn changed_by(&self, action: impl FnOnce(), longest: std::time::Duration) -> bool {
         use futures_lite::StreamExt;

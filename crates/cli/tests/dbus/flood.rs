@@ -152,3 +152,57 @@ fn programs_that_come_and_die_leave_nothing_and_an_honest_one_is_answered() {
     drop(kept);
     until("nothing is held", || service.holds() == 0);
 }
+
+#[test]
+fn a_user_who_reads_all_the_time_waits_and_others_do_not() {
+    let test = "a_user_who_reads_all_the_time_waits_and_others_do_not";
+    let _alone = alone();
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let cpu_s = || service.status()["own"]["cpu_s"].as_f64().unwrap();
+    let other = Client::of(&bus, HONEST).unwrap();
+    type Read = fn(&Client) -> bool;
+    let reads: [(&str, Option<u32>, Read); 3] = [
+        ("EffectiveLatency", Some(200), |one| {
+            one.effective(0).is_ok()
+        }),
+        ("Rules", Some(200), |one| one.rules().is_ok()),
+        // Of no user's rate, but of the thread's budget.
+        ("Introspect", None, |one| one.introspect().is_ok()),
+    ];
+    for (what, a_second, read) in reads {
+        let hostile = Client::of(&bus, NOBODY).unwrap();
+        let (over, count) = (AtomicBool::new(false), AtomicU32::new(0));
+        let (mut waits, before, began) = (Vec::new(), cpu_s(), Instant::now());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    count.fetch_add(u32::from(read(&hostile)), Ordering::Relaxed);
+                }
+            });
+            for _ in 0..30 {
+                std::thread::sleep(Duration::from_millis(100));
+                let asked = Instant::now();
+                other.effective(0).unwrap();
+                waits.push(asked.elapsed());
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        let took = began.elapsed().as_secs_f64();
+        let share = (cpu_s() - before) / took;
+        let count = count.into_inner();
+        waits.sort();
+        println!(
+            "{what}: {count} in {took:.1} s; the service took {share:.3} of a CPU; others waited {:?}, at most {:?}",
+            waits[waits.len() / 2],
+            waits[waits.len() - 1],
+        );
+        assert!(waits[waits.len() / 2] < Duration::from_secs(1), "{what}");
+        let most = a_second.map(|a_second| f64::from(a_second) * (took + 1.0) + 10.0);
+        assert!(
+            most.is_none_or(|most| f64::from(count) <= most),
+            "{what}: {count}"
+        );
+        assert!(count > 0);
+    }
+}

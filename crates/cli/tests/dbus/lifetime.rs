@@ -8,6 +8,7 @@ use super::bus::Bus;
 use super::client::Client;
 use super::service::Service;
 use super::{alone, until};
+use crate::bounded::{setting, values_during};
 use crate::complains::complains;
 use crate::program::{reveille, run};
 
@@ -117,6 +118,27 @@ fn a_hold_outlasts_the_bus_and_a_bus_that_restarts_is_served_again() {
     drop(held);
     until("it is taken back", || client.effective(0) == Ok(-1));
     drop(client.hold("0", 0).unwrap());
+}
+
+#[test]
+fn a_hold_stays_in_force_while_rules_are_read_again() {
+    let test = "a_hold_stays_in_force_while_rules_are_read_again";
+    let _alone = alone();
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let client = Client::root(&bus);
+    let _held = client.hold("0", 0).unwrap();
+    until("it is in force", || setting(0) == "n/a");
+    let rule = "[[rule]]\nname = \"a\"\nlatency = \"0\"\nwhen.traffic.interface = \"lo\"\n";
+    let seen = values_during(0, || {
+        for nth in 0..8 {
+            let rules = ["", rule][nth % 2];
+            service.reload(rules);
+            until("they are read", || client.rules().unwrap().len() == nth % 2);
+        }
+    });
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), ["n/a"]);
+    assert_eq!(client.holds().unwrap().len(), 1);
 }
 
 /// How often the service's threads ran after they had waited.

@@ -80,7 +80,7 @@ const ALL: &[Long] = &[
     holds("limit --deepest POLL --cpu 1", "Ctrl-C"),
     holds(
         "govern --config FOLDER/rules.toml --socket FOLDER/socket",
-        "",
+        "always",
     ),
     draws(
         "stage --listen 127.0.0.1:PORT --upstream http://127.0.0.1:1 --deadline 500ms",

@@ -6,6 +6,9 @@
 /* Rules with traffic. */
 #define RULES 32
 
+/* Of a rule and a CPU, gaps between packets that are kept, the last ones: a power of two. */
+#define GAPS 32
+
 /* What a rule asks of a packet. */
 struct traffic {
 	unsigned int port;     /* either end's; 0: any */
@@ -19,6 +22,14 @@ struct traffic {
 	/* Hold the bound also where the readers of the packets run. */
 	unsigned int readers;
 	unsigned int reserved;
+	/* Longer gaps are kept. */
+	unsigned long long gap_ns;
+};
+
+/* A gap, and how many packets had come then, the one after it included. */
+struct gap {
+	unsigned int us;
+	unsigned int packets;
 };
 
 /* What a CPU has seen of a rule's packets. */
@@ -29,7 +40,9 @@ struct seen {
 	/* The present window. */
 	unsigned long long window_ns;
 	unsigned int in_window;
-	unsigned int reserved;
+	/* So far; the next one is at this place, modulo GAPS. */
+	unsigned int gaps_count;
+	struct gap gaps[GAPS];
 };
 
 /* A CPU. `called` and `held` have a bit for each rule. */

@@ -7,6 +7,8 @@
 //! sibling's partition takes is seen at the cgroup's next change). Only folders that can lead to
 //! the rule's cgroups are watched.
 
+mod shares;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::{CString, OsStr};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -19,12 +21,15 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDe
 use reveille_kernel::{Root, cpulist, pm_qos};
 use reveille_show::parse;
 
+use self::shares::{Place, Shares};
 use crate::rules::{ATTRIBUTE, Cgroup, Glob, Places};
 use crate::way;
 
-/// Of one rule, folders that are watched. Their owner may make any number: each takes some 2 KiB of the
-/// kernel's memory.
+/// Of one rule, folders that are watched; each takes some 2 KiB of the kernel's memory. Their owners may make any number,
+/// so they have [`Shares`] of it.
 const MOST: usize = 4096;
+/// Of folders below which some are not watched, names that are kept.
+const LEFT_OUT_NAMES: usize = 16;
 /// Of one turn, reads of some hundred events each: what is left is read in the next turn.
 const READS: usize = 64;
 /// An attribute that is longer is no latency.
@@ -50,8 +55,9 @@ pub struct Tree {
     inotify: Inotify,
     folders: BTreeMap<PathBuf, Folder>,
     watched: HashMap<WatchDescriptor, (Watched, PathBuf)>,
-    /// There are more than [`MOST`] folders; some are not watched.
-    pub left_out: bool,
+    shares: Shares,
+    /// There are more than [`MOST`] folders; some directly below these, the first ones, are not watched.
+    pub left_out: BTreeSet<PathBuf>,
     /// Why some are not watched, if the kernel gives no more watches.
     pub unwatched: Option<Errno>,
 }
@@ -118,7 +124,8 @@ impl Tree {
             inotify: inotify?,
             folders: BTreeMap::new(),
             watched: HashMap::new(),
-            left_out: false,
+            shares: Shares::of(MOST),
+            left_out: BTreeSet::new(),
             unwatched: None,
         };
         tree.enter(Path::new(""));
@@ -129,6 +136,20 @@ impl Tree {
     pub fn members(&self) -> impl Iterator<Item = (&Path, &State)> {
         let folders = self.folders.iter();
         folders.filter_map(|(path, folder)| Some((path.as_path(), folder.state.as_ref()?)))
+    }
+
+    /// That some folders are not watched, and where, in words; `None` if all are.
+    pub fn left_out_words(&self) -> Option<String> {
+        const NAMES: usize = 3;
+        let names = self.left_out.iter().map(|path| shown(path));
+        let names: Vec<String> = names.take(NAMES).collect();
+        let more = match self.left_out.len().saturating_sub(NAMES) {
+            0 => "",
+            _ => " and elsewhere",
+        };
+        let where_ = names.join(", ");
+        (!names.is_empty())
+            .then(|| format!("more than {MOST} cgroups; some below {where_}{more} get no bound"))
     }
 
     /// Takes up what has changed.
@@ -150,7 +171,7 @@ impl Tree {
             self.leave(&path);
             self.enter(&path);
         }
-        match self.left_out && self.folders.len() < MOST {
+        match !self.left_out.is_empty() && self.folders.len() < MOST {
             true => self.again(),
             false => changes.stand.iter().for_each(|path| self.look(path)),
         }
@@ -188,7 +209,7 @@ impl Tree {
         self.leave(Path::new(""));
         // What is in the queue is of before.
         while self.inotify.read_events().is_ok() {}
-        self.left_out = false;
+        self.left_out.clear();
         self.enter(Path::new(""));
     }
 
@@ -208,9 +229,8 @@ impl Tree {
             if !goes_on && !is_match || !self.mount.join(&path).is_dir() {
                 continue;
             }
-            if self.folders.len() >= MOST {
-                self.left_out = true;
-                return;
+            if !self.has_place(&path) {
+                continue;
             }
             let folder = Folder {
                 at,
@@ -218,6 +238,7 @@ impl Tree {
                 state: None,
             };
             self.folders.insert(path.clone(), folder);
+            self.shares.add(&path);
             self.add_watch(
                 Watched::Cpus,
                 &path,
@@ -236,10 +257,30 @@ impl Tree {
         }
     }
 
+    /// Makes a place for a folder, if one is due to it.
+    fn has_place(&mut self, path: &Path) -> bool {
+        let (has_place, left_out) = match self.shares.place_for(path) {
+            Place::Free => return true,
+            Place::None => (false, path.to_owned()),
+            Place::Of(other) => {
+                self.leave(&other);
+                (true, other)
+            }
+        };
+        if let Some(above) = left_out.parent()
+            && self.left_out.len() < LEFT_OUT_NAMES
+        {
+            self.left_out.insert(above.to_owned());
+        }
+        has_place
+    }
+
     fn folders_in(&self, path: &Path) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(self.mount.join(path));
         let entries = entries.into_iter().flatten().flatten();
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|of| of.is_dir()));
+        // No more than these could have a place.
+        let folders = folders.take(MOST);
         folders.map(|entry| path.join(entry.file_name())).collect()
     }
 
@@ -250,8 +291,10 @@ impl Tree {
     }
 
     fn leave(&mut self, path: &Path) {
-        for path in self.below(path) {
+        // The deepest first.
+        for path in self.below(path).into_iter().rev() {
             let folder = self.folders.remove(&path).expect("it is one of them");
+            self.shares.remove(&path);
             for watch in folder.watches {
                 self.watched.remove(&watch);
                 // The kernel may have dropped it.
@@ -371,7 +414,10 @@ fn latency(text: &str) -> std::result::Result<u32, String> {
 
 /// A cgroup's path for people: its owner chose the name.
 pub fn shown(path: &Path) -> String {
-    let name: &OsStr = path.as_os_str();
+    let name: &OsStr = match path.as_os_str().is_empty() {
+        true => OsStr::new("/"),
+        false => path.as_os_str(),
+    };
     name.to_string_lossy().replace(char::is_control, " ")
 }
 

@@ -19,6 +19,7 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::http::{self, Answer, REQUEST_MAX};
 use super::listener::Listener;
+use crate::budget::Budget;
 
 /// A client has that long to ask, and then to take a part of the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -28,12 +29,8 @@ const MOST: usize = 64;
 const ACCEPTED_MAX: usize = MOST / 2;
 /// One of so many parts of the time is the clients': 5% of a CPU.
 const PARTS: u32 = 20;
-/// What can be saved, in CPU time: in 20 s. A text of 512 CPUs takes a quarter.
-const SAVED_MAX: Duration = Duration::from_secs(1);
 /// At most 50 texts a second.
 const REST_MIN: Duration = Duration::from_millis(20);
-/// Half of the time for which Prometheus waits by default.
-const REST_MAX: Duration = Duration::from_secs(5);
 
 /// Those that are connected.
 pub struct Clients {
@@ -70,7 +67,7 @@ impl Clients {
 
     /// Serves all until `over` is written to, or until there is no more text.
     pub fn serve(mut self, over: &EventFd, mut text: impl FnMut() -> Option<String>) {
-        let mut budget = Budget::full(Instant::now());
+        let mut budget = Budget::full(PARTS, Instant::now());
         loop {
             if self.wait(over) {
                 return;
@@ -193,32 +190,6 @@ impl Client {
             }
             Err(errno) => errno == Errno::EAGAIN,
         }
-    }
-}
-
-/// CPU time that the clients may take.
-struct Budget {
-    saved: Duration,
-    /// From then on more is saved.
-    since: Instant,
-}
-
-impl Budget {
-    fn full(now: Instant) -> Self {
-        Self {
-            saved: SAVED_MAX,
-            since: now,
-        }
-    }
-
-    /// Pays for what was taken, and says for how long to rest where the savings are not enough.
-    fn pay(&mut self, took: Duration, now: Instant) -> Duration {
-        let more = now.saturating_duration_since(self.since) / PARTS;
-        let saved = (self.saved + more).min(SAVED_MAX);
-        let rest = (took.saturating_sub(saved) * PARTS).min(REST_MAX);
-        self.saved = saved.saturating_sub(took);
-        self.since = now + rest;
-        rest
     }
 }
 

@@ -56,6 +56,9 @@ fn is_of(event: &InotifyEvent, steps: &[PathBuf]) -> bool {
     is_of_all || !is_made && event.name.as_deref().is_some_and(is_named)
 }
 
+/// After devices, so that a CPU that is back has its bound within a second. Only root makes them come and go.
+const DEVICES_PAUSE_MAX: Duration = Duration::from_millis(500);
+
 /// Sends [`Event::Settings`] when another program has written one of these settings and closed it. One that keeps
 /// it open is not noticed; nor is one in another network namespace, which has a sysfs of its own.
 pub fn settings(paths: impl Iterator<Item = PathBuf>, events: Sender<Event>) {
@@ -67,18 +70,16 @@ pub fn settings(paths: impl Iterator<Item = PathBuf>, events: Sender<Event>) {
         let _ = inotify.add_watch(&path, AddWatchFlags::IN_CLOSE_WRITE);
     }
     std::thread::spawn(move || {
-        while inotify.read_events().is_ok() && announce(&events, Event::Settings) {}
+        while inotify.read_events().is_ok() && announce(&events, Event::Settings, PAUSE_MAX) {}
     });
 }
 
 /// Sends [`Event::Devices`] when a device comes or goes, or its power supply changes.
 pub fn devices(events: Sender<Event>) {
     if let Ok(uevents) = Uevents::open() {
-        std::thread::spawn(
-            move || {
-                while uevents.wait().is_ok() && announce(&events, Event::Devices) {}
-            },
-        );
+        std::thread::spawn(move || {
+            while uevents.wait().is_ok() && announce(&events, Event::Devices, DEVICES_PAUSE_MAX) {}
+        });
     }
 }
 
@@ -88,7 +89,7 @@ pub fn conditions(descriptors: Arc<Epoll>, events: Sender<Event>) {
         loop {
             let mut one = [EpollEvent::empty()];
             match descriptors.wait(&mut one, EpollTimeout::NONE) {
-                Ok(_) if announce(&events, Event::Conditions) => {}
+                Ok(_) if announce(&events, Event::Conditions, PAUSE_MAX) => {}
                 Err(Errno::EINTR) => {}
                 Ok(_) | Err(_) => return,
             }
@@ -96,9 +97,9 @@ pub fn conditions(descriptors: Arc<Epoll>, events: Sender<Event>) {
     });
 }
 
-/// Sends an event, and waits until the service has reacted and rested; false if it has ended. So there is one
-/// such event at a time, however often others change what it is about.
-fn announce(events: &Sender<Event>, event: impl FnOnce(Seen) -> Event) -> bool {
+/// Sends an event, and waits until the service has reacted and rested, no longer than `most`; false if it has ended.
+/// So there is one such event at a time, however often others change what it is about.
+fn announce(events: &Sender<Event>, event: impl FnOnce(Seen) -> Event, most: Duration) -> bool {
     let (seen, is_seen) = channel();
     let sent = Instant::now();
     if events.send(event(Seen(seen))).is_err() {
@@ -106,7 +107,7 @@ fn announce(events: &Sender<Event>, event: impl FnOnce(Seen) -> Event) -> bool {
     }
     // Nothing is sent: it ends when the service drops it.
     let _ = is_seen.recv();
-    let pause = (sent.elapsed() * PAUSES).clamp(PAUSE_MIN, PAUSE_MAX);
+    let pause = (sent.elapsed() * PAUSES).clamp(PAUSE_MIN, most);
     std::thread::sleep(pause);
     true
 }

@@ -166,12 +166,26 @@ fn a_flood_of_cgroups_is_bounded_and_does_not_hide_what_is_nearer_the_root() {
     }
     let mut tree = Tree::watch(folder.path(), &cgroup("\"**\"")).unwrap();
     assert_eq!(active(&tree), nearer);
-    assert!(tree.left_out && tree.folders.len() == MOST);
+    assert_eq!(tree.folders.len(), MOST);
+    let left_out: Vec<&Path> = tree.left_out.iter().map(PathBuf::as_path).collect();
+    assert_eq!(left_out, ["a/flood", "b/flood"].map(Path::new));
+    // Who comes later has a place, and who floods has one less.
+    make(folder.path(), "c", BUSY);
+    make(folder.path(), "a/late/x", BUSY);
+    until(&mut tree, "those that come later are watched", |tree| {
+        active(tree) == ["a/late/x", "a/x", "b/x", "c"]
+    });
+    assert_eq!(tree.folders.len(), MOST);
+    assert_eq!(kernels_watches(&tree), tree.watched.len());
+    fs::remove_dir_all(folder.path().join("c")).unwrap();
+    fs::remove_dir_all(folder.path().join("a/late")).unwrap();
     floods
         .iter()
         .for_each(|flood| fs::remove_dir_all(flood).unwrap());
     make(folder.path(), "b/y", BUSY);
-    until(&mut tree, "all are watched again", |tree| !tree.left_out);
+    until(&mut tree, "all are watched again", |tree| {
+        tree.left_out.is_empty()
+    });
     assert_eq!(active(&tree), ["a/x", "b/x", "b/y"]);
 }
 

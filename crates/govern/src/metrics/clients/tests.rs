@@ -160,31 +160,6 @@ fn a_crowd_of_silent_clients_does_not_keep_an_honest_one_out() {
 }
 
 #[test]
-fn what_was_saved_pays_a_long_text_at_once_and_in_the_long_run_5_percent_are_taken() {
-    let mut now = Instant::now();
-    let mut budget = Budget::full(now);
-    let quarter = Duration::from_millis(250);
-    // 512 CPUs, every 5 s: no scrape waits.
-    for _ in 0..100 {
-        assert_eq!(budget.pay(quarter, now), Duration::ZERO);
-        now += Duration::from_secs(5);
-    }
-    // One after the other: what was saved is soon taken, and then each has to be earned.
-    let (begin, mut taken) = (now, Duration::ZERO);
-    for _ in 0..100 {
-        now += quarter + budget.pay(quarter, now);
-        taken += quarter;
-    }
-    let share = (taken - SAVED_MAX).as_secs_f64() / (now - begin).as_secs_f64();
-    assert!((0.045..0.0526).contains(&share), "{share}");
-    // A pause longer than the savings are large adds nothing.
-    now += Duration::from_secs(3600);
-    assert_eq!(budget.pay(SAVED_MAX, now), Duration::ZERO);
-    assert_eq!(budget.pay(quarter, now), PARTS * quarter);
-    assert_eq!(budget.pay(Duration::from_secs(60), now), REST_MAX);
-}
-
-#[test]
 fn a_flood_gets_its_budget_and_an_honest_client_its_answer() {
     let serving = Serving::start("a 1\n".into());
     let over = AtomicBool::new(false);

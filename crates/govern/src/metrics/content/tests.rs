@@ -96,6 +96,7 @@ fn status() -> Status {
             wakeups: 12,
         },
         accounted: Some(Accounted {
+            packets: 9,
             late: 1,
             program_runs: 2,
             program_ns: 3_000_000_000,
