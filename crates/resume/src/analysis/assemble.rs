@@ -6,18 +6,19 @@ use super::across;
 use super::spread;
 use super::what_if::{links, what_if, with_messages};
 use super::{
-    Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
+    Analysis, CallResult, CycleResult, DISK, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
 use super::{no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us, time};
 use crate::graph::{Graph, Half};
+use crate::hibernation::Hibernation;
 use crate::power::Meter;
 use crate::power::align::{self, Subject};
 use crate::what_if::{Change, best_removals, steps};
 use crate::{Error, Result, times};
 
 /// A machine's cycles.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
     /// As reports call it.
     pub name: String,
@@ -25,6 +26,8 @@ pub struct Input {
     pub source: Source,
     /// In the order of the log.
     pub cycles: Vec<Cycle>,
+    /// Suspends to disk.
+    pub hibernations: Vec<Hibernation>,
     /// Notes of what read it, a sentence each.
     pub notes: Vec<String>,
 }
@@ -93,8 +96,16 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         name,
         source,
         mut cycles,
+        hibernations,
         mut notes,
     } = input;
+    if cycles.is_empty() && !hibernations.is_empty() {
+        cycles.push(Cycle {
+            number: 1,
+            sleep: Some(DISK.to_owned()),
+            ..Cycle::default()
+        });
+    }
     if let Some(number) = question.cycle {
         let (there, name) = (cycles.len(), &name);
         cycles.retain(|cycle| cycle.number == number);
@@ -113,7 +124,9 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
             && cycle.calls.is_empty()
             && cycle.asleep_us.is_none()
             && cycle.failures.is_empty();
-        results.extend(result(cycle).filter(|_| !without_stages));
+        let one = result(cycle);
+        let is_known = |one: &CycleResult| one.has_both_ends() || one.stalls() || one.is_to_disk();
+        results.extend(one.filter(|one| !without_stages || is_known(one)));
     }
     let empty = cycles.len() - results.len();
     if empty > 0 {
@@ -152,6 +165,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     }
     Ok(Machine {
         source,
+        hibernations,
         suspend_us: all(|cycle| cycle.suspend_us),
         asleep_us: all(|cycle| cycle.asleep_us),
         resume_us: all(|cycle| cycle.resume_us),
@@ -191,7 +205,12 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
         false => Some((of_devices(cycle)?, cycle.number)),
     });
     let Some(all) = spread(known.clone().map(|(us, _)| us).collect()) else {
-        return cycles.first().map(|cycle| cycle.number);
+        // The first of those of which most is known.
+        let is_vague = |one: &CycleResult| one.suspend_us.or(one.suspend_at_least_us).is_none();
+        let most = cycles
+            .iter()
+            .min_by_key(|cycle| (is_vague(cycle), cycle.number));
+        return most.map(|cycle| cycle.number);
     };
     let median = all.median;
     let nearest = known.min_by_key(|&(us, _)| (us.abs_diff(median), std::cmp::Reverse(us)));
@@ -263,9 +282,15 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         cut: cycle.cut,
         aborted: times.aborted,
         suspend_us,
+        suspend_at_least_us: times.suspend_at_least_us,
         platform_us: carried(times.platform_us),
         asleep_us: times.asleep_us,
+        asleep_at_most_us: times.asleep_at_most_us,
         resume_us,
+        resume_at_least_us: times.resume_at_least_us,
+        firmware: cycle.firmware,
+        woken: cycle.woken.clone(),
+        words: cycle.words,
         start_us: times.start,
         end_us: times.end,
         resume_start_us: times.resume_start,
@@ -396,8 +421,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     };
     let cut = format!("cut at the start or the end{left}");
     let aborted = format!("without a sleep{left}: something failed or woke the machine before");
-    let copied = "no kernel timestamps (the lines were copied after the resume): only the stage lengths \
-                  that the kernel reports are known";
+    let copied = "no kernel timestamps (the lines were copied or read after the resume): only the stage \
+                  lengths that the kernel reports are known";
     let unmarked = format!(
         "no line that marks the start of the resume{without}; logs have it with 1 in \
          /sys/power/pm_debug_messages, or from `resume capture`"
@@ -421,7 +446,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         some(|cycle| cycle.cut, IS, &cut),
         some(|cycle| cycle.aborted, IS, &aborted),
         some(|cycle| !cycle.stamped, HAS, copied),
-        some(is_unmarked, HAS, &unmarked),
+        // Of one cycle the answer says it.
+        some(is_unmarked, HAS, &unmarked).filter(|_| all > 1),
         coarse(cycles, of),
         calls(
             |cycle| cycle.left_out.half_calls,
@@ -434,7 +460,13 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
             "no place in a path",
         ),
         calls(
-            |cycle| cycle.left_out.outlast,
+            |cycle| {
+                if cycle.stamped {
+                    cycle.left_out.outlast
+                } else {
+                    0
+                }
+            },
             ("ends", "end"),
             "after the stage, which does not wait",
         ),

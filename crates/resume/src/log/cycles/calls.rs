@@ -2,15 +2,12 @@
 
 use super::super::event::{Call, Return, stage_of_name};
 use super::super::names::Id;
-use super::super::stages::Open;
-use super::{At, Cycles, after};
+use super::{At, Cycles, RECENT, after};
 use crate::cycle::{self, Name, StageKind, Us};
 
 /// A return that stands before its call, for the lines of two CPUs were mixed: they belong together
 /// if the call began where the return puts it, within this much.
 const MIXED_US: Us = 5_000;
-/// A call is searched among this many of the last ones: a device has a dozen in a cycle.
-const RECENT: usize = 64;
 
 impl Cycles {
     pub(super) fn call(&mut self, us: Us, at: &At<'_>, call: Call<'_>) {
@@ -118,13 +115,6 @@ impl Cycles {
         })
     }
 
-    /// When the call of a return line began.
-    pub(super) fn begun(&self, open: &Open, ret: &Return<'_>) -> Option<Us> {
-        let calls = self.by_device.get(&self.names.known(ret.device)?)?;
-        let calls = calls.iter().rev().map(|&call| &open.calls[call as usize]);
-        calls.take(RECENT).find(|call| call.end.is_none())?.start
-    }
-
     pub(super) fn returns(&mut self, us: Us, at: &At<'_>, ret: Return<'_>) {
         let device = self.names.id(ret.device);
         let driver = ret.driver.map(|name| self.names.name(name));
@@ -162,6 +152,9 @@ impl Cycles {
             let number = open.calls.len() as u32;
             self.by_device.entry(device).or_default().push(number);
             self.orphans.push(number);
+            if ret.function.and_then(stage_of_name).is_some() {
+                open.stage = open.stage.max(stage);
+            }
             open.calls.push(cycle::Call {
                 device: name,
                 driver,
