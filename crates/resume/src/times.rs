@@ -167,7 +167,7 @@ fn resume_start(cycle: &Cycle) -> Option<Us> {
 
 impl Cycle {
     /// It never slept, for something failed or woke it before.
-    fn has_aborted(&self) -> bool {
+    pub(crate) fn has_aborted(&self) -> bool {
         let rest = find(self, StageKind::is_rest);
         let slept =
             rest.is_some_and(|rest| rest.kind != StageKind::Test) || self.asleep_us.is_some();

@@ -11,6 +11,7 @@ mod hand;
 mod log;
 mod paper;
 mod parts;
+mod pasted;
 mod reading;
 mod real;
 mod rules;

@@ -125,8 +125,9 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
             && cycle.asleep_us.is_none()
             && cycle.failures.is_empty();
         let one = result(cycle);
-        let is_known = |one: &CycleResult| one.has_both_ends() || one.stalls() || one.is_to_disk();
-        results.extend(one.filter(|one| !without_stages || is_known(one)));
+        if !without_stages || one.has_both_ends() || one.stalls() || one.is_to_disk() {
+            results.push(one);
+        }
     }
     let empty = cycles.len() - results.len();
     if empty > 0 {
@@ -230,26 +231,25 @@ fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<align::P
 }
 
 /// Of a cycle of which nothing but its sleep or its failures is known, too.
-fn times_of(cycle: &Cycle) -> Option<times::Times> {
-    times::of(cycle).or_else(|| {
+fn times_of(cycle: &Cycle) -> times::Times {
+    times::of(cycle).unwrap_or_else(|| {
         let calls = cycle.calls.iter();
         let calls = calls.filter_map(|call| call.start.or(call.end));
         let gaps = cycle.gaps.iter().map(|gap| gap.start);
         let failures = cycle.failures.iter().map(|failure| failure.at);
-        let begin = calls.chain(gaps).chain(failures).min().unwrap_or(0);
-        let mut cycle = cycle.clone();
-        cycle.stages.push(crate::cycle::Stage {
-            kind: StageKind::Freeze,
-            start: begin,
-            end: begin,
-            says_us: None,
-        });
-        times::of(&cycle)
+        let start = calls.chain(gaps).chain(failures).min().unwrap_or(0);
+        times::Times {
+            start,
+            end: start,
+            asleep_us: cycle.asleep_us,
+            aborted: cycle.has_aborted(),
+            ..times::Times::default()
+        }
     })
 }
 
-fn result(cycle: &Cycle) -> Option<CycleResult> {
-    let times = times_of(cycle)?;
+fn result(cycle: &Cycle) -> CycleResult {
+    let times = times_of(cycle);
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
@@ -316,7 +316,7 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         result.resume_us = None;
         result.path.clear();
     }
-    Some(result)
+    result
 }
 
 fn stages(cycle: &Cycle) -> Vec<StageResult> {

@@ -298,6 +298,7 @@ impl Reader {
             return;
         }
         if let Some(firmware) = firmware(text) {
+            self.flush();
             let done = self.printk.done.len().max(self.ftrace.done.len());
             self.firmware.push((done, firmware));
             return;
