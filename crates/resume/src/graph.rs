@@ -42,6 +42,7 @@
 mod build;
 mod tree;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -161,6 +162,8 @@ pub struct StageNode {
     pub tail: Us,
     /// Its steps, in [`Graph::steps`].
     pub steps: Range<usize>,
+    /// The devices that have a call in it, in [`Graph::tree`].
+    pub with_call: HashSet<usize>,
 }
 
 /// A call, or a CPU that comes on or goes.

@@ -1192,3 +1192,50 @@ fn a_parent_suspends_after_its_children() {
         (Part::Before(1), Why::Consumers)
     );
 }
+
+/// The kernel's consumer waits for a supplier without a callback until what that waits for is done; without the
+/// supplier it waits for nothing.
+#[test]
+fn a_removed_supplier_holds_up_no_consumer_whether_it_has_a_call_in_the_stage_or_not() {
+    for with_call in [true, false] {
+        let mut cycle = resume(vec![
+            at("a", "none", 2, (1_000, 61_000)),
+            at("c", "none", 3, (61_500, 99_000)),
+        ]);
+        if with_call {
+            cycle.calls[1].start = Some(71_500);
+            cycle.calls.push(at("b", "a", 4, (61_100, 71_000)));
+        }
+        let early = call("drv b", "a", ResumeEarly, 1, (-900, -500));
+        cycle
+            .stages
+            .insert(1, hand_stage(ResumeEarly, -1_000, -400));
+        cycle.calls.push(early);
+        cycle.devices = [
+            known("a", "drv", None, &[]),
+            known("b", "drv", Some(0), &[]),
+            known("c", "drv", None, &[1]),
+        ]
+        .into();
+        let graph = Graph::of(&cycle);
+        let change = Change::without("b").unwrap();
+        let without = replay(&graph, &[change]).unwrap();
+        // Then c, of 37.5 ms or less, runs beside a, of 60 ms.
+        let saves = graph.total_us() - without.total_us;
+        assert!(saves > 25_000, "{with_call}: {saves}");
+        let best = best_removals(&graph);
+        let of_b = best.iter().find(|one| &*one.device == "b").unwrap();
+        assert_eq!(of_b.total_us, without.total_us);
+        // With nothing removed it is as measured.
+        assert_eq!(replay(&graph, &[]).unwrap().total_us, graph.total_us());
+    }
+}
+
+fn hand_stage(kind: StageKind, start: Us, end: Us) -> reveille_resume::cycle::Stage {
+    reveille_resume::cycle::Stage {
+        kind,
+        start,
+        end,
+        says_us: None,
+    }
+}

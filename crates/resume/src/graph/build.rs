@@ -173,6 +173,34 @@ fn steps_by_stage(
 }
 
 impl Graph {
+    /// The devices with a call that a device waits for: a device without one waits too, and is waited for, unless
+    /// it is `gone`.
+    pub(crate) fn nearest(
+        &self,
+        device: usize,
+        with_call: &HashSet<usize>,
+        gone: &HashSet<usize>,
+    ) -> Vec<usize> {
+        let waits_for = |device: usize| -> Vec<usize> {
+            match self.half {
+                Half::Resume => self.tree.superiors(device).collect(),
+                Half::Suspend => self.tree.inferiors(device).collect(),
+            }
+        };
+        let (mut nearest, mut seen) = (Vec::new(), HashSet::from([device]));
+        let mut next = waits_for(device);
+        while let Some(one) = next.pop() {
+            if gone.contains(&one) || !seen.insert(one) {
+                continue;
+            }
+            match with_call.contains(&one) {
+                true => nearest.push(one),
+                false => next.extend(waits_for(one)),
+            }
+        }
+        nearest
+    }
+
     fn add_stage(&mut self, kind: StageKind, start: Us, end: Us, steps: Vec<Step>) {
         let first = self.steps.len();
         let stage = self.stages.len();
@@ -190,6 +218,7 @@ impl Graph {
             known.note(&self.calls, &step, self.steps.len());
             self.steps.push(step);
         }
+        let with_call = known.with_call;
         let waited_for = self.steps[first..].iter().filter(|step| !step.outlasts);
         let last = waited_for.map(|step| step.end).max();
         let before = self.stages.last().map_or(self.start, |stage| stage.end);
@@ -200,6 +229,7 @@ impl Graph {
             gap: start - before,
             tail: end - last.unwrap_or(start).max(start),
             steps: first..self.steps.len(),
+            with_call,
         });
         self.end = end;
     }
@@ -248,24 +278,7 @@ impl Graph {
     /// The calls in this stage that a device waits for, and whether some that it should have waited
     /// for had not ended.
     fn waits_for(&self, device: usize, start: Us, known: &Known) -> (Vec<usize>, bool) {
-        let waits_for = |device: usize| -> Vec<usize> {
-            match self.half {
-                Half::Resume => self.tree.superiors(device).collect(),
-                Half::Suspend => self.tree.inferiors(device).collect(),
-            }
-        };
-        // A device without a call waits too, and is waited for.
-        let (mut nearest, mut seen) = (Vec::new(), HashSet::from([device]));
-        let mut next = waits_for(device);
-        while let Some(one) = next.pop() {
-            if !seen.insert(one) {
-                continue;
-            }
-            match known.with_call.contains(&one) {
-                true => nearest.push(one),
-                false => next.extend(waits_for(one)),
-            }
-        }
+        let nearest = self.nearest(device, &known.with_call, &HashSet::new());
         let mut too_late = nearest.iter().any(|one| !known.of_device.contains_key(one));
         let known = nearest.iter().filter_map(|one| known.of_device.get(one));
         let mut found: Vec<usize> = known.flatten().copied().collect();
