@@ -17,5 +17,6 @@ mod real;
 mod rules;
 mod sheet;
 mod shown;
+mod structure;
 mod times;
 mod unseen;

@@ -265,8 +265,10 @@ impl Cycles {
         if let Some(step) = self.step.as_mut().filter(|step| step.moved.is_none()) {
             // A boot's clock begins at zero; those of one machine's CPUs differ by little.
             let goes_on = at.clock == Some(Clock::Wall)
-                || step.by <= STEP_US && !open.stamps.contains(&at.us)
+                || step.by <= STEP_US
                 || (open.is_down() && is_of_resume(event));
+            // A log that stands there twice begins again with what is there.
+            let goes_on = goes_on && !open.stamps.contains(&at.us);
             if !goes_on || matches!(event, Event::Boot) {
                 self.close();
                 return;
@@ -313,7 +315,14 @@ impl Cycles {
             | Event::Synced(_)
             | Event::Freezing { .. } => open.stage == StageKind::Freeze && !open.ended,
             Event::Suspending { .. } => open.stage <= StageKind::Prepare && !open.ended,
+            Event::Frozen { .. } | Event::NotFrozen { .. } | Event::Idle { ends: false } => {
+                !(open.ended || resumes)
+            }
             Event::Cpus { on: true } => !open.has_resumed(),
+            // CPUs also go off by hand, once processes run.
+            Event::Cpus { on: false }
+            | Event::CpuEnd { on: false, .. }
+            | Event::Message { awake: false } => open.ended || open.words.after_sleep.is_none(),
             // Of a device that is late: `suspend exit` is still to come.
             _ if open.ended && open.may_be_late(us, event) => true,
             Event::StageBegin(kind) => !(open.ended || resumes && *kind <= StageKind::SuspendNoirq),

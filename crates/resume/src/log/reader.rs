@@ -54,17 +54,19 @@ struct Order {
     last: Option<Us>,
     forth: usize,
     back: usize,
+    is_coarse: bool,
     /// Its lines, as long as it may be one with the newest line first (`journalctl -r`).
     lines: Vec<Vec<u8>>,
     bytes: usize,
 }
 
 impl Order {
-    fn stamp(&mut self, us: Us) {
-        if let Some(last) = self.last.replace(us) {
-            self.forth += usize::from(us > last);
-            self.back += usize::from(us < last);
+    fn stamp(&mut self, at: Instant) {
+        if let Some(last) = self.last.replace(at.us) {
+            self.forth += usize::from(at.us > last);
+            self.back += usize::from(at.us < last);
         }
+        self.is_coarse = at.resolution_us > 1;
     }
 
     /// Two CPUs' stamps may be out of order, and few boots follow each other in one log.
@@ -83,7 +85,9 @@ impl Order {
 
     /// The lines from the oldest on, if the source has the newest first.
     fn turned(&mut self) -> Option<Vec<Vec<u8>>> {
-        let goes_back = self.back >= 3 && self.back > 4 * self.forth && self.may_go_back();
+        // Many lines have one stamp of whole seconds.
+        let least = if self.is_coarse { 1 } else { 3 };
+        let goes_back = self.back >= least && self.back > 4 * self.forth && self.may_go_back();
         let mut lines = std::mem::take(&mut self.lines);
         lines.reverse();
         Some(lines).filter(|_| goes_back)
@@ -260,7 +264,7 @@ impl Reader {
                     self.plain_line(&line[at..]);
                     return;
                 }
-                self.order.stamp(message.at.us);
+                self.order.stamp(message.at);
                 let at = At {
                     wall: message.wall,
                     caller: message.caller,
@@ -324,7 +328,6 @@ impl Reader {
     fn entry(&mut self, entry: journal::Entry) {
         self.timed = true;
         self.flush();
-        self.order.stamp(entry.us);
         if entry.us > INSTANT_MAX {
             self.left_out.torn_lines += 1;
             return;
@@ -333,6 +336,7 @@ impl Reader {
             us: entry.us,
             resolution_us: 1,
         };
+        self.order.stamp(at);
         let at = At::of(at, Some(entry.clock));
         self.printk.passes(&at);
         let first = entry.message.split(|&byte| byte == b'\n').next();

@@ -270,6 +270,10 @@ impl Open {
         }
     }
 
+    pub(super) fn has_woken(&self) -> bool {
+        self.up.is_some()
+    }
+
     pub(super) fn has_resumed(&self) -> bool {
         self.ended || self.mark_of(StageKind::Resume).end.is_some()
     }
@@ -388,7 +392,9 @@ impl Open {
             let accounted = self.accounted.iter().find(|&&(end, _)| end == gap.end);
             gap.end - gap.start - accounted.map_or(0, |&(_, us)| us)
         };
-        let longest = self.gaps.iter().max_by_key(|gap| unaccounted(gap))?;
+        // What comes after its last line is not of it.
+        let gaps = self.gaps.iter().filter(|gap| gap.end <= self.last);
+        let longest = gaps.max_by_key(|gap| unaccounted(gap))?;
         Some((longest.end, unaccounted(longest)))
     }
 
@@ -401,7 +407,11 @@ impl Open {
             _ => [mark.start, mark.end],
         });
         let words = frozen.chain([self.suspending, self.down]).flatten();
-        let calls = self.calls.iter().filter_map(|call| call.start.or(call.end));
+        // The beginning of a call that only its return shows has no stamp.
+        let calls = self.calls.iter().filter_map(|call| match call.worker {
+            Some(_) => call.start.or(call.end),
+            None => call.end,
+        });
         words.chain(calls).min()
     }
 
@@ -412,7 +422,11 @@ impl Open {
         if !matches!(self.clock, Some(Clock::Wall | Clock::Logger)) || self.jumped {
             return false;
         }
-        let most = |span: Us| 2 * span + APART_US + 2 * self.resolution_us;
+        // A logger that is not frozen may be late, but not by its own clock of the boot.
+        let most = |span: Us| match self.clock {
+            Some(Clock::Logger) => span + span / 10 + APART_US / 20,
+            _ => 2 * span + APART_US + 2 * self.resolution_us,
+        };
         let stage = |&(kind, ..): &(StageKind, &str, &str)| {
             let mark = self.marks[kind as usize];
             let words = [self.suspending, self.up.filter(|_| kind > StageKind::Test)];
@@ -636,10 +650,7 @@ impl Open {
     /// Callbacks whose functions' names have no stage are in that of the calls that ran before and after
     /// them: a stage begins when all calls of the one before it have returned.
     fn place_by_order(&mut self) {
-        let certain = |call: &&Call| {
-            let name = call.function.as_deref().unwrap_or_default();
-            matches!(stage_of_name(name.as_bytes()), Some((Some(_), _)))
-        };
+        let certain = |call: &&Call| is_certain(call);
         let span = |kind: StageKind| {
             let own = self.calls.iter().filter(certain);
             let own = own.filter(|call| call.stage == kind);
@@ -678,12 +689,23 @@ impl Open {
     /// From the stage's own lines; where it has none, from the first call's start to the last one's end.
     fn of_calls(&self, kind: StageKind) -> Option<Stage> {
         let mark = self.marks[kind as usize];
-        let calls = || self.calls.iter().filter(|call| call.stage == kind);
+        let all = || self.calls.iter().filter(|call| call.stage == kind);
+        // Without the stage's own line the calls that are certainly of it bound it, if there are such.
+        let by_name = mark.end.is_none() && all().any(is_certain);
+        let calls = || all().filter(|call| !by_name || is_certain(call));
         let first = calls().filter_map(|call| call.start).min();
         let reported = match (mark.end, mark.says_us) {
             (Some(end), Some(us)) => Some(self.as_stamp(end - us)),
             _ => None,
         };
+        // Where other stages have their line, this one's got lost, and with it where the calls of the next one
+        // begin, unless their functions' names say it.
+        let has_times = WITH_CALLS
+            .iter()
+            .any(|&kind| self.mark_of(kind).says_us.is_some());
+        if mark.end.is_none() && has_times && calls().any(|call| !is_certain(call)) {
+            return None;
+        }
         // The line comes a little after the time in it was taken: a call that began before that time
         // was in the stage as well.
         let start = mark.start.or(match (reported, first) {
@@ -776,6 +798,12 @@ impl Open {
         let start = mark.start.or(first.map(|first| first.start))?;
         stage(kind, start, mark.end?, None)
     }
+}
+
+/// Its function's name has the stage.
+fn is_certain(call: &Call) -> bool {
+    let name = call.function.as_deref().unwrap_or_default();
+    matches!(stage_of_name(name.as_bytes()), Some((Some(_), _)))
 }
 
 /// A sleep shorter than this shows nothing of a clock.

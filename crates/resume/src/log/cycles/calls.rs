@@ -87,7 +87,7 @@ impl Cycles {
                 return after(now, false);
             }
             // Only the lines around it show the stage.
-            None => now < StageKind::Platform,
+            None => now < StageKind::Platform && !open.has_woken(),
         };
         match (suspends, now) {
             (true, StageKind::SuspendLate | StageKind::SuspendNoirq) => now,
@@ -127,7 +127,12 @@ impl Cycles {
         let recent = calls.iter().rev().take(RECENT).copied();
         let mut begun = recent.filter(|&call| {
             let call = &open.calls[call as usize];
-            call.end.is_none() && same(&call.driver, &driver) && same(&call.function, &function)
+            // No call goes on in sleep: the return of one of the suspend got lost.
+            let is_lost = open.has_woken() && call.stage < StageKind::Platform;
+            call.end.is_none()
+                && !is_lost
+                && same(&call.driver, &driver)
+                && same(&call.function, &function)
         });
         // Of several devices of one name: the one in the same hands.
         let any = begun.clone().next();

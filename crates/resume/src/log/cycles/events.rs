@@ -133,7 +133,7 @@ impl Cycles {
             return;
         }
         open.last = us;
-        let is_fine = !matches!(at.clock, Some(Clock::Wall | Clock::None)) && at.resolution_us == 1;
+        let is_fine = at.clock != Some(Clock::None) && at.resolution_us == 1;
         if is_fine && open.stamps.len() < CALLS_MAX {
             open.stamps.push(at.us);
         }

@@ -571,7 +571,7 @@ fn a_cycle_continues_with_possible_events_and_ends_with_any_other() {
         (Event::Freezing { took_us: None }, "y-----y"),
         (Event::Suspending { sleep: None }, "y-----y"),
         (Event::Cpus { on: true }, "yyy---y"),
-        (Event::Cpus { on: false }, "yyyyyyy"),
+        (Event::Cpus { on: false }, "yy--yyy"),
         (Event::Exit, "yyyyyyy"),
         (Event::StageBegin(K::SuspendNoirq), "yy----y"),
         (Event::StageBegin(K::ResumeEarly), "yyyy--y"),

@@ -249,6 +249,7 @@ fn a_leap_of_a_loggers_clock_before_all_device_messages_is_the_sleep() {
         cycle.mark(K::Suspend).start = Some(end);
         cycle.mark(K::Suspend).end = Some(end);
         cycle.calls = vec![call(K::Suspend, None, None, Some(end))];
+        cycle.last = end + 2 * SECOND;
         // A shorter one follows.
         cycle.gaps = vec![gap(10 * SECOND, end), gap(end + 1, end + 1_000_001)];
         change(&mut cycle);
