@@ -657,7 +657,7 @@ fn an_event_of_another_clock_starts_another_cycle_or_is_ignored() {
         (wall(60 * SECOND), BEGIN),
         (wall(61 * SECOND), ends(K::Suspend, Some(SECOND))),
         // The current clock: a second back is a step of it.
-        (wall(60 * SECOND), ends(K::SuspendLate, None)),
+        (wall(60 * SECOND + 1), ends(K::SuspendLate, None)),
     ]);
     let found: Vec<_> = cycles.done.iter().map(stages).collect();
     let second = |from: Us| vec![(K::Suspend, from * SECOND, (from + 1) * SECOND)];
