@@ -24,6 +24,7 @@ pub(crate) fn time(us: Us) -> String {
     match seconds {
         _ if us == 0 => "0 s".to_owned(),
         3600.. => format!("{} h {} min", minutes / 60, minutes % 60),
+        120.. if seconds % 60 == 0 => format!("{} min", seconds / 60),
         120.. => format!("{} min {} s", seconds / 60, seconds % 60),
         _ => reveille_show::quantity::duration(us as f64 * 1e3),
     }

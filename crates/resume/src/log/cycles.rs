@@ -338,7 +338,7 @@ impl Cycles {
             Event::Call(call) => !open.ended && open.goes_on_with(call.function),
             // Of a call that is in the log, or before the log began.
             Event::Return(ret) => {
-                self.begun(open, ret).is_some() || open.goes_on_with(ret.function)
+                open.goes_on_with(ret.function) || self.begun(open, ret).is_some()
             }
             Event::Took { stage, .. } => {
                 !(open.ended || resumes && *stage <= StageKind::SuspendNoirq)
@@ -556,9 +556,9 @@ fn is_of_resume(event: &Event<'_>) -> bool {
     }
 }
 
-/// Is this event certainly of the resume (`true`) or of the suspend, and since when was it that?
+/// Is this event certainly of the resume (`true`) or of the suspend, and since when was it that? A call's stage is
+/// found when it is kept.
 fn half_of(us: Us, event: &Event<'_>) -> Option<(bool, Us)> {
-    let named = |function: Option<&[u8]>| function.and_then(stage_of_name);
     match event {
         Event::Begin { .. } | Event::Syncing | Event::Synced(_) | Event::Freezing { .. } => {
             Some((false, us))
@@ -569,11 +569,6 @@ fn half_of(us: Us, event: &Event<'_>) -> Option<(bool, Us)> {
         Event::StageBegin(kind) if !kind.is_rest() => Some((*kind > StageKind::Test, us)),
         Event::StageEnd { kind, says_us, .. } if !kind.is_rest() => {
             Some((*kind > StageKind::Test, us - says_us.unwrap_or(0)))
-        }
-        Event::Call(call) => named(call.function).map(|(_, suspends)| (!suspends, us)),
-        Event::Return(ret) => {
-            let took = ret.says_us.unwrap_or(0);
-            named(ret.function).map(|(_, suspends)| (!suspends, us - took))
         }
         Event::Took {
             stage, us: took, ..

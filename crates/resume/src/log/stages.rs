@@ -281,10 +281,13 @@ impl Open {
     /// Can a callback of this name come next? A suspend that begins again after a resume is another cycle, and
     /// so is a stage before the main resume after that.
     pub(super) fn goes_on_with(&self, function: Option<&[u8]>) -> bool {
+        let resumes = self.stage >= StageKind::ResumeNoirq;
+        if !resumes && !self.has_resumed() {
+            return true;
+        }
         let named = function.and_then(stage_of_name);
         named.is_none_or(|(stage, suspends)| {
-            let goes_back = self.stage >= StageKind::ResumeNoirq && suspends;
-            !(goes_back || self.has_resumed() && stage.is_some())
+            !(resumes && suspends || self.has_resumed() && stage.is_some())
         })
     }
 

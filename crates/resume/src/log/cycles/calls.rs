@@ -18,6 +18,10 @@ impl Cycles {
         };
         let Some(open) = &mut self.open else { return };
         open.stage = open.stage.max(stage);
+        // Old kernels do not name the function, and so not the half.
+        if call.function.is_some() || at.clock.is_none() {
+            open.says(stage > StageKind::Test, us, us);
+        }
         if stage == StageKind::ResumeNoirq {
             open.comes_up(us);
         }
@@ -144,6 +148,9 @@ impl Cycles {
             call.end = Some(us);
             call.says_us = ret.says_us;
             call.result = ret.result;
+            if call.stage < StageKind::Platform && call.function.is_some() {
+                open.says(false, us, us);
+            }
         } else if open.ended {
             // Of a device that is late, or was started by something else.
         } else {
@@ -159,6 +166,7 @@ impl Cycles {
             self.orphans.push(number);
             if ret.function.and_then(stage_of_name).is_some() {
                 open.stage = open.stage.max(stage);
+                open.says(stage > StageKind::Test, us, us - took.unwrap_or(0));
             }
             open.calls.push(cycle::Call {
                 device: name,
