@@ -22,7 +22,8 @@ pub(super) fn without_pasted(cycles: &mut Vec<Cycle>, stamps: &[Vec<Us>]) -> u64
         let within = |us: &Us| all.binary_search(us).is_ok();
         // Of two that are the same the first one stays.
         let is_less = part.len() < all.len() || part.len() == all.len() && whole < one;
-        is_less && !part.is_empty() && part.iter().all(within)
+        let spans = part.first() >= all.first() && part.last() <= all.last();
+        is_less && spans && !part.is_empty() && part.iter().all(within)
     };
     let pasted = |&one: &usize| (0..stamps.len()).any(|whole| whole != one && is_part(one, whole));
     let gone: Vec<usize> = (0..stamps.len()).filter(pasted).collect();
