@@ -33,7 +33,7 @@ fn the_json_has_the_logs_true_times() {
     let folder = tempfile::tempdir().unwrap();
     let analysis = analysis(&[], &log(folder.path(), 3));
     assert_eq!(analysis["format"], "reveille-resume");
-    assert_eq!(analysis["version"], 3);
+    assert_eq!(analysis["version"], 4);
     let machine = &analysis["machines"][0];
     assert_eq!(machine["name"], "chromebook.txt");
     assert_eq!(machine["cycles"].as_array().unwrap().len(), 3);

@@ -16,8 +16,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cycle::{Call, CpuStep, Failure, Gap, Name, StageKind, Us, carries, one};
+use crate::cycle::{
+    Call, CpuStep, Failure, Firmware, Gap, Name, StageKind, Us, Words, carries, one,
+};
 use crate::graph::{self, DeviceTimes, Half};
+use crate::hibernation::Hibernation;
 use crate::path::Why;
 use crate::power::align::Power;
 use crate::what_if::Deferred;
@@ -28,7 +31,7 @@ pub use assemble::{Input, Question, analyse};
 pub use check::read;
 pub use failed::Failed;
 pub use inputs::inputs;
-pub use named::{extent, half_name, no_devices, no_length, why_words};
+pub use named::{extent, half_name, no_devices, no_length, silence, why_words};
 
 /// Value of the JSON's field `format`.
 pub const FORMAT: &str = "reveille-resume";
@@ -37,8 +40,11 @@ pub const FORMAT: &str = "reveille-resume";
 pub const FILE: &str = "resume.json";
 
 /// Of the JSON. A reader refuses a higher one. 2: stages `idle` and `test`, links `silence`, and what
-/// the suspend has. 3: a stage's length may be unknown.
-pub const VERSION: u32 = 3;
+/// the suspend has. 3: a stage's length may be unknown. 4: the stage `sync`, and bounds of unknown times.
+pub const VERSION: u32 = 4;
+
+/// How a cycle sleeps that only stands for suspends to disk.
+const DISK: &str = "disk";
 
 /// The result of an analysis.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,6 +81,9 @@ pub struct Machine {
     pub shown: usize,
     /// In the order of the log.
     pub cycles: Vec<CycleResult>,
+    /// Suspends to disk, in the order of the log.
+    #[serde(default)]
+    pub hibernations: Vec<Hibernation>,
     /// The effect of the changes, if the command line has any.
     pub what_if: Option<WhatIf>,
     /// Those of the suspend that took longest, over all cycles, the longest first.
@@ -123,15 +132,33 @@ pub struct CycleResult {
     pub aborted: bool,
     /// From the start to the kernel's last message before the sleep.
     pub suspend_us: Option<Us>,
-    /// Firmware's time at both ends of the sleep, by the log's clock.
+    /// Where that is `None`, a lower bound.
+    #[serde(default)]
+    pub suspend_at_least_us: Option<Us>,
+    /// From the kernel's last message to its first one, by the log's clock, without the sleep.
     pub platform_us: Option<Us>,
     /// As the kernel reports it.
     pub asleep_us: Option<Us>,
+    /// Where that is `None`, an upper bound by the log's clock, in suspend to idle.
+    #[serde(default)]
+    pub asleep_at_most_us: Option<Us>,
     /// From the kernel's first message after the sleep to the end.
     pub resume_us: Option<Us>,
-    /// By the log's clock: the beginning of its first stage.
+    /// Where that is `None`, a lower bound.
+    #[serde(default)]
+    pub resume_at_least_us: Option<Us>,
+    /// By the firmware's own clock, where the log has it: it is in none of the other times.
+    #[serde(default)]
+    pub firmware: Option<Firmware>,
+    /// What woke the machine, as the kernel names it, in the order of the log.
+    #[serde(default)]
+    pub woken: Vec<String>,
+    /// The kernel's words that bound it where no stage does.
+    #[serde(default)]
+    pub words: Words,
+    /// By the log's clock: its beginning.
     pub start_us: Us,
-    /// By the log's clock: the end of its last stage.
+    /// By the log's clock: its end.
     pub end_us: Us,
     /// The start of the resume.
     pub resume_start_us: Option<Us>,
@@ -232,6 +259,9 @@ pub struct LinkResult {
     /// Of a silence: the kernel's last message before it.
     #[serde(default)]
     pub message: Option<String>,
+    /// Of a silence: the message that ends it.
+    #[serde(default)]
+    pub ended_by: Option<String>,
 }
 
 /// Kinds of links.
@@ -422,6 +452,37 @@ impl CycleResult {
         let failures = self.failures.iter().map(|failure| failure.at);
         let all = calls.chain(gaps).chain(failures);
         all.fold(self.end_us, Us::max)
+    }
+
+    /// It stands for suspends to disk, of which a log has nothing but these.
+    pub(crate) fn is_to_disk(&self) -> bool {
+        self.sleep.as_deref() == Some(DISK)
+    }
+
+    pub(crate) fn has_both_ends(&self) -> bool {
+        self.words.first.is_some() && self.words.last.is_some()
+    }
+
+    /// It began, and nothing shows that processes were frozen, although the log goes on.
+    pub(crate) fn stalls(&self) -> bool {
+        const LEAST_US: Us = 1_000_000;
+        let is_silent = self
+            .stages
+            .iter()
+            .all(|stage| stage.stage == StageKind::Sync);
+        let has_more =
+            !self.calls.is_empty() || !self.failures.is_empty() || self.asleep_us.is_some();
+        let is_open = self.cut && self.words.first.is_some() && self.words.after_sleep.is_none();
+        is_open && is_silent && !has_more && self.until_us() - self.start_us >= LEAST_US
+    }
+
+    /// From the first word of it to the last one, the sleep included, where neither half of it is known.
+    pub fn whole_us(&self) -> Option<Us> {
+        let words = self.words.first.zip(self.words.last);
+        let is_known = self.suspend_us.is_some() || self.resume_us.is_some();
+        words
+            .filter(|_| !is_known)
+            .map(|(first, last)| last - first)
     }
 
     /// Are all its times known, and did it sleep?

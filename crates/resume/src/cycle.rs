@@ -19,11 +19,19 @@ pub(crate) const INSTANT_MAX: Us = 10_000_000_000_000_000;
 
 /// In the unit that fits, for sentences and charts.
 pub(crate) fn time(us: Us) -> String {
-    reveille_show::quantity::duration(us as f64 * 1e3)
+    let seconds = (us + 500_000) / 1_000_000;
+    let minutes = (seconds + 30) / 60;
+    match seconds {
+        _ if us == 0 => "0 s".to_owned(),
+        3600.. => format!("{} h {} min", minutes / 60, minutes % 60),
+        120.. if seconds % 60 == 0 => format!("{} min", seconds / 60),
+        120.. => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => reveille_show::quantity::duration(us as f64 * 1e3),
+    }
 }
 
 /// One suspend and its resume.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cycle {
     /// From 1, in the order of the log.
     pub number: usize,
@@ -59,12 +67,44 @@ pub struct Cycle {
     /// otherwise a stage ends there.
     #[serde(default)]
     pub woke: Option<Us>,
+    /// What bounds it where no stage does.
+    #[serde(default)]
+    pub words: Words,
+    /// What woke the machine, in the order of the log: `IRQ 9`.
+    #[serde(default)]
+    pub woken: Vec<String>,
+    /// By the firmware's own clock, if the log has it.
+    #[serde(default)]
+    pub firmware: Option<Firmware>,
     /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
     #[serde(default)]
     pub gaps: Vec<Gap>,
     /// All devices of the machine, if a capture kept them.
     #[serde(skip)]
     pub devices: Arc<[Device]>,
+}
+
+/// The kernel's words that bound the halves of a cycle. Between two of them and the stages lies time of no
+/// stage: notifiers, or stages of which the log has not both ends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Words {
+    /// Its first one (`PM: suspend entry`).
+    pub first: Option<Us>,
+    /// The last one that is certainly of the suspend: the suspend lasts until then at least.
+    pub before_sleep: Option<Us>,
+    /// The first one that is certainly of the resume: it has begun by then.
+    pub after_sleep: Option<Us>,
+    /// Its last one (`PM: suspend exit`).
+    pub last: Option<Us>,
+}
+
+/// What firmware takes of a cycle, µs, from the ACPI table FPDT.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firmware {
+    /// From the kernel's last act to the sleep.
+    pub suspend_us: Us,
+    /// From the wake-up to the kernel's first act.
+    pub resume_us: Us,
 }
 
 impl Cycle {
@@ -90,6 +130,11 @@ impl Cycle {
         Some(call.printing_us())
             .filter(|&us| self.carries(us))
             .unwrap_or(0)
+    }
+
+    /// Suspend to idle; before Linux 4.14 it is called freeze.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.sleep.as_deref(), Some("s2idle" | "freeze"))
     }
 
     /// Something failed, or aborted the suspend, before the machine could sleep.
@@ -126,7 +171,7 @@ pub const GAPS: usize = 64;
 pub const GAP_US: Us = 5_000;
 
 /// A time without a message of the kernel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gap {
     /// The last message before it.
     pub start: Us,
@@ -134,6 +179,9 @@ pub struct Gap {
     pub end: Us,
     /// The last one before it, without its stamp.
     pub message: String,
+    /// The one that ends it.
+    #[serde(default)]
+    pub ended_by: String,
 }
 
 /// The parts of a cycle, in their order.
@@ -142,7 +190,9 @@ pub struct Gap {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum StageKind {
-    /// File systems are synced and processes frozen.
+    /// File systems are synced.
+    Sync,
+    /// Processes are frozen.
     #[default]
     Freeze,
     /// Devices' `prepare` callbacks.
@@ -155,7 +205,8 @@ pub enum StageKind {
     SuspendNoirq,
     /// All CPUs but one go offline.
     CpusOff,
-    /// From the last message of the kernel to its first one: firmware, without the sleep.
+    /// From the last message of the kernel to its first one, without the sleep: the last CPU goes to sleep and
+    /// comes back. The kernel's clock stands still for most of it, so firmware's time is not in it.
     Platform,
     /// Suspended to idle: the kernel sleeps, and firmware has no part in it.
     Idle,
@@ -176,14 +227,15 @@ pub enum StageKind {
 }
 
 /// Every stage with its name in JSON and in words.
-pub(crate) const STAGES: [(StageKind, &str, &str); 15] = [
+pub(crate) const STAGES: [(StageKind, &str, &str); 16] = [
+    (StageKind::Sync, "sync", "sync filesystems"),
     (StageKind::Freeze, "freeze", "freeze processes"),
     (StageKind::Prepare, "prepare", "prepare"),
     (StageKind::Suspend, "suspend", "suspend devices"),
     (StageKind::SuspendLate, "suspend_late", "suspend late"),
     (StageKind::SuspendNoirq, "suspend_noirq", "suspend noirq"),
     (StageKind::CpusOff, "cpus_off", "CPUs off"),
-    (StageKind::Platform, "platform", "firmware"),
+    (StageKind::Platform, "platform", "around the sleep"),
     (StageKind::Idle, "idle", "suspended to idle"),
     (StageKind::Test, "test", "wait of pm_test"),
     (StageKind::CpusOn, "cpus_on", "CPUs on"),

@@ -42,6 +42,7 @@
 mod build;
 mod tree;
 
+use std::collections::HashSet;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
@@ -61,6 +62,10 @@ pub const PATIENCE_US: Us = 500;
 /// From the end of what a call waited for to its start, in µs, the waking of a thread and the writing
 /// of two lines included.
 pub const HANDOVER_US: Us = 1000;
+
+/// A line that takes this long to print, in µs, is on a slow console; a call's first line has its own time in the
+/// log, and the line before it takes as long.
+pub const SLOW_US: Us = 2000;
 
 /// The share of cases in which another call's end may fall just before a call's start by chance, for
 /// the call to count as waiting for it. On generated machines with suppliers that no log shows, half
@@ -126,8 +131,8 @@ pub struct Graph {
     pub end: Us,
     /// In their order.
     pub stages: Vec<StageNode>,
-    /// What follows a suspend's last stage, and how long after that: the kernel's last
-    /// word before the sleep may come later.
+    /// What follows the last stage, and how long after that the half ends: the kernel's last word before the
+    /// sleep, or of the resume, may come later.
     pub entry: Option<(StageKind, Us)>,
     /// The steps of all stages, stage by stage, each in the order of its start: what a step waits for
     /// is always before it.
@@ -157,6 +162,8 @@ pub struct StageNode {
     pub tail: Us,
     /// Its steps, in [`Graph::steps`].
     pub steps: Range<usize>,
+    /// The devices that have a call in it, in [`Graph::tree`].
+    pub with_call: HashSet<usize>,
 }
 
 /// A call, or a CPU that comes on or goes.

@@ -12,6 +12,7 @@ pub mod capture;
 pub mod cycle;
 pub mod devices;
 pub mod graph;
+pub mod hibernation;
 pub mod log;
 pub mod path;
 pub mod power;

@@ -30,6 +30,7 @@ mod trace;
 use std::path::Path;
 
 use crate::cycle::{Cycle, Us};
+use crate::hibernation::Hibernation;
 use crate::{Error, Result};
 pub use reader::{read, read_files};
 use reveille_show::quantity::counted;
@@ -39,6 +40,8 @@ use reveille_show::quantity::counted;
 pub struct Log {
     /// In the order of the log. None where it has no suspend.
     pub cycles: Vec<Cycle>,
+    /// Suspends to disk, in the order of the log.
+    pub hibernations: Vec<Hibernation>,
     /// Of all inputs.
     pub lines: u64,
     /// Of all inputs, unpacked.
@@ -107,7 +110,7 @@ pub struct LeftOut {
     pub clock_jumps: u64,
     /// Cycles that a logger stamped by its wall clock after their sleep, in which it was frozen.
     pub late_stamps: u64,
-    /// Suspends to disk.
+    /// Suspends to disk, of which no stages are read.
     pub hibernations: u64,
     /// Cycles that the log has twice (kern.log and messages).
     pub repeated_cycles: u64,
@@ -120,11 +123,13 @@ pub struct LeftOut {
     pub too_many: u64,
     /// Lines of devices that resume when processes run again.
     pub late_calls: u64,
+    /// Lines of a log that has the newest one first.
+    pub backward_lines: u64,
 }
 
 impl LeftOut {
     /// Each count, its noun, and what follows the noun.
-    fn counts(&mut self) -> [(&mut u64, &'static str, &'static str); 15] {
+    fn counts(&mut self) -> [(&mut u64, &'static str, &'static str); 16] {
         [
             (&mut self.long_lines, "line", " of more than 64 KiB"),
             (&mut self.lines_without_stamp, "line", " without a time"),
@@ -153,8 +158,8 @@ impl LeftOut {
             (
                 &mut self.late_stamps,
                 "cycle",
-                " whose lines a logger stamped after the sleep: suspend and resume are in the time asleep, \
-                 which is at most what is shown (`journalctl -k -o short-monotonic` has the kernel's stamps)",
+                " whose lines a logger stamped later: suspend and resume are unknown, and the time asleep is at \
+                 most what is shown (`dmesg` and `journalctl -k -o json` have the kernel's stamps)",
             ),
             (&mut self.hibernations, "suspend", " to disk"),
             (
@@ -177,6 +182,11 @@ impl LeftOut {
                 &mut self.late_calls,
                 "line",
                 " on devices that resume when processes run again",
+            ),
+            (
+                &mut self.backward_lines,
+                "line",
+                " turned round, for the newest stands first",
             ),
         ]
     }
@@ -204,27 +214,22 @@ impl Log {
     /// # Errors
     /// [`Error::Unreadable`] with `path` and one line on what was looked for and what is there.
     pub fn or_no_suspend(self, path: &Path) -> Result<Self> {
-        if !self.cycles.is_empty() {
+        if !self.cycles.is_empty() || !self.hibernations.is_empty() {
             return Ok(self);
         }
         let untimed = self.left_out.lines_without_stamp;
         let why = if let Some(form) = self.unread.filter(|_| untimed > 0) {
             format!(
-                "its form, {}, is not read; use `dmesg`, or `journalctl -k` with `-o short-monotonic`, \
-                 `-o json` or `-o export`",
+                "its form, {}, is not read; use `dmesg`, or `journalctl -k` with `-o json` or `-o export`",
                 form.words()
             )
         } else if untimed > 0 {
             format!(
                 "its {} about a suspend {} no time; boot with printk.time=1, or use `dmesg` or \
-                 `journalctl -k -o short-monotonic`",
+                 `journalctl -k -o json`",
                 counted(untimed, "line"),
                 if untimed == 1 { "has" } else { "have" }
             )
-        } else if self.left_out.hibernations > 0 {
-            "only suspends to disk (hibernation) are in it; suspends to RAM and to idle are analysed, and no \
-             others"
-                .to_owned()
         } else if self.lines == 0 {
             "it is empty; expected a dmesg, a syslog or an ftrace text".to_owned()
         } else {

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{StageKind, Us};
-use crate::graph::{Graph, Half, UNEXPLAINED_US, What};
+use crate::graph::{Graph, Half, SLOW_US, UNEXPLAINED_US, What};
 
 /// The chain from the first moment to the last. Its links follow each other without a gap, so their
 /// times add up to the total.
@@ -238,9 +238,12 @@ fn stage_links(graph: &Graph, times: &Times, stage: usize, links: &mut Vec<Link>
             };
             let lag = start - ready;
             let own_why = if lag == 0 { why } else { Why::Follows };
-            let called = start - graph.steps[step].printing.clamp(0, lag.max(0));
+            let printing = graph.steps[step].printing;
+            let called = start - printing.clamp(0, lag.max(0));
+            let slow = if printing >= SLOW_US { printing } else { 0 };
             let (part, waited) = match graph.steps[step].what {
-                What::Call(call) if called - ready >= UNEXPLAINED_US => {
+                // The line before its own was printed as slowly.
+                What::Call(call) if called - ready >= UNEXPLAINED_US + slow => {
                     (Part::Call(call), Part::Unexplained(call))
                 }
                 What::Call(call) => (Part::Call(call), Part::Before(call)),

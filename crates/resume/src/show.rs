@@ -15,6 +15,7 @@ use reveille_show::sheet::{Heading, Section, Sheet};
 
 use crate::analysis::{
     Analysis, Machine, Removal, Replay, Spread, WhatIf, half_name, no_devices, no_length,
+    stage_words,
 };
 use crate::cycle::{Name, Us, time};
 use crate::graph::Half;
@@ -62,11 +63,32 @@ fn about(machine: &Machine, between: &str) -> String {
     let known = [
         Some(machine.name.clone()),
         Some(counted(machine.cycles.len() as u64, "cycle")),
-        cycle.sleep.clone(),
+        modes(machine),
         kernel.map(|kernel| format!("Linux {kernel}")),
         cycle.at.clone(),
     ];
     Vec::from_iter(known.into_iter().flatten()).join(between)
+}
+
+/// How the machine slept; of several ways, how often in each.
+fn modes(machine: &Machine) -> Option<String> {
+    let mut counts: Vec<(&str, usize)> = Vec::new();
+    for mode in machine
+        .cycles
+        .iter()
+        .filter_map(|cycle| cycle.sleep.as_deref())
+    {
+        match counts.iter_mut().find(|(one, _)| *one == mode) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((mode, 1)),
+        }
+    }
+    let all = counts.iter().map(|(mode, count)| format!("{count} {mode}"));
+    match &counts[..] {
+        [] => None,
+        [(mode, count)] if *count == machine.cycles.len() => Some((*mode).to_owned()),
+        _ => Some(Vec::from_iter(all).join(", ")),
+    }
 }
 
 fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
@@ -78,11 +100,18 @@ fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
     };
     facts(machine, &mut sheet);
     for one in machine.failed() {
-        let cycle = match machine.cycles.len() {
-            1 => String::new(),
-            _ => format!("cycle {}: ", one.cycle),
+        let what = match (machine.cycles.len(), one.cycles) {
+            (1, _) => one.what,
+            (_, 1) => format!("cycle {}: {}", one.cycle, one.what),
+            (all, several) => format!("{} in {several} of {all} cycles", one.what),
         };
-        sheet.failures.push((one.how, cycle + &one.what));
+        sheet.failures.push((one.how, what));
+    }
+    for (place, one) in machine.hibernations.iter().enumerate() {
+        let failures = one.failures.iter();
+        let failures =
+            failures.map(|what| ("failed", format!("suspend to disk {}: {what}", place + 1)));
+        sheet.failures.extend(failures);
     }
     sheet.notes = machine.notes.clone();
     let stages = tables::stages(machine, cycle).first(rows);
@@ -126,31 +155,53 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
         };
         sheet.fact("Cycle", of + nearest);
     }
-    for (word, us, all, half) in [
+    let at_most = cycle.asleep_at_most_us.map(|us| ("at most", us));
+    let at_least = |us: Option<Us>| us.map(|us| ("at least", us));
+    for (word, us, bound, all, half) in [
         (
             "Suspend",
             cycle.suspend_us,
+            at_least(cycle.suspend_at_least_us),
             machine.suspend_us,
             Some(Half::Suspend),
         ),
-        ("Asleep", cycle.asleep_us, machine.asleep_us, None),
+        ("Asleep", cycle.asleep_us, at_most, machine.asleep_us, None),
         (
             "Resume",
             cycle.resume_us,
+            at_least(cycle.resume_at_least_us),
             machine.resume_us,
             Some(Half::Resume),
         ),
     ] {
         // The path of a half that the log has a part of.
         let known = half.map_or(0, |half| path::total(cycle.path_of(half)));
-        let us = match us {
-            Some(us) => time(us),
-            None if known > 0 => format!("unknown; {} in the log", time(known)),
-            None => "unknown".to_owned(),
+        let us = match (us, bound) {
+            (Some(us), _) => time(us),
+            (None, Some((bound, us))) => format!("{bound} {}", time(us)),
+            (None, None) if known > 0 => format!("unknown; {} in the log", time(known)),
+            (None, None) => "unknown".to_owned(),
         };
         let all = all.filter(|all| all.count > 1);
         let all = all.map_or(String::new(), |all| format!("; {}", range(all)));
         sheet.fact(word, us + &all);
+    }
+    if let Some(us) = cycle.whole_us() {
+        let words = format!("{} from entry to exit, the sleep included", time(us));
+        sheet.fact("Whole", words);
+    }
+    if let Some(firmware) = cycle.firmware {
+        let mut words = format!("{} before the kernel's resume", time(firmware.resume_us));
+        if firmware.suspend_us > 0 {
+            words += &format!(", {} after its suspend", time(firmware.suspend_us));
+        }
+        sheet.fact("Firmware", words);
+    }
+    for (place, one) in machine.hibernations.iter().enumerate().take(ROWS) {
+        sheet.fact("To disk", format!("{}: {}", place + 1, one.words()));
+    }
+    if !cycle.woken.is_empty() {
+        sheet.fact("Woken by", cycle.woken.join(", then "));
     }
     let left_out = machine.source.left_out.iter();
     let left_out: Vec<String> = left_out
@@ -161,14 +212,45 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// What decides how long the resume takes, and what would make it shorter.
+/// A suspend this many times as long as the resume is what the answer is about.
+const MATTERS: Us = 2;
+
+/// The half that most of the time goes to, as far as it is known.
+fn matters(machine: &Machine) -> Half {
+    let cycle = machine.shown();
+    let us = |half, known: Option<Us>| known.unwrap_or(path::total(cycle.path_of(half)));
+    let suspend = us(
+        Half::Suspend,
+        cycle.suspend_us.or(cycle.suspend_at_least_us),
+    );
+    let resume = us(Half::Resume, cycle.resume_us.or(cycle.resume_at_least_us));
+    let has_path = path::total(&cycle.suspend_path) > 0 && machine.what_if.is_none();
+    match has_path && suspend > MATTERS * resume {
+        true => Half::Suspend,
+        false => Half::Resume,
+    }
+}
+
+/// What decides how long the half that matters takes, and what would make it shorter.
 fn answer(machine: &Machine) -> String {
+    let (cycle, half) = (machine.shown(), matters(machine));
+    if cycle.is_to_disk() {
+        let many = counted(machine.hibernations.len() as u64, "suspend");
+        return format!("The log has nothing but {many} to disk, of which no stages are read.");
+    }
     let changed = machine.what_if.as_ref();
     let changed = changed.and_then(|one| Some((one, one.replays.last()?)));
-    let sentence = path::answer(machine.shown(), &machine.removals);
-    let leads = path::leading(machine.shown().path_of(Half::Resume));
-    let leads = leads.and_then(|link| link.device.as_ref());
-    let shorter = match (changed, machine.removals.first()) {
+    let removals = match half {
+        Half::Suspend => &machine.suspend_removals,
+        Half::Resume => &machine.removals,
+    };
+    let path = cycle.path_of(half);
+    let sentence = match path::total(path) {
+        ..=0 => longest_stage(machine) + &path::answer(cycle, half, removals),
+        _ => path::answer(cycle, half, removals),
+    };
+    let leads = path::leading(path).and_then(|link| link.device.as_ref());
+    let shorter = match (changed, removals.first()) {
         (Some((what_if, last)), _) => with_changes(what_if, last),
         // The sentence has what removing its device saves.
         (None, Some(best)) if leads.is_none_or(|device| *device != best.device) => format!(
@@ -179,7 +261,24 @@ fn answer(machine: &Machine) -> String {
         ),
         _ => String::new(),
     };
-    sentence + &shorter
+    (sentence + &shorter).trim_end().to_owned()
+}
+
+/// The stage that takes longest, where no path shows what does.
+fn longest_stage(machine: &Machine) -> String {
+    let stages = machine.stages.iter().filter(|one| !one.stage.is_rest());
+    let Some(longest) = stages.max_by_key(|one| one.duration_us.median) else {
+        return String::new();
+    };
+    let takes = time(longest.duration_us.median);
+    let of = match longest.duration_us.count {
+        1 => String::new(),
+        count => format!(" (median of {count} cycles)"),
+    };
+    format!(
+        "The longest stage is {}, {takes}{of}. ",
+        stage_words(longest.stage)
+    )
 }
 
 fn with_changes(what_if: &WhatIf, last: &Replay) -> String {

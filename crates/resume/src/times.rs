@@ -1,11 +1,9 @@
 //! How long a cycle's suspend, sleep and resume took.
 
-use std::ops::Range;
-
 use crate::cycle::{Cycle, Stage, StageKind, Us};
 
 /// A cycle's times as far as the log has them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Times {
     /// By the log's clock.
     pub start: Us,
@@ -14,14 +12,20 @@ pub struct Times {
     /// From the start to the kernel's last message before it sleeps. `None` where the log does not
     /// have it whole.
     pub suspend_us: Option<Us>,
-    /// From the kernel's last message to its first, by the log's clock: firmware's time, without the
-    /// sleep itself. `None` with suspend to idle, where firmware has no part.
+    /// Where that is `None`: a lower bound, if the log has one.
+    pub suspend_at_least_us: Option<Us>,
+    /// From the kernel's last message to its first, by the log's clock, without the sleep itself. `None`
+    /// with suspend to idle.
     pub platform_us: Option<Us>,
     /// As the kernel reports it.
     pub asleep_us: Option<Us>,
+    /// Where that is `None`, in suspend to idle: an upper bound by the log's clock, if it goes on in sleep.
+    pub asleep_at_most_us: Option<Us>,
     /// From the kernel's first message after the sleep to the end. `None` where the log does not have
     /// it whole.
     pub resume_us: Option<Us>,
+    /// Where that is `None`: a lower bound, if the log has one.
+    pub resume_at_least_us: Option<Us>,
     /// From the kernel's last message before the sleep to its first one after it, by a clock that continues
     /// in sleep.
     /// `None` where it is not known how long it slept.
@@ -34,38 +38,33 @@ pub struct Times {
     pub aborted: bool,
 }
 
-/// The times of a cycle; `None` where it has no stage.
+/// A stage's end that is computed is this near to the word that shows it.
+const NEAR_US: Us = 10_000;
+
+/// The times of a cycle; `None` where it has neither a stage nor a word of its beginning or its end.
 pub fn of(cycle: &Cycle) -> Option<Times> {
-    let (first, last) = (cycle.stages.first()?, cycle.stages.last()?);
-    let end = cycle.stages.iter().map(|stage| stage.end).max()?;
-    let rest = find(cycle, StageKind::is_rest);
-    let before = find(cycle, |kind| kind < StageKind::Platform);
-    let after = find(cycle, |kind| kind > StageKind::Test);
-    let has_slept =
-        rest.is_some_and(|rest| rest.kind != StageKind::Test) || cycle.asleep_us.is_some();
-    let aborted = !has_slept && cycle.suspend_failed();
-    let gave_up = aborted && before.is_some() && cycle.only_froze();
-    // Between the devices' stages lies the sleep. In a log without any of them its place is unknown,
-    // and what is left are a beginning and an end with a sleep of unknown length between.
-    let within = |kinds: Range<StageKind>| {
-        let stages = cycle.stages.iter();
-        stages.filter(move |stage| kinds.contains(&stage.kind))
-    };
-    let suspend = within(StageKind::Suspend..StageKind::Platform).next_back();
-    let resume = within(StageKind::CpusOn..StageKind::Complete).next();
-    let suspend_end = match (rest, suspend, resume) {
-        _ if gave_up => before.map(|freeze| freeze.end),
-        (Some(rest), ..) => Some(rest.start),
-        (None, _, Some(resume)) if aborted => Some(resume.start),
-        (None, Some(suspend), _) => Some(suspend.end),
-        (None, None, _) => aborted.then_some(end),
-    };
-    let resume_start = rest.map(|rest| rest.end).or(cycle.woke);
-    let resume_start = resume_start.or(resume.map(|resume| resume.start));
-    let resume_start = resume_start.filter(|_| after.is_some() && cycle.stamped);
-    // A log that is cut lacks its beginning or its end; the stages show which.
-    let is_whole_before = !cycle.cut || first.kind <= StageKind::Prepare;
-    let is_whole_after = !cycle.cut || last.kind >= StageKind::Complete;
+    let words = &cycle.words;
+    let starts = cycle.stages.first().map(|first| first.start);
+    let ends = cycle.stages.iter().map(|stage| stage.end).max();
+    let start = starts
+        .into_iter()
+        .chain(words.first)
+        .min()
+        .or(words.after_sleep)?;
+    let end = ends.max(words.last).max(words.before_sleep)?;
+    let (rest, aborted) = (find(cycle, StageKind::is_rest), cycle.has_aborted());
+    let suspend_end = suspend_end(cycle);
+    let resume_start = resume_start(cycle);
+    // A log that is cut lacks its beginning or its end; its words, or else the stages, show which.
+    let is_freeze = |first: &Stage| first.kind <= StageKind::Freeze;
+    let is_whole_before =
+        words.first.is_some() || !cycle.cut || cycle.stages.first().is_some_and(is_freeze);
+    let is_whole_after = words.last.is_some()
+        || !cycle.cut
+        || cycle
+            .stages
+            .last()
+            .is_some_and(|last| last.kind >= StageKind::Complete);
     let firmware = rest.filter(|rest| rest.kind == StageKind::Platform && cycle.stamped);
     let rested = rest.map_or(0, |rest| rest.end - rest.start);
     let away = cycle.asleep_us.map(|asleep| match rest {
@@ -73,27 +72,106 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
         Some(rest) if rest.kind == StageKind::Idle && asleep == rested => rested,
         _ => rested + asleep,
     });
-    let suspended = suspend_end.filter(|_| before.is_some() && is_whole_before && cycle.stamped);
-    let resumed = resume_start.filter(|_| is_whole_after);
+    let suspend_us = suspend_end
+        .filter(|_| is_whole_before)
+        .map(|end| end - start);
+    let resume_us = resume_start
+        .filter(|_| is_whole_after)
+        .map(|start| end - start);
+    // Where a half is not known whole its words bound it.
+    let at_least = |us: Option<Us>| us.map(|us| us - coarse(cycle)).filter(|&us| us > 0);
+    let before = words
+        .first
+        .zip(words.before_sleep)
+        .map(|(first, last)| last - first);
+    let after = words
+        .after_sleep
+        .zip(words.last)
+        .map(|(first, last)| last - first);
+    let between = words.before_sleep.zip(words.after_sleep);
     Some(Times {
-        start: first.start,
+        start,
         end,
-        suspend_us: suspended.map(|end| end - first.start),
+        suspend_us,
+        suspend_at_least_us: at_least(before).filter(|_| suspend_us.is_none()),
         platform_us: firmware.map(|platform| platform.end - platform.start),
         asleep_us: cycle.asleep_us,
+        asleep_at_most_us: between
+            .filter(|_| cycle.asleep_us.is_none() && cycle.is_idle() && !aborted)
+            .map(|(last, first)| first - last + coarse(cycle)),
         away_us: away,
         own_end: end - cycle.shift_us,
-        resume_us: resumed.map(|start| end - start),
+        resume_us,
+        resume_at_least_us: at_least(after).filter(|_| resume_us.is_none() && !aborted),
         resume_start,
         aborted,
     })
 }
 
+/// Two timestamps of whole seconds may be nearer by one than they seem.
+fn coarse(cycle: &Cycle) -> Us {
+    match cycle.resolution_us {
+        ..=1 => 0,
+        step => step,
+    }
+}
+
+/// Where the sleep begins: with its own stage, with what failed, or else with the end of the devices' last stage,
+/// if nothing of the suspend comes later.
+fn suspend_end(cycle: &Cycle) -> Option<Us> {
+    let within = |from, to| {
+        cycle
+            .stages
+            .iter()
+            .filter(move |one| (from..to).contains(&one.kind))
+    };
+    let suspend = within(StageKind::Suspend, StageKind::Platform).next_back();
+    let resume = within(StageKind::CpusOn, StageKind::Complete).next();
+    let failures = cycle
+        .failures
+        .iter()
+        .filter(|failure| failure.is_of_suspend());
+    let end = match (find(cycle, StageKind::is_rest), suspend, resume) {
+        (Some(rest), ..) => Some(rest.start),
+        (None, _, Some(resume)) if cycle.has_aborted() => Some(resume.start),
+        (None, ..) if cycle.has_aborted() => {
+            let stages = within(StageKind::Sync, StageKind::Platform).map(|stage| stage.end);
+            failures.map(|failure| failure.at).chain(stages).max()
+        }
+        (None, suspend, _) => suspend.map(|suspend| suspend.end).filter(|&end| {
+            let last = cycle.words.before_sleep;
+            last.is_none_or(|last| last <= end + NEAR_US)
+        }),
+    };
+    let begins =
+        cycle.words.first.is_some() || find(cycle, |kind| kind < StageKind::Platform).is_some();
+    end.filter(|_| begins && cycle.stamped)
+}
+
+/// Where the sleep ends: with its own stage, the kernel's first word, or the beginning of the devices' first
+/// stage, if nothing of the resume comes before that.
+fn resume_start(cycle: &Cycle) -> Option<Us> {
+    let resume = find(cycle, |kind| {
+        (StageKind::CpusOn..StageKind::Complete).contains(&kind)
+    });
+    let resume = resume.map(|resume| resume.start).filter(|&start| {
+        let first = cycle.words.after_sleep.filter(|_| !cycle.has_aborted());
+        first.is_none_or(|first| first >= start - NEAR_US)
+    });
+    let rest = find(cycle, StageKind::is_rest).map(|rest| rest.end);
+    let ends = cycle.words.last.is_some() || find(cycle, |kind| kind > StageKind::Test).is_some();
+    rest.or(cycle.woke)
+        .or(resume)
+        .filter(|_| ends && cycle.stamped)
+}
+
 impl Cycle {
-    /// Processes did not freeze, and no device was suspended: there is nothing to resume.
-    fn only_froze(&self) -> bool {
-        let is_end = |kind| matches!(kind, StageKind::Freeze | StageKind::Thaw);
-        self.calls.is_empty() && self.stages.iter().all(|stage| is_end(stage.kind))
+    /// It never slept, for something failed or woke it before.
+    pub(crate) fn has_aborted(&self) -> bool {
+        let rest = find(self, StageKind::is_rest);
+        let slept =
+            rest.is_some_and(|rest| rest.kind != StageKind::Test) || self.asleep_us.is_some();
+        !slept && self.suspend_failed()
     }
 }
 

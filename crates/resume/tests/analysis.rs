@@ -31,6 +31,7 @@ fn analysis(cycles: Vec<Cycle>, question: &Question) -> Analysis {
         source: Source::default(),
         cycles,
         notes: Vec::new(),
+        ..Input::default()
     };
     analyse(vec![input], question).unwrap()
 }
@@ -156,7 +157,7 @@ fn a_file_that_is_no_analysis_is_reported() {
     for (text, why) in [
         ("{}", "missing field"),
         (r#"{"format":"x","version":1}"#, "its format"),
-        (r#"{"format":"reveille-resume","version":4}"#, "version 4"),
+        (r#"{"format":"reveille-resume","version":5}"#, "version 5"),
         ("{", "EOF"),
     ] {
         let error = read(text.as_bytes()).unwrap_err();

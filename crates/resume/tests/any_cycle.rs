@@ -97,7 +97,7 @@ fn cycle() -> impl Strategy<Value = Cycle> {
         resolution_us: 1,
         woke: None,
         gaps: Vec::new(),
-        devices: Default::default(),
+        ..Cycle::default()
     })
 }
 

@@ -353,6 +353,7 @@ fn placed(text: &str) -> Vec<[Us; 4]> {
         source: Source::default(),
         cycles: log(text).cycles,
         notes: Vec::new(),
+        ..Input::default()
     };
     let question = Question {
         meter: Some(Meter::parse(meter.as_bytes()).unwrap()),

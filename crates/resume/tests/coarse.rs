@@ -63,6 +63,7 @@ fn asked(text: &str, question: &Question) -> Result<Analysis> {
         source: Source::default(),
         cycles: log::read(text.as_bytes()).unwrap().cycles,
         notes: Vec::new(),
+        ..Input::default()
     };
     analyse(vec![input], question)
 }

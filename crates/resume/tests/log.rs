@@ -43,6 +43,9 @@ fn expected(text: Text, machine: &Machine, truth: &Truth, number: usize, shift: 
         stage.start += shift;
         stage.end += shift;
     }
+    for word in [&mut cycle.words.first, &mut cycle.words.last] {
+        *word = word.map(|at| at + shift);
+    }
     for cpu in &mut cycle.cpus {
         cpu.start += shift;
         cpu.end += shift;
@@ -60,6 +63,7 @@ fn in_one_order(mut cycle: Cycle, form: Form) -> Cycle {
     let key = |call: &reveille_resume::cycle::Call| (call.start, call.end, call.device.clone());
     cycle.calls.sort_by_key(key);
     cycle.at = None;
+    (cycle.words.before_sleep, cycle.words.after_sleep) = (None, None);
     cycle.gaps.clear();
     if form == Form::Old
         && let Some(freeze) = cycle.stages.first_mut()
@@ -347,7 +351,10 @@ fn real_logs_of_two_kernels_are_read_completely() {
         assert_eq!((printed.cycles.len(), traced.cycles.len()), (1, 1));
         let (printed, traced) = (&printed.cycles[0], &traced.cycles[0]);
         for cycle in [printed, traced] {
-            assert_eq!(cycle.stages.len(), 13, "{version}: {:?}", cycle.stages);
+            // Of thawing these kernels log the beginning only.
+            let has_thaw = cycle.stages.iter().any(|stage| stage.kind == K::Thaw);
+            let count = if has_thaw { 14 } else { 13 };
+            assert_eq!(cycle.stages.len(), count, "{version}: {:?}", cycle.stages);
             assert!(
                 cycle
                     .stages

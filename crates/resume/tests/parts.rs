@@ -19,6 +19,7 @@ fn analysis(text: &str, changes: Vec<Change>) -> Result<Analysis, String> {
         source: Source::default(),
         cycles: log(text).cycles,
         notes: Vec::new(),
+        ..Input::default()
     };
     let question = Question {
         changes,

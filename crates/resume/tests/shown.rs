@@ -24,6 +24,7 @@ fn asked(cycles: Vec<Cycle>, question: &Question) -> Result<Analysis, String> {
         source: Source::default(),
         cycles,
         notes: vec!["read".to_owned()],
+        ..Input::default()
     };
     analyse(vec![input], question).map_err(|error| error.to_string())
 }
@@ -140,6 +141,7 @@ fn a_meter_belongs_to_one_machine() {
         source: Source::default(),
         cycles: vec![whole(1)],
         notes: Vec::new(),
+        ..Input::default()
     };
     let question = Question {
         meter: Some(Meter::parse(b"0,5\n1,5\n2,5\n3,5\n").unwrap()),
@@ -312,6 +314,7 @@ fn link(what: LinkKind, stage: StageKind, span: (Us, Us), why: Why) -> LinkResul
         duration_us: span.1 - span.0,
         why,
         message: None,
+        ended_by: None,
     }
 }
 
@@ -363,6 +366,7 @@ fn full() -> Cycle {
         start,
         end,
         message: message.to_owned(),
+        ..Gap::default()
     };
     full.gaps = vec![
         gap("sleeps", 10_000, 26_000),
@@ -756,6 +760,7 @@ fn failures_have_their_stage_and_calls_that_never_returned_come_first() {
         start: 90_000,
         end: 1_060_001,
         message: "hung".to_owned(),
+        ..Gap::default()
     }];
     let mut a_second = goes_on.clone();
     (a_second.number, a_second.gaps[0].end) = (4, 1_060_000);
@@ -805,7 +810,7 @@ fn text_and_json_have_their_own_words() {
         (SuspendLate, "suspend late"),
         (SuspendNoirq, "suspend noirq"),
         (CpusOff, "CPUs off"),
-        (Platform, "firmware"),
+        (Platform, "around the sleep"),
         (Idle, "suspended to idle"),
         (Test, "wait of pm_test"),
         (CpusOn, "CPUs on"),
@@ -1033,6 +1038,7 @@ fn every_time_in_the_json_has_its_limits() {
         start: 81_000,
         end: 89_000,
         message: "m".to_owned(),
+        ..Gap::default()
     }];
     cycle.cpus = vec![cpu(1, false, 28_000, 29_000)];
     cycle.calls = vec![
@@ -1161,7 +1167,7 @@ fn an_older_json_has_unknown_fields() {
     json["version"] = 0.into();
     let error = read(&json).unwrap_err();
     assert!(
-        error.contains("has version 0") && error.ends_with("reads 1 to 3"),
+        error.contains("has version 0") && error.ends_with("reads 1 to 4"),
         "{error}"
     );
     // The same for a cycle by itself.

@@ -45,6 +45,9 @@ const TIMES: Times = Times {
     start: 1_000,
     end: 1_100,
     suspend_us: Some(40),
+    suspend_at_least_us: None,
+    asleep_at_most_us: None,
+    resume_at_least_us: None,
     platform_us: Some(25),
     asleep_us: None,
     resume_us: Some(35),
@@ -133,10 +136,10 @@ fn a_truncated_log_lacks_the_half_without_an_end() {
         let times = of(&cut).unwrap();
         assert!(times.suspend_us.is_some() && times.resume_us.is_some());
     }
-    // `prepare` is a start, and `complete` an end.
+    // Freezing is a start, and `complete` an end.
     let mut cut = cycle(1, &WHOLE);
     cut.cut = true;
-    (cut.stages[0].kind, cut.stages[6].kind) = (Prepare, Complete);
+    (cut.stages[0].kind, cut.stages[6].kind) = (Freeze, Complete);
     assert_eq!(of(&cut), Some(TIMES));
 }
 
@@ -249,15 +252,15 @@ fn processes_that_do_not_freeze_end_the_suspend() {
     )];
     let times = of(&frozen).unwrap();
     assert_eq!((times.suspend_us, times.aborted), (Some(20), true));
-    // A device's callback ran: the suspend may have lasted until the end.
+    // What failed ends it, whatever was called.
     frozen.calls = vec![call("usb 1-1", "none", Suspend, 1, (21, 22))];
-    assert_eq!(of(&frozen).unwrap().suspend_us, Some(30));
+    assert_eq!(of(&frozen).unwrap().suspend_us, Some(20));
     // Without a failure there was a sleep.
     frozen.failures.clear();
     assert_eq!(of(&frozen).unwrap().suspend_us, None);
     assert_eq!(failed_in(&stages[1..], Freeze).suspend_us, None);
     let prepared = [(Freeze, 0, 20), (Prepare, 20, 25), (Thaw, 26, 30)];
-    assert_eq!(failed_in(&prepared, Prepare).suspend_us, Some(30));
+    assert_eq!(failed_in(&prepared, Prepare).suspend_us, Some(1_020));
 }
 
 #[test]

@@ -6,18 +6,19 @@ use super::across;
 use super::spread;
 use super::what_if::{links, what_if, with_messages};
 use super::{
-    Analysis, CallResult, CycleResult, FORMAT, Machine, Removal, Source, StageResult, VERSION,
+    Analysis, CallResult, CycleResult, DISK, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
 use super::{no_devices, no_length};
 use crate::cycle::{Cycle, StageKind, Us, time};
 use crate::graph::{Graph, Half};
+use crate::hibernation::Hibernation;
 use crate::power::Meter;
 use crate::power::align::{self, Subject};
 use crate::what_if::{Change, best_removals, steps};
 use crate::{Error, Result, times};
 
 /// A machine's cycles.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
     /// As reports call it.
     pub name: String,
@@ -25,6 +26,8 @@ pub struct Input {
     pub source: Source,
     /// In the order of the log.
     pub cycles: Vec<Cycle>,
+    /// Suspends to disk.
+    pub hibernations: Vec<Hibernation>,
     /// Notes of what read it, a sentence each.
     pub notes: Vec<String>,
 }
@@ -93,8 +96,16 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         name,
         source,
         mut cycles,
+        hibernations,
         mut notes,
     } = input;
+    if cycles.is_empty() && !hibernations.is_empty() {
+        cycles.push(Cycle {
+            number: 1,
+            sleep: Some(DISK.to_owned()),
+            ..Cycle::default()
+        });
+    }
     if let Some(number) = question.cycle {
         let (there, name) = (cycles.len(), &name);
         cycles.retain(|cycle| cycle.number == number);
@@ -113,7 +124,10 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
             && cycle.calls.is_empty()
             && cycle.asleep_us.is_none()
             && cycle.failures.is_empty();
-        results.extend(result(cycle).filter(|_| !without_stages));
+        let one = result(cycle);
+        if !without_stages || one.has_both_ends() || one.stalls() || one.is_to_disk() {
+            results.push(one);
+        }
     }
     let empty = cycles.len() - results.len();
     if empty > 0 {
@@ -152,6 +166,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     }
     Ok(Machine {
         source,
+        hibernations,
         suspend_us: all(|cycle| cycle.suspend_us),
         asleep_us: all(|cycle| cycle.asleep_us),
         resume_us: all(|cycle| cycle.resume_us),
@@ -191,7 +206,12 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
         false => Some((of_devices(cycle)?, cycle.number)),
     });
     let Some(all) = spread(known.clone().map(|(us, _)| us).collect()) else {
-        return cycles.first().map(|cycle| cycle.number);
+        // The first of those of which most is known.
+        let is_vague = |one: &CycleResult| one.suspend_us.or(one.suspend_at_least_us).is_none();
+        let most = cycles
+            .iter()
+            .min_by_key(|cycle| (is_vague(cycle), cycle.number));
+        return most.map(|cycle| cycle.number);
     };
     let median = all.median;
     let nearest = known.min_by_key(|&(us, _)| (us.abs_diff(median), std::cmp::Reverse(us)));
@@ -211,26 +231,25 @@ fn power(meter: &Meter, cycles: &[Cycle], offset: Option<Us>) -> Result<align::P
 }
 
 /// Of a cycle of which nothing but its sleep or its failures is known, too.
-fn times_of(cycle: &Cycle) -> Option<times::Times> {
-    times::of(cycle).or_else(|| {
+fn times_of(cycle: &Cycle) -> times::Times {
+    times::of(cycle).unwrap_or_else(|| {
         let calls = cycle.calls.iter();
         let calls = calls.filter_map(|call| call.start.or(call.end));
         let gaps = cycle.gaps.iter().map(|gap| gap.start);
         let failures = cycle.failures.iter().map(|failure| failure.at);
-        let begin = calls.chain(gaps).chain(failures).min().unwrap_or(0);
-        let mut cycle = cycle.clone();
-        cycle.stages.push(crate::cycle::Stage {
-            kind: StageKind::Freeze,
-            start: begin,
-            end: begin,
-            says_us: None,
-        });
-        times::of(&cycle)
+        let start = calls.chain(gaps).chain(failures).min().unwrap_or(0);
+        times::Times {
+            start,
+            end: start,
+            asleep_us: cycle.asleep_us,
+            aborted: cycle.has_aborted(),
+            ..times::Times::default()
+        }
     })
 }
 
-fn result(cycle: &Cycle) -> Option<CycleResult> {
-    let times = times_of(cycle)?;
+fn result(cycle: &Cycle) -> CycleResult {
+    let times = times_of(cycle);
     let resume = Graph::of(cycle);
     let suspend = Graph::of_half(cycle, std::slice::from_ref(cycle), Half::Suspend);
     let (after, before) = (resume.slack_us(), suspend.slack_us());
@@ -263,9 +282,15 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         cut: cycle.cut,
         aborted: times.aborted,
         suspend_us,
+        suspend_at_least_us: times.suspend_at_least_us,
         platform_us: carried(times.platform_us),
         asleep_us: times.asleep_us,
+        asleep_at_most_us: times.asleep_at_most_us,
         resume_us,
+        resume_at_least_us: times.resume_at_least_us,
+        firmware: cycle.firmware,
+        woken: cycle.woken.clone(),
+        words: cycle.words,
         start_us: times.start,
         end_us: times.end,
         resume_start_us: times.resume_start,
@@ -291,7 +316,7 @@ fn result(cycle: &Cycle) -> Option<CycleResult> {
         result.resume_us = None;
         result.path.clear();
     }
-    Some(result)
+    result
 }
 
 fn stages(cycle: &Cycle) -> Vec<StageResult> {
@@ -396,8 +421,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
     };
     let cut = format!("cut at the start or the end{left}");
     let aborted = format!("without a sleep{left}: something failed or woke the machine before");
-    let copied = "no kernel timestamps (the lines were copied after the resume): only the stage lengths \
-                  that the kernel reports are known";
+    let copied = "no kernel timestamps (the lines were copied or read after the resume): only the stage \
+                  lengths that the kernel reports are known";
     let unmarked = format!(
         "no line that marks the start of the resume{without}; logs have it with 1 in \
          /sys/power/pm_debug_messages, or from `resume capture`"
@@ -421,7 +446,8 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         some(|cycle| cycle.cut, IS, &cut),
         some(|cycle| cycle.aborted, IS, &aborted),
         some(|cycle| !cycle.stamped, HAS, copied),
-        some(is_unmarked, HAS, &unmarked),
+        // Of one cycle the answer says it.
+        some(is_unmarked, HAS, &unmarked).filter(|_| all > 1),
         coarse(cycles, of),
         calls(
             |cycle| cycle.left_out.half_calls,
@@ -434,7 +460,13 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
             "no place in a path",
         ),
         calls(
-            |cycle| cycle.left_out.outlast,
+            |cycle| {
+                if cycle.stamped {
+                    cycle.left_out.outlast
+                } else {
+                    0
+                }
+            },
             ("ends", "end"),
             "after the stage, which does not wait",
         ),

@@ -111,8 +111,19 @@ fn is_path(path: &[LinkResult]) -> bool {
 fn is_cycle(cycle: &CycleResult) -> bool {
     let mut durations = vec![cycle.suspend_us, cycle.platform_us, cycle.asleep_us];
     durations.extend([cycle.resume_us, Some(cycle.resolution_us)]);
+    durations.extend([cycle.suspend_at_least_us, cycle.resume_at_least_us]);
+    durations.push(cycle.asleep_at_most_us);
+    let firmware = cycle.firmware.iter();
+    durations.extend(firmware.flat_map(|one| [Some(one.suspend_us), Some(one.resume_us)]));
     let (start, end) = (Some(cycle.start_us), Some(cycle.end_us));
     let mut instants = vec![start, end, cycle.resume_start_us];
+    let words = cycle.words;
+    instants.extend([
+        words.first,
+        words.before_sleep,
+        words.after_sleep,
+        words.last,
+    ]);
     for stage in &cycle.stages {
         instants.push(Some(stage.start_us));
         durations.extend([stage.duration_us, Some(stage.calls_us), stage.says_us]);

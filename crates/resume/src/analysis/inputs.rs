@@ -139,6 +139,7 @@ fn input(log: Log, name: String, files: Vec<String>) -> Input {
             kernel: None,
         },
         cycles: log.cycles,
+        hibernations: log.hibernations,
         notes: Vec::new(),
     }
 }

@@ -49,12 +49,19 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
         Half::Suspend => (cycle.suspend_us, cycle.stages.iter().any(is_of_suspend)),
         Half::Resume => (cycle.resume_us, cycle.resume_start_us.is_some()),
     };
+    let (word, bound) = match half {
+        Half::Suspend => (cycle.words.first, "ended"),
+        Half::Resume => (cycle.words.after_sleep, "began"),
+    };
     if us.is_some() {
         return None;
     }
-    let is_begun = half == Half::Resume || cycle.stages.first().is_some_and(is_begin);
+    let is_begun = half == Half::Resume || cycle.words.first.is_some();
     Some(match (cycle.stamped, there, cycle.cut) {
         (false, ..) => "The log's timestamps are not the kernel's".to_owned(),
+        (true, false, _) if word.is_some() => {
+            format!("The log does not show when the {name} {bound}")
+        }
         (true, false, _) => format!("No {name} in the log"),
         (true, true, true) if is_begun => format!("The log lacks the end of the {name}"),
         (true, true, true) => format!("The log starts after the {name} does"),
@@ -69,10 +76,6 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
 
 fn is_of_suspend(stage: &StageResult) -> bool {
     Half::Suspend.has(stage.stage)
-}
-
-fn is_begin(stage: &StageResult) -> bool {
-    stage.stage <= StageKind::Prepare
 }
 
 /// Of what a path is, behind its name: the half, or what the log has of it.
@@ -102,6 +105,14 @@ pub fn why_words(why: Why) -> &'static str {
     }
 }
 
+/// A silence of the kernel, by the messages at both its ends.
+pub fn silence(before: &str, after: Option<&str>) -> String {
+    match after.filter(|after| !after.is_empty()) {
+        Some(after) => format!("from: {before} to: {after}"),
+        None => format!("after: {before}"),
+    }
+}
+
 impl LinkResult {
     /// What the time went to, for people.
     pub fn words(&self) -> String {
@@ -119,10 +130,14 @@ impl LinkResult {
                 Some(cpu) => format!("before CPU {cpu}"),
                 None => "before a CPU".to_owned(),
             },
-            LinkKind::BeforeStage => "between stages".to_owned(),
+            LinkKind::BeforeStage => match self.stage {
+                StageKind::Sync | StageKind::Freeze => "before freezing".to_owned(),
+                StageKind::Thaw => "thawing and after it".to_owned(),
+                _ => "between stages".to_owned(),
+            },
             LinkKind::Stage => stage_words(self.stage).to_owned(),
             LinkKind::Silence => match &self.message {
-                Some(message) => format!("after: {message}"),
+                Some(message) => silence(message, self.ended_by.as_deref()),
                 None => "silence".to_owned(),
             },
         }

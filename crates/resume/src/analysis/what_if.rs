@@ -98,7 +98,7 @@ pub fn with_messages(path: Vec<LinkResult>, gaps: &[Gap]) -> Vec<LinkResult> {
 fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
     let end = link.start_us + link.duration_us;
     let mut at = link.start_us;
-    let mut push = |what, from: Us, to: Us, message: Option<&String>| {
+    let mut push = |what, from: Us, to: Us, gap: Option<&Gap>| {
         let why = match from == link.start_us {
             true => link.why,
             false => Why::Follows,
@@ -109,7 +109,10 @@ fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
                 start_us: from,
                 duration_us: to - from,
                 why,
-                message: message.cloned(),
+                message: gap.map(|gap| gap.message.clone()),
+                ended_by: gap
+                    .map(|gap| gap.ended_by.clone())
+                    .filter(|text| !text.is_empty()),
                 ..link.clone()
             });
         }
@@ -118,7 +121,7 @@ fn parts(link: LinkResult, gaps: &[Gap], parted: &mut Vec<LinkResult>) {
         let (from, to) = (gap.start.max(at), gap.end.min(end));
         if to - from >= GAP_US {
             push(link.what, at, from, None);
-            push(LinkKind::Silence, from, to, Some(&gap.message));
+            push(LinkKind::Silence, from, to, Some(gap));
             at = to;
         }
     }
@@ -171,5 +174,6 @@ fn link(cycle: &Cycle, link: &Link) -> LinkResult {
         duration_us: link.us(),
         why: link.why,
         message: None,
+        ended_by: None,
     }
 }

@@ -8,7 +8,7 @@ use super::{
     What,
 };
 use crate::cycle::{Call, Cycle, StageKind, Us};
-use crate::graph::DeviceTimes;
+use crate::graph::{DeviceTimes, SLOW_US};
 use crate::times;
 
 impl Graph {
@@ -47,32 +47,36 @@ impl Graph {
             let steps = by_stage.remove(&kind).unwrap_or_default();
             graph.add_stage(kind, start, end, steps);
         }
-        if half == Half::Suspend {
-            graph.entry = entry(cycle, graph.end);
-            graph.end += graph.entry.map_or(0, |(_, us)| us);
-        }
+        graph.entry = entry(cycle, half, graph.end);
+        graph.end += graph.entry.map_or(0, |(_, us)| us);
         graph
     }
 }
 
-/// What comes next behind the suspend's last stage, and after how long.
-fn entry(cycle: &Cycle, end: Us) -> Option<(StageKind, Us)> {
+/// What comes next behind the half's last stage, and how long after it the half ends.
+fn entry(cycle: &Cycle, half: Half, end: Us) -> Option<(StageKind, Us)> {
     let times = times::of(cycle)?;
-    let us = times.start + times.suspend_us? - end;
-    let mut stages = cycle.stages.iter();
-    let next = stages.find(|stage| !Half::Suspend.has(stage.kind));
-    next.map(|next| (next.kind, us)).filter(|_| us > 0)
+    let (until, next) = match half {
+        Half::Suspend => {
+            let mut stages = cycle.stages.iter();
+            let next = stages.find(|stage| !half.has(stage.kind));
+            let next = next.map_or(StageKind::Suspend, |next| next.kind);
+            (times.start + times.suspend_us?, next)
+        }
+        Half::Resume => (times.resume_start? + times.resume_us?, StageKind::Thaw),
+    };
+    Some((next, until - end)).filter(|(_, us)| *us > 0)
 }
 
-/// A resume begins where the sleep ends, a suspend with its first stage.
+/// A resume begins where the sleep ends, a suspend with its first word or stage.
 fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
     let rest = cycle.stages.iter().find(|stage| stage.kind.is_rest());
+    let word = match half {
+        Half::Suspend => cycle.words.first,
+        Half::Resume => rest.map(|rest| rest.end).or(cycle.woke),
+    };
     let first = spans.first().map(|&(_, start, _)| start);
-    match (half, rest, first) {
-        (Half::Resume, Some(rest), Some(first)) => rest.end.min(first),
-        (Half::Resume, None, Some(first)) => cycle.woke.map_or(first, |woke| woke.min(first)),
-        (_, _, first) => first.unwrap_or_default(),
-    }
+    word.into_iter().chain(first).min().unwrap_or_default()
 }
 
 /// The half's stages with their spans. A stage known only from calls reaches from the first one's
@@ -169,6 +173,34 @@ fn steps_by_stage(
 }
 
 impl Graph {
+    /// The devices with a call that a device waits for: a device without one waits too, and is waited for, unless
+    /// it is `gone`.
+    pub(crate) fn nearest(
+        &self,
+        device: usize,
+        with_call: &HashSet<usize>,
+        gone: &HashSet<usize>,
+    ) -> Vec<usize> {
+        let waits_for = |device: usize| -> Vec<usize> {
+            match self.half {
+                Half::Resume => self.tree.superiors(device).collect(),
+                Half::Suspend => self.tree.inferiors(device).collect(),
+            }
+        };
+        let (mut nearest, mut seen) = (Vec::new(), HashSet::from([device]));
+        let mut next = waits_for(device);
+        while let Some(one) = next.pop() {
+            if gone.contains(&one) || !seen.insert(one) {
+                continue;
+            }
+            match with_call.contains(&one) {
+                true => nearest.push(one),
+                false => next.extend(waits_for(one)),
+            }
+        }
+        nearest
+    }
+
     fn add_stage(&mut self, kind: StageKind, start: Us, end: Us, steps: Vec<Step>) {
         let first = self.steps.len();
         let stage = self.stages.len();
@@ -186,6 +218,7 @@ impl Graph {
             known.note(&self.calls, &step, self.steps.len());
             self.steps.push(step);
         }
+        let with_call = known.with_call;
         let waited_for = self.steps[first..].iter().filter(|step| !step.outlasts);
         let last = waited_for.map(|step| step.end).max();
         let before = self.stages.last().map_or(self.start, |stage| stage.end);
@@ -196,6 +229,7 @@ impl Graph {
             gap: start - before,
             tail: end - last.unwrap_or(start).max(start),
             steps: first..self.steps.len(),
+            with_call,
         });
         self.end = end;
     }
@@ -218,7 +252,7 @@ impl Graph {
             ready = ready.max(self.steps[before].end);
         }
         if called - ready >= UNEXPLAINED_US && step.device.is_some() {
-            step.just_after = known.just_before(called, ready);
+            step.just_after = known.just_before(called, ready, slow(step.printing));
             let end = step.just_after.map(|one| self.steps[one].end);
             ready = end.unwrap_or(ready);
         }
@@ -235,31 +269,16 @@ impl Graph {
         let end = self.steps[before].end;
         let ordered = worker.is_none() || worker == self.main;
         let called = step.start - step.printing;
-        let left_lying = end - ready >= PATIENCE_US && called - end <= HANDOVER_US;
+        // The line before this one was printed as slowly as its own.
+        let handover = HANDOVER_US + slow(step.printing);
+        let left_lying = end - ready >= PATIENCE_US && called - end <= handover;
         (end <= called && (ordered || left_lying)).then_some(before)
     }
 
     /// The calls in this stage that a device waits for, and whether some that it should have waited
     /// for had not ended.
     fn waits_for(&self, device: usize, start: Us, known: &Known) -> (Vec<usize>, bool) {
-        let waits_for = |device: usize| -> Vec<usize> {
-            match self.half {
-                Half::Resume => self.tree.superiors(device).collect(),
-                Half::Suspend => self.tree.inferiors(device).collect(),
-            }
-        };
-        // A device without a call waits too, and is waited for.
-        let (mut nearest, mut seen) = (Vec::new(), HashSet::from([device]));
-        let mut next = waits_for(device);
-        while let Some(one) = next.pop() {
-            if !seen.insert(one) {
-                continue;
-            }
-            match known.with_call.contains(&one) {
-                true => nearest.push(one),
-                false => next.extend(waits_for(one)),
-            }
-        }
+        let nearest = self.nearest(device, &known.with_call, &HashSet::new());
         let mut too_late = nearest.iter().any(|one| !known.of_device.contains_key(one));
         let known = nearest.iter().filter_map(|one| known.of_device.get(one));
         let mut found: Vec<usize> = known.flatten().copied().collect();
@@ -269,6 +288,12 @@ impl Graph {
         });
         (found, too_late)
     }
+}
+
+/// What the printing of the line before a call's own may have taken: as long as that one's, if lines take so long
+/// that no other work is as slow.
+fn slow(printing: Us) -> Us {
+    Some(printing).filter(|&us| us >= SLOW_US).unwrap_or(0)
 }
 
 /// The steps of a stage so far.
@@ -299,11 +324,12 @@ impl Known {
     }
 
     /// The call that ended so shortly before a start that it is no chance, in a lag that began then.
-    fn just_before(&self, start: Us, ready: Us) -> Option<usize> {
+    /// Its line was written before that, which may take as long as the printing of the start's own.
+    fn just_before(&self, start: Us, ready: Us, printing: Us) -> Option<usize> {
         let until = self.ends.partition_point(|&(end, _)| end <= start);
         let from = self.ends.partition_point(|&(end, _)| end <= ready);
         let &(end, last) = self.ends[from.min(until)..until].last()?;
         let by_chance = (until - from) as f64 * (start - end) as f64 / (start - ready) as f64;
-        (start - end <= HANDOVER_US && by_chance <= CHANCE).then_some(last)
+        (start - end <= HANDOVER_US + printing && by_chance <= CHANCE).then_some(last)
     }
 }

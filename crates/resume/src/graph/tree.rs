@@ -66,6 +66,13 @@ impl Tree {
         device
     }
 
+    /// Only a capture's tree has them.
+    pub(crate) fn has_suppliers(&self) -> bool {
+        self.devices
+            .iter()
+            .any(|device| !device.suppliers.is_empty())
+    }
+
     /// The device of this name and driver. Names are unique on a bus only, so the driver counts.
     pub fn find(&self, name: &str, driver: Option<&Name>) -> Option<usize> {
         let mut named = self.by_name.get(name)?.iter().copied();

@@ -2,32 +2,65 @@
 
 use std::collections::HashMap;
 
-use crate::cycle::{Call, Cycle, Gap, Name, Stage, StageKind, Us};
+use crate::cycle::{Call, Cycle, Gap, Name, StageKind, Us};
 
 /// Two records of one stage differ by the lines that are printed around it.
 const APART_US: Us = 20_000;
 const APART_SHARE: f64 = 0.02;
 
-/// Takes out cycles that are like an earlier one, call by call; how many. Numbers them anew.
-pub(super) fn without_repeated(cycles: &mut Vec<Cycle>) -> u64 {
-    let before = cycles.len();
-    let mut kept: Vec<Cycle> = Vec::with_capacity(before);
-    let mut alike: HashMap<(Option<Us>, usize), Vec<usize>> = HashMap::new();
-    for cycle in cycles.drain(..) {
-        // A cycle without anything but timestamps of whole seconds could be like another by chance.
-        if let Some(first) = cycle.calls.first() {
-            let alike = alike.entry((first.start, cycle.calls.len())).or_default();
-            let mut earlier = alike.iter().map(|&one| &kept[one]);
-            if earlier.any(|one| one.calls == cycle.calls && one.stages == cycle.stages) {
-                continue;
-            }
-            alike.push(kept.len());
-        }
-        kept.push(cycle);
+/// More cycles are not compared each with each.
+const COMPARED_MAX: usize = 3000;
+
+/// Takes out cycles that are a part of another one, by the stamps of their lines: someone put an excerpt before
+/// the whole log. How many lines they had.
+pub(super) fn without_pasted(cycles: &mut Vec<Cycle>, stamps: &[Vec<Us>]) -> u64 {
+    if cycles.len() > COMPARED_MAX || cycles.len() != stamps.len() {
+        return 0;
     }
-    *cycles = kept;
+    let is_part = |one: usize, whole: usize| {
+        let (part, all) = (&stamps[one], &stamps[whole]);
+        let within = |us: &Us| all.binary_search(us).is_ok();
+        // Of two that are the same the first one stays.
+        let is_less = part.len() < all.len() || part.len() == all.len() && whole < one;
+        let spans = part.first() >= all.first() && part.last() <= all.last();
+        is_less && spans && !part.is_empty() && part.iter().all(within)
+    };
+    let pasted = |&one: &usize| (0..stamps.len()).any(|whole| whole != one && is_part(one, whole));
+    let gone: Vec<usize> = (0..stamps.len()).filter(pasted).collect();
+    keep(cycles, |place| gone.binary_search(&place).is_err());
+    number(cycles);
+    gone.iter().map(|&one| stamps[one].len() as u64).sum()
+}
+
+/// Takes out cycles that are like an earlier one, call by call, and their stamps; how many. Numbers them anew.
+pub(super) fn without_repeated(cycles: &mut Vec<Cycle>, stamps: &mut Vec<Vec<Us>>) -> u64 {
+    let before = cycles.len();
+    let mut alike: HashMap<(Option<Us>, usize), Vec<usize>> = HashMap::new();
+    let mut gone = vec![false; before];
+    for (place, cycle) in cycles.iter().enumerate() {
+        // A cycle without anything but timestamps of whole seconds could be like another by chance.
+        let Some(first) = cycle.calls.first() else {
+            continue;
+        };
+        let alike = alike.entry((first.start, cycle.calls.len())).or_default();
+        let mut earlier = alike.iter().map(|&one| &cycles[one]);
+        gone[place] = earlier.any(|one| one.calls == cycle.calls && one.stages == cycle.stages);
+        if !gone[place] {
+            alike.push(place);
+        }
+    }
+    keep(cycles, |place| !gone[place]);
+    keep(stamps, |place| !gone.get(place).is_some_and(|gone| *gone));
     number(cycles);
     (before - cycles.len()) as u64
+}
+
+fn keep<T>(list: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) {
+    let mut place = 0;
+    list.retain(|_| {
+        place += 1;
+        is_kept(place - 1)
+    });
 }
 
 fn number(cycles: &mut [Cycle]) {
@@ -105,7 +138,7 @@ fn gaps_of(printed: &Cycle, traced: &Cycle) -> Vec<Gap> {
         Gap {
             start: gap.start + by,
             end: gap.end + by,
-            message: gap.message.clone(),
+            ..gap.clone()
         }
     };
     printed.gaps.iter().map(one).collect()
@@ -113,13 +146,11 @@ fn gaps_of(printed: &Cycle, traced: &Cycle) -> Vec<Gap> {
 
 /// `suspend exit` comes after the trace's last event.
 fn end_with_words(printed: &Cycle, traced: &mut Cycle) {
-    let by = shift(printed, traced, Some(StageKind::Thaw));
-    let is_thaw = |one: &&Stage| one.kind == StageKind::Thaw;
-    let log = printed.stages.iter().find(is_thaw);
-    let own = traced.stages.iter_mut().find(|one| is_thaw(&&**one));
-    if let (Some(log), Some(own)) = (log, own) {
-        own.end = own.end.max(log.end + by);
-    }
+    let is_traced = |kind: &StageKind| traced.stages.iter().any(|one| one.kind == *kind);
+    let mut kinds = printed.stages.iter().rev().map(|stage| stage.kind);
+    let by = shift(printed, traced, kinds.find(is_traced));
+    let exit = printed.words.last.map(|last| last + by);
+    traced.words.last = traced.words.last.max(exit);
 }
 
 fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
@@ -127,6 +158,8 @@ fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
     traced.at = printed.at.clone().or(traced.at);
     traced.asleep_us = printed.asleep_us.or(traced.asleep_us);
     traced.cut &= printed.cut;
+    traced.woken = printed.woken.clone();
+    traced.firmware = printed.firmware;
     traced.gaps = gaps_of(&printed, &traced);
     end_with_words(&printed, &mut traced);
     // A device has one callback in a stage; where it has more they are in the same order.
@@ -187,7 +220,7 @@ mod tests {
             resolution_us: 1,
             woke: None,
             gaps: Vec::new(),
-            devices: Default::default(),
+            ..Cycle::default()
         }
     }
 
@@ -348,14 +381,20 @@ mod tests {
         let mut later = one.clone();
         later.calls[0].start = Some(11);
         let mut cycles = vec![one.clone(), later.clone(), one.clone(), one.clone()];
-        assert_eq!(without_repeated(&mut cycles), 2);
+        assert_eq!(without_repeated(&mut cycles, &mut Vec::new()), 2);
         assert_eq!(cycles.len(), 2);
         assert_eq!((cycles[0].number, cycles[1].number), (1, 2));
         let mut other_stage = one.clone();
         other_stage.stages[0].end = 999;
-        assert_eq!(without_repeated(&mut vec![one, other_stage]), 0);
+        assert_eq!(
+            without_repeated(&mut vec![one, other_stage], &mut Vec::new()),
+            0
+        );
         let bare = cycle(0, &[(RESUME, 1000)]);
-        assert_eq!(without_repeated(&mut vec![bare.clone(), bare]), 0);
+        assert_eq!(
+            without_repeated(&mut vec![bare.clone(), bare], &mut Vec::new()),
+            0
+        );
     }
 
     #[test]
@@ -368,6 +407,7 @@ mod tests {
             start,
             end,
             message: format!("before {start}"),
+            ..Gap::default()
         };
         printed.gaps = vec![
             gap(90, 95),
@@ -408,12 +448,13 @@ mod tests {
         // `suspend exit` is 500 after the start of thawing, the trace's last event 100.
         let end = |printed: &Cycle, traced: &Cycle| {
             let both = together(vec![printed.clone()], vec![traced.clone()]);
-            let stages = &both[0].stages;
-            assert_eq!(stages[..2], traced.stages[..2]);
-            (stages[2].start, stages[2].end)
+            assert_eq!(both[0].stages, traced.stages);
+            both[0].words.last
         };
-        assert_eq!(end(&printed, &traced), (20_000, 20_500));
-        traced.stages[2].end = 20_501;
-        assert_eq!(end(&printed, &traced), (20_000, 20_501));
+        printed.words.last = Some(3600);
+        traced.words.last = Some(20_100);
+        assert_eq!(end(&printed, &traced), Some(20_500));
+        traced.words.last = Some(20_501);
+        assert_eq!(end(&printed, &traced), Some(20_501));
     }
 }

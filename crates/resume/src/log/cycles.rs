@@ -10,13 +10,14 @@ mod offsets;
 use std::collections::HashMap;
 
 use super::LeftOut;
-use super::event::{Event, stage_of_name};
+use super::event::{Event, Return, stage_of_name};
 use super::message::refuses;
 use super::names::{Id, Names};
-use super::prefix::Clock;
+use super::prefix::{Clock, MINUTE_US};
 use super::stages::Open;
 use super::stamp::Instant;
 use crate::cycle::{Call, Cycle, Failure, StageKind, Us};
+use crate::hibernation::Hibernation;
 use offsets::Offsets;
 
 /// Lines of several CPUs may be out of order by this much; beyond it the clock was set back.
@@ -30,6 +31,8 @@ const LEAP_US: Us = 400_000_000;
 const STEP_US: Us = 10_000_000;
 /// Of who refused, no more names are kept.
 const FAILURE_BYTES_MAX: usize = 1000;
+/// A call is searched among this many of the last ones: a device has a dozen in a cycle.
+const RECENT: usize = 64;
 /// A machine with a thousand devices has some ten thousand calls in a cycle.
 const CALLS_MAX: usize = 100_000;
 /// Of all cycles of a log.
@@ -81,6 +84,9 @@ struct Step {
 pub(super) struct Cycles {
     pub(super) done: Vec<Cycle>,
     pub(super) left_out: LeftOut,
+    /// Of the lines of each cycle, sorted: see [`Open::stamps`].
+    pub(super) stamps: Vec<Vec<Us>>,
+    pub(super) hibernations: Vec<Hibernation>,
     names: Names,
     open: Option<Open>,
     /// Of the open cycle: its calls by device.
@@ -139,6 +145,12 @@ impl Cycles {
             }
         }
         self.last = Some((at.clock, at.us));
+        // A line that stands anywhere in its minute.
+        if at.resolution_us >= MINUTE_US
+            && let Some(open) = &mut self.open
+        {
+            open.resolution_us = open.resolution_us.max(at.resolution_us);
+        }
     }
 
     fn is_foreign(&self, at: &At<'_>) -> bool {
@@ -146,8 +158,42 @@ impl Cycles {
         open.is_some_and(|open| open.clock != at.clock)
     }
 
+    /// A message of a suspend to disk.
+    fn hears_of_disk(&mut self, message: &[u8]) {
+        let is_near = self.hibernating || self.hibernation_counted;
+        if !message.starts_with(b"PM: ") && !is_near {
+            return;
+        }
+        let text = String::from_utf8_lossy(message);
+        match self
+            .hibernations
+            .last_mut()
+            .filter(|last| is_near && !last.ended)
+        {
+            Some(last) => _ = last.hears(&text),
+            // The log begins within it.
+            None => {
+                let mut cut = Hibernation::default();
+                if cut.hears(&text) {
+                    self.hibernation_begins();
+                    self.hibernation_counted = true;
+                    self.hibernations.pop();
+                    self.hibernations.push(cut);
+                }
+            }
+        }
+    }
+
+    fn hibernation_begins(&mut self) {
+        self.left_out.hibernations += 1;
+        if self.hibernations.len() < CYCLES_MAX {
+            self.hibernations.push(Hibernation::default());
+        }
+    }
+
     /// A message, before it is parsed.
     pub(super) fn hears(&mut self, at: &At<'_>, message: &[u8]) {
+        self.hears_of_disk(message);
         let Some(open) = &mut self.open else { return };
         if open.clock != at.clock || self.step.is_some_and(|step| step.moved.is_none()) {
             return;
@@ -176,6 +222,10 @@ impl Cycles {
 
     /// The two clocks of one line of a syslog.
     pub(super) fn clocks(&mut self, kernel: Us, wall: Instant) {
+        let has_ended = self.open.as_ref().is_some_and(|open| open.ended);
+        if has_ended && self.offsets.is_of_another_boot(kernel) {
+            self.close();
+        }
         self.offsets.line(kernel, wall, self.open.is_some());
         self.slept_by_wall();
     }
@@ -217,12 +267,15 @@ impl Cycles {
             let goes_on = at.clock == Some(Clock::Wall)
                 || step.by <= STEP_US
                 || (open.is_down() && is_of_resume(event));
+            // A log that stands there twice begins again with what is there.
+            let goes_on = goes_on && !open.stamps.contains(&at.us);
             if !goes_on || matches!(event, Event::Boot) {
                 self.close();
                 return;
             }
             self.left_out.clock_jumps += 1;
             open.platform_unknown |= open.is_down();
+            open.jumped = true;
             open.forgets_message();
             step.moved = Some(open.last - now);
             self.shift += open.last - now;
@@ -234,30 +287,42 @@ impl Cycles {
         let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
         if now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended {
             self.left_out.clock_jumps += 1;
+            open.jumped = true;
             open.forgets_leap();
             self.shift += open.last - now;
         }
+    }
+
+    /// When the call of a return line began.
+    pub(super) fn begun(&self, open: &Open, ret: &Return<'_>) -> Option<Us> {
+        let calls = self.by_device.get(&self.names.known(ret.device)?)?;
+        let calls = calls.iter().rev().map(|&call| &open.calls[call as usize]);
+        calls.take(RECENT).find(|call| call.end.is_none())?.start
     }
 
     /// Can the open cycle go on with it?
     fn fits(&self, us: Us, event: &Event<'_>) -> bool {
         let Some(open) = &self.open else { return true };
         let resumes = open.stage >= StageKind::ResumeNoirq;
-        let resumed = open.ended || open.has_ended(StageKind::Resume);
         match event {
             Event::Boot => false,
             // Android's kernels print a second one, with the date in place of the state.
             Event::Begin { first: true, sleep } => {
-                open.stage == StageKind::Freeze
-                    && open.began
-                    && !open.ended
-                    && open.sleep.is_some() != sleep.is_some()
+                open.only_entry && open.sleep.is_some() != sleep.is_some()
             }
-            Event::Begin { first: false, .. } | Event::Freezing => {
-                open.stage == StageKind::Freeze && !open.ended
+            Event::Begin { first: false, .. }
+            | Event::Syncing
+            | Event::Synced(_)
+            | Event::Freezing { .. } => open.stage == StageKind::Freeze && !open.ended,
+            Event::Suspending { .. } => open.stage <= StageKind::Prepare && !open.ended,
+            Event::Frozen { .. } | Event::NotFrozen { .. } | Event::Idle { ends: false } => {
+                !(open.ended || resumes)
             }
-            Event::Suspending => open.stage <= StageKind::Prepare && !open.ended,
-            Event::Cpus { on: true } => !resumed,
+            Event::Cpus { on: true } => !open.has_resumed(),
+            // CPUs also go off by hand, once processes run.
+            Event::Cpus { on: false }
+            | Event::CpuEnd { on: false, .. }
+            | Event::Message { awake: false } => open.ended || open.words.after_sleep.is_none(),
             // Of a device that is late: `suspend exit` is still to come.
             _ if open.ended && open.may_be_late(us, event) => true,
             Event::StageBegin(kind) => !(open.ended || resumes && *kind <= StageKind::SuspendNoirq),
@@ -270,11 +335,10 @@ impl Cycles {
                 let again = says_us.is_some_and(|says| open.has_ended_before(*kind, us - says));
                 !(open.ended || goes_back || again)
             }
-            Event::Call(call) => {
-                let named = call.function.and_then(stage_of_name);
-                let suspends = named.is_some_and(|(_, suspends)| suspends);
-                let begins = named.is_some_and(|(stage, _)| stage.is_some());
-                !(open.ended || resumes && suspends || resumed && begins)
+            Event::Call(call) => !open.ended && open.goes_on_with(call.function),
+            // Of a call that is in the log, or before the log began.
+            Event::Return(ret) => {
+                open.goes_on_with(ret.function) || self.begun(open, ret).is_some()
             }
             Event::Took { stage, .. } => {
                 !(open.ended || resumes && *stage <= StageKind::SuspendNoirq)
@@ -288,7 +352,11 @@ impl Cycles {
         self.step = None;
         self.by_device.clear();
         let orphans = std::mem::take(&mut self.orphans).len() as u64;
-        let Some(open) = self.open.take() else { return };
+        let Some(mut open) = self.open.take() else {
+            return;
+        };
+        let mut stamps = std::mem::take(&mut open.stamps);
+        stamps.sort_unstable();
         let count = |is: fn(&&Call) -> bool| open.calls.iter().filter(is).count() as u64;
         let (starts_only, ends_only) = (
             count(|one| one.end.is_none()),
@@ -313,9 +381,11 @@ impl Cycles {
                 self.calls += cycle.calls.len();
                 self.offsets.cycle_ends(&cycle);
                 self.done.push(cycle);
+                self.stamps.push(stamps);
                 self.slept_by_wall();
             }
-            None => self.left_out.hibernations += u64::from(!self.hibernation_counted),
+            None if self.hibernation_counted => {}
+            None => self.hibernation_begins(),
         }
     }
 
@@ -332,6 +402,9 @@ impl Cycles {
         mark.end = Some(us);
         mark.says_us = says_us;
         mark.aborted = aborted;
+        if kind == StageKind::Sync {
+            return;
+        }
         if kind == StageKind::Prepare && says_us.is_some() {
             // It stands behind the suspend, which it is the whole of.
             return;
@@ -366,10 +439,31 @@ impl Cycles {
             let last = self.by_device.get(id)?.last()?;
             Some(open.calls[*last as usize].stage)
         });
-        let place = call.unwrap_or(open.stage);
-        let stage = failed_stage(message, place).unwrap_or(place);
         let all = message.starts_with(b"Some devices failed");
-        if (StageKind::Suspend..StageKind::Platform).contains(&stage) && (all || device.is_some()) {
+        // Without a device's words, or those of stages that ended before, the place is not known once devices
+        // suspend.
+        let is_placed = self.has_stage_times || open.stage != StageKind::Prepare;
+        let call = call.or_else(|| {
+            let (_, name) = device.as_ref()?;
+            let before = open.failures.last()?;
+            before
+                .stage
+                .filter(|_| before.device.as_ref() == Some(name))
+        });
+        let place = call.unwrap_or(open.stage);
+        let named = failed_stage(message, place);
+        let stage = named.or(Some(place).filter(|_| is_placed || call.is_some()));
+        // `noirq suspend of devices failed` says where, of what came before it.
+        if device.is_none() && named.is_some() {
+            let untold = open.failures.iter_mut().rev();
+            for before in untold.take_while(|before| before.stage.is_none()) {
+                before.stage = named;
+            }
+        }
+        if let Some(stage) =
+            stage.filter(|kind| (StageKind::Suspend..StageKind::Platform).contains(kind))
+            && (all || device.is_some())
+        {
             open.failed = Some((stage, us));
         }
         // In older kernels nothing else shows that the resume starts.
@@ -379,7 +473,7 @@ impl Cycles {
         open.failures.push(Failure {
             at: us,
             device: device.map(|(_, name)| name),
-            stage: Some(stage),
+            stage,
             message: String::from_utf8_lossy(message)
                 .trim_end_matches([' ', ':'])
                 .to_owned(),
@@ -406,6 +500,7 @@ fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
 /// Which stage follows.
 fn after(stage: StageKind, aborted: bool) -> StageKind {
     match (stage, aborted) {
+        (StageKind::Sync, _) => StageKind::Freeze,
         (StageKind::Freeze, _) => StageKind::Suspend,
         (StageKind::Prepare | StageKind::Suspend, true) => StageKind::Resume,
         (StageKind::SuspendLate, true) => StageKind::ResumeEarly,
@@ -430,30 +525,61 @@ fn opens(event: &Event<'_>) -> bool {
     matches!(
         event,
         Event::Begin { .. }
-            | Event::Freezing
-            | Event::Suspending
+            | Event::Syncing
+            | Event::Synced(_)
+            | Event::Freezing { .. }
+            | Event::NotFrozen { .. }
+            | Event::Suspending { .. }
+            | Event::Idle { .. }
             | Event::StageBegin(_)
             | Event::StageEnd { .. }
             | Event::Call(_)
             | Event::Return(_)
             | Event::Took { .. }
             | Event::Cpus { on: true }
-    )
+    ) || matches!(event, Event::Failure { message, .. } if failed_stage(message, StageKind::Freeze).is_some())
 }
 
 /// Can this message come from a machine that wakes from sleep?
 fn is_of_resume(event: &Event<'_>) -> bool {
     match event {
-        Event::Message { awake } => *awake,
-        Event::Cpus { on } | Event::CpuBegin { on, .. } | Event::CpuEnd { on, .. } => *on,
-        Event::Idle { ends } => *ends,
-        Event::Asleep(_) => true,
-        Event::StageBegin(kind) | Event::StageEnd { kind, .. } => *kind >= StageKind::Platform,
+        Event::Asleep(_) | Event::StageBegin(StageKind::Platform) => true,
+        Event::StageEnd { kind, .. } => *kind >= StageKind::Platform,
         Event::Call(call) => {
             let named = call.function.and_then(stage_of_name);
             named.is_none_or(|(_, suspends)| !suspends)
         }
-        _ => false,
+        Event::Thawing | Event::Thawed | Event::Exit | Event::Took { .. } | Event::Return(_) => {
+            false
+        }
+        _ => half_of(0, event).is_some_and(|(of_resume, _)| of_resume),
+    }
+}
+
+/// Is this event certainly of the resume (`true`) or of the suspend, and since when was it that? A call's stage is
+/// found when it is kept.
+fn half_of(us: Us, event: &Event<'_>) -> Option<(bool, Us)> {
+    match event {
+        Event::Begin { .. } | Event::Syncing | Event::Synced(_) | Event::Freezing { .. } => {
+            Some((false, us))
+        }
+        Event::Frozen { .. } | Event::NotFrozen { .. } | Event::Suspending { .. } => {
+            Some((false, us))
+        }
+        Event::StageBegin(kind) if !kind.is_rest() => Some((*kind > StageKind::Test, us)),
+        Event::StageEnd { kind, says_us, .. } if !kind.is_rest() => {
+            Some((*kind > StageKind::Test, us - says_us.unwrap_or(0)))
+        }
+        Event::Took {
+            stage, us: took, ..
+        } => Some((*stage > StageKind::Test, us - took)),
+        Event::Cpus { on } | Event::CpuBegin { on, .. } | Event::CpuEnd { on, .. } => {
+            Some((*on, us))
+        }
+        Event::Message { awake } | Event::Around { awake } => Some((*awake, us)),
+        Event::Idle { ends } => Some((*ends, us)),
+        Event::Thawing | Event::Thawed | Event::Exit => Some((true, us)),
+        _ => None,
     }
 }
 

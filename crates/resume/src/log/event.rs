@@ -13,14 +13,23 @@ pub(super) enum Event<'a> {
         /// No other line of the suspend comes before this one.
         first: bool,
     },
-    /// File systems are synced or processes frozen: the first message of kernels before Linux 4.12.
-    Freezing,
+    /// File systems are about to be synced: the first message of kernels before Linux 4.12.
+    Syncing,
+    /// They were synced in this time.
+    Synced(Us),
+    /// Processes are about to be frozen; to Linux 6.2 those of users are, and the line has how long that took
+    /// from its stamp on.
+    Freezing {
+        took_us: Option<Us>,
+    },
     /// Processes are frozen; how long it took, if the line gives it from its stamp on.
     Frozen {
         after_us: Option<Us>,
     },
-    /// Devices follow.
-    Suspending,
+    /// Devices follow; `mem`, `freeze` and the like where the line names it.
+    Suspending {
+        sleep: Option<&'a [u8]>,
+    },
     /// ftrace: a stage begins.
     StageBegin(StageKind),
     StageEnd {
@@ -56,10 +65,19 @@ pub(super) enum Event<'a> {
         cpu: u32,
         on: bool,
     },
+    /// An interrupt leaves a CPU that goes off.
+    CpuLoses,
     /// A message of the kernel with the CPUs off, before sleep or after it.
     Message {
         awake: bool,
     },
+    /// A message from between the devices' noirq stages, before the sleep or after it, which is neither the
+    /// last one there nor the first.
+    Around {
+        awake: bool,
+    },
+    /// What woke the machine.
+    Woken(&'a [u8]),
     /// The kernel idles until it is woken (s2idle), or is done with that.
     Idle {
         ends: bool,
@@ -80,7 +98,7 @@ pub(super) enum Event<'a> {
     Thawed,
     /// The suspend is over, with or without success.
     Exit,
-    /// To disk, which is not read.
+    /// To disk.
     Hibernation {
         ends: bool,
     },

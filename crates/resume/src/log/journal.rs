@@ -23,6 +23,9 @@ struct Json {
     message: Option<serde_json::Value>,
     #[serde(rename = "_SOURCE_MONOTONIC_TIMESTAMP")]
     monotonic: Option<String>,
+    /// Since systemd 257.
+    #[serde(rename = "_SOURCE_BOOTTIME_TIMESTAMP")]
+    boottime: Option<String>,
     #[serde(rename = "__REALTIME_TIMESTAMP")]
     realtime: Option<String>,
 }
@@ -43,8 +46,9 @@ pub(super) fn of_json(line: &[u8]) -> Option<Entry> {
             .collect::<Option<_>>()?,
         _ => return None,
     };
+    let kernel = json.monotonic.or(json.boottime);
     entry(
-        json.monotonic.as_deref().map(str::as_bytes),
+        kernel.as_deref().map(str::as_bytes),
         json.realtime.as_deref().map(str::as_bytes),
         message,
     )
@@ -99,7 +103,9 @@ impl Export {
             self.of_kernel = true;
         } else if let Some(text) = value(b"MESSAGE=") {
             self.message = Some(text);
-        } else if let Some(text) = value(b"_SOURCE_MONOTONIC_TIMESTAMP=") {
+        } else if let Some(text) =
+            value(b"_SOURCE_MONOTONIC_TIMESTAMP=").or_else(|| value(b"_SOURCE_BOOTTIME_TIMESTAMP="))
+        {
             self.monotonic = Some(text);
         } else if let Some(text) = value(b"__REALTIME_TIMESTAMP=") {
             self.realtime = Some(text);

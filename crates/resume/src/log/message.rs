@@ -163,6 +163,8 @@ fn parsed(event: Option<Event<'_>>) -> Parsed<'_> {
 fn own_words(text: &[u8]) -> Option<Event<'_>> {
     let starts = |word: &str| text.starts_with(word.as_bytes());
     Some(match *text.first()? {
+        // Android, since 2014: `Abort: Pending Wakeup Sources: alarmtimer`.
+        b'A' if starts("Abort: ") => failure(b"", text),
         b'B' => {
             // `Booting Node 0 Processor 1 APIC 0x1`, before 3.10 or so without `smpboot: `.
             let at = memmem::find(text.strip_prefix(b"Booting Node ")?, b"Processor ")?;
@@ -178,8 +180,14 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
         b'E' if starts("Error taking CPU") => failure(b"", text),
 
         // `Filesystems sync: 0.012 seconds` (5.2)
-        b'F' if starts("Filesystems sync: ") => Event::Freezing,
+        b'F' if starts("Filesystems sync: ") => {
+            Event::Synced(millionths(&mut Cursor(&text[18..])).unwrap_or(0))
+        }
         b'F' => return freezing(text),
+        // `IRQ 16: no longer affine to CPU1`
+        b'I' if memmem::find(text, b" no longer affine to CPU").is_some() => {
+            text.strip_prefix(b"IRQ").map(|_| Event::CpuLoses)?
+        }
         b'L' if starts("Linux version ") => Event::Boot,
         b'N' if starts("Non-boot CPUs are not disabled") => failure(b"", text),
         // 4.13
@@ -187,9 +195,14 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
         // `Restarting tasks ... done.`; since 6.16 `Restarting tasks: Starting` and `… Done`.
         b'R' if starts("Restarting tasks: Done") => Event::Thawed,
         b'R' if starts("Restarting tasks") => Event::Thawing,
-        b'S' if starts("Suspending console(s)") => Event::Suspending,
+        // Android: `Resume caused by IRQ 57, qpnp_rtc_alarm`.
+        b'R' | b'r' if text[1..].starts_with(b"esume caused by ") => Event::Woken(&text[17..]),
+        // With `PM: ` until 5.2 or so, with `ACPI: ` since.
+        b'R' if starts("Restoring platform NVS memory") => Event::Message { awake: true },
+        b'S' if starts("Saving platform NVS memory") => Event::Message { awake: false },
+        b'S' if starts("Suspending console(s)") => Event::Suspending { sleep: None },
         // `PM: Syncing filesystems ... done.` (before 5.2)
-        b'S' if starts("Syncing filesystems") => Event::Freezing,
+        b'S' if starts("Syncing filesystems") => Event::Syncing,
         // timekeeping: before 4.16, then as below.
         b'S' => Event::Asleep(millionths(&mut Cursor(
             text.strip_prefix(b"Suspended for ")?,
@@ -246,7 +259,7 @@ fn old_task(text: &[u8]) -> Option<(&[u8], u64)> {
     (state[0].is_ascii_uppercase() && flags.starts_with(b"0x")).then_some((name, pid))
 }
 
-/// `CPU 1 is now offline` (x86), `CPU1: shutdown` (ARM; `CPU1 killed.` follows), `CPU1 is up`.
+/// `CPU 1 is now offline` (x86), `CPU1: shutdown` and `CPU1 killed` (ARM has both, or one), `CPU1 is up`.
 fn cpu(text: &[u8]) -> Option<Event<'_>> {
     let mut rest = Cursor(text.strip_prefix(b"CPU")?);
     rest.spaces();
@@ -254,7 +267,8 @@ fn cpu(text: &[u8]) -> Option<Event<'_>> {
     let _ = rest.eat(b':');
     let starts = |words: &[u8]| rest.0.starts_with(words);
     let on = starts(b" is up");
-    let is_known = on || starts(b" is now offline") || starts(b" shutdown");
+    let off: [&[u8]; 3] = [b" is now offline", b" shutdown", b" killed"];
+    let is_known = on || off.into_iter().any(starts);
     is_known.then_some(Event::CpuEnd { cpu, on })
 }
 
@@ -286,11 +300,12 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
     if has(b" completed") {
         return Some(Event::Frozen { after_us: None });
     }
-    let elapsed = memmem::find(text, b"(elapsed ")
-        .and_then(|at| millionths(&mut Cursor(&text[at + 9..])))
-        .filter(|_| has(b"remaining"));
-    let frozen = |us| Event::Frozen { after_us: Some(us) };
-    Some(elapsed.map_or(Event::Freezing, frozen))
+    let elapsed =
+        memmem::find(text, b"(elapsed ").and_then(|at| millionths(&mut Cursor(&text[at + 9..])));
+    Some(match elapsed.filter(|_| has(b"remaining")) {
+        Some(us) => Event::Frozen { after_us: Some(us) },
+        None => Event::Freezing { took_us: elapsed },
+    })
 }
 
 /// How much of the time between two messages the kernel accounts for in them: file systems were synced,
@@ -304,6 +319,12 @@ pub(super) fn accounted_between(before: &[u8], message: &[u8]) -> Us {
     let behind = figure(before, b"(elapsed ").filter(|_| is_begin);
     let sync = figure(message, b"Filesystems sync: ");
     sync.or_else(|| figure(message, b"(elapsed ")).unwrap_or(0) + behind.unwrap_or(0)
+}
+
+/// `Freezing of tasks failed after 20.010 seconds (1 tasks refusing to freeze, wq_busy=0)`
+pub(super) fn failed_after(message: &[u8]) -> Option<Us> {
+    let (_, figure) = split_at(message, b" failed after ")?;
+    millionths(&mut Cursor(figure))
 }
 
 /// Behind `PM: `.
@@ -321,14 +342,21 @@ fn pm_words(text: &[u8]) -> Option<Event<'_>> {
         b'r' if starts("resume devices took ") => devices_took(text, StageKind::Resume)?,
         b's' if starts("suspend-to-idle") => Event::Idle { ends: false },
         b'r' if starts("resume from suspend-to-idle") => Event::Idle { ends: true },
-        // `Preparing system for mem sleep` (to 3.19), `… for sleep (mem)`, since 4.12 `(deep)`.
+        // `Preparing system for mem sleep` (to 4.4), `… for sleep (mem)`, since 4.12 `(deep)`.
         b'P' if starts("Preparing system for ") => Event::Begin {
-            sleep: in_brackets(text),
+            sleep: in_brackets(text).or_else(|| text[21..].strip_suffix(b" sleep")),
             first: false,
         },
-        // `Entering mem sleep` (to 3.19), `Suspending system (deep)`.
-        b'E' if starts("Entering ") && text.ends_with(b" sleep") => Event::Suspending,
-        b'S' if starts("Suspending system (") => Event::Suspending,
+        // `Entering mem sleep` (to 4.4), `Suspending system (deep)`.
+        b'E' if starts("Entering ") && text.ends_with(b" sleep") => Event::Suspending {
+            sleep: text[9..].strip_suffix(b" sleep"),
+        },
+        b'S' if starts("Suspending system (") => Event::Suspending {
+            sleep: in_brackets(text),
+        },
+        b'T' if starts("Triggering wakeup from ") => Event::Woken(&text[23..]),
+        b'I' if starts("IRQ wakeup: ") => Event::Woken(&text[12..]),
+        b'W' if starts("Wakeup source ") => Event::Woken(&text[14..]),
         b'F' if starts("Finishing wakeup") => Event::Thawing,
         b'h' if starts("hibernation: hibernation e") || starts("hibernation e") => {
             Event::Hibernation {
@@ -355,6 +383,19 @@ fn acpi(text: &[u8]) -> Option<Event<'_>> {
         (b"Restoring platform NVS memory", true),
         (b"Waking up from system sleep state", true),
     ];
+    match text {
+        // In the devices' noirq stages.
+        b"EC: interrupt blocked" => return Some(Event::Around { awake: false }),
+        b"EC: interrupt unblocked" => return Some(Event::Around { awake: true }),
+        _ => {}
+    }
+    // `ACPI fixed event wakeup`, `ACPI non-EC GPE wakeup`
+    if let Some(what) = text
+        .strip_suffix(b" wakeup")
+        .filter(|_| text.starts_with(b"ACPI "))
+    {
+        return Some(Event::Woken(what));
+    }
     let known = MESSAGES.iter().find(|(words, _)| text.starts_with(words));
     known.map(|&(_, awake)| Event::Message { awake })
 }

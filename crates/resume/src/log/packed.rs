@@ -159,7 +159,7 @@ fn binary(head: &[u8]) -> Option<&'static str> {
         (b"7z\xbc\xaf\x27\x1c", "it is a 7z archive; unpack it first"),
         (
             b"LPKSHHRH",
-            "it is systemd's journal itself; `journalctl --file FILE -k -o short-monotonic` prints it",
+            "it is systemd's journal itself; `journalctl --file FILE -k -o json` prints it",
         ),
         (
             b"\x17\x08\x44tracing",

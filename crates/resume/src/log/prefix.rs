@@ -10,6 +10,9 @@ use crate::cycle::Us;
 
 /// Beyond it no stamp is looked for.
 const PREFIX_BYTES_MAX: usize = 120;
+/// `Nov21 18:00`
+const MINUTE_BYTES: usize = 11;
+pub(super) const MINUTE_US: Us = 60_000_000;
 /// Of these few a line has, each once or twice.
 const PARTS_MAX: usize = 8;
 
@@ -18,6 +21,9 @@ const PARTS_MAX: usize = 8;
 pub(super) enum Clock {
     /// printk's, from the boot on.
     Kernel,
+    /// Seconds from the boot on with a host behind them (`journalctl -o short-monotonic`): printk's, or since
+    /// systemd 257 those at which the journal read the line.
+    Logger,
     /// As a syslog, a journal or `dmesg -T` have it.
     Wall,
     /// The timestamps are of when lines were copied, not when the kernel wrote them: amd_s2idle.py.
@@ -72,6 +78,8 @@ struct Parts<'a> {
     caller: Option<u32>,
     foreign: bool,
     written_later: bool,
+    /// A host stands behind the kernel's stamp.
+    logged: bool,
 }
 
 impl Prefixes {
@@ -101,6 +109,7 @@ impl Prefixes {
             rest = self.parts(&line[at..], &mut parts);
         }
         let (at, clock) = match (parts.kernel, parts.wall) {
+            (Some(at), None) if parts.logged => (at, Clock::Logger),
             (Some(at), _) => (at, Clock::Kernel),
             (None, Some(_)) if parts.foreign => return Stripped::Foreign,
             (None, Some((at, _))) if parts.written_later => (at, Clock::None),
@@ -189,7 +198,12 @@ impl Prefixes {
                     Some(at) => at,
                     None => self.minute(text)?,
                 };
-                parts.wall = Some((at, consumed(inside.0, text.0)));
+                let stamp = consumed(inside.0, text.0);
+                parts.wall = Some((at, stamp));
+                // The deltas of the lines after it are from it on, and those before it end anywhere in its minute.
+                if stamp.len() == MINUTE_BYTES {
+                    parts.kernel = Some(self.running(MINUTE_US));
+                }
                 text.eat(b']')?;
                 let _ = text.eat(b' ');
                 return Some(());
@@ -215,11 +229,11 @@ impl Prefixes {
 
     /// `Nov21 18:00`: the first line of a minute of `dmesg -H`; deltas follow it.
     fn minute(&mut self, text: &mut Cursor<'_>) -> Option<Instant> {
-        let inside = text.0.get(..11)?;
+        let inside = text.0.get(..MINUTE_BYTES)?;
         let with_seconds = [&inside[..3], b" ", &inside[3..], b":00"].concat();
         let mut cursor = Cursor(&with_seconds);
         let at = self.date(&mut cursor)?;
-        text.0 = &text.0[11..];
+        text.0 = &text.0[MINUTE_BYTES..];
         self.running_us = at.us;
         Some(at)
     }
@@ -371,6 +385,7 @@ fn passed_on(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> {
             return None;
         }
         text.0 = &text.0[colon + 1..];
+        parts.logged = parts.kernel.is_some();
     }
     let _ = text.eat(b' ');
     parts.foreign = false;

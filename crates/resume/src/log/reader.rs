@@ -12,10 +12,10 @@ use super::event::{Event, Parsed};
 use super::journal::{self, Export};
 use super::lines::{self, Line};
 use super::message::Messages;
-use super::prefix::{Clock, Message, Prefixes, Stripped, next_stamp};
+use super::prefix::{Clock, MINUTE_US, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{LeftOut, Log, Unread, both, packed, trace};
-use crate::cycle::{INSTANT_MAX, Us};
+use crate::cycle::{Firmware, INSTANT_MAX, Us};
 use crate::{Error, Result};
 
 /// A mail's line has room for half a message or so; what follows without a stamp is something else.
@@ -41,7 +41,63 @@ struct Reader {
     unread: Option<Unread>,
     /// A line of this source had a time.
     timed: bool,
+    /// Lines about a suspend without a time, as long as no line has one.
+    untimed: Vec<Vec<u8>>,
+    order: Order,
+    /// By the cycle that follows it.
+    firmware: Vec<(usize, Firmware)>,
 }
+
+/// In which direction the stamps of a source go.
+#[derive(Default)]
+struct Order {
+    last: Option<Us>,
+    forth: usize,
+    back: usize,
+    is_coarse: bool,
+    /// Its lines, as long as it may be one with the newest line first (`journalctl -r`).
+    lines: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Order {
+    fn stamp(&mut self, at: Instant) {
+        if let Some(last) = self.last.replace(at.us) {
+            self.forth += usize::from(at.us > last);
+            self.back += usize::from(at.us < last);
+        }
+        self.is_coarse = at.resolution_us > 1;
+    }
+
+    /// Two CPUs' stamps may be out of order, and few boots follow each other in one log.
+    fn may_go_back(&self) -> bool {
+        self.forth <= 8 + self.back / 8 && self.bytes < BACKWARD_BYTES_MAX
+    }
+
+    fn keeps(&mut self, line: &[u8]) {
+        self.bytes += line.len();
+        match self.may_go_back() {
+            true => self.lines.push(line.to_vec()),
+            false if self.lines.is_empty() => {}
+            false => self.lines = Vec::new(),
+        }
+    }
+
+    /// The lines from the oldest on, if the source has the newest first.
+    fn turned(&mut self) -> Option<Vec<Vec<u8>>> {
+        // Many lines have one stamp of whole seconds.
+        let least = if self.is_coarse { 1 } else { 3 };
+        let goes_back = self.back >= least && self.back > 4 * self.forth && self.may_go_back();
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.reverse();
+        Some(lines).filter(|_| goes_back)
+    }
+}
+
+/// A larger log is not turned round.
+const BACKWARD_BYTES_MAX: usize = 64 << 20;
+/// No more lines without a time are kept.
+const UNTIMED_MAX: usize = 20_000;
 
 /// An input without a line with a time in this many bytes is not a log, and may have no end.
 const TIMELESS_BYTES_MAX: usize = 16 << 20;
@@ -72,10 +128,13 @@ impl Reader {
         self.export = Export::default();
         let mut timeless = 0;
         self.timed = false;
+        self.order = Order::default();
+        let is_first = self.lines == 0;
         let read = lines::each(packed::text(input)?, |line| {
             match line {
                 Line::Text(text) => {
                     timeless += text.len() + 1;
+                    self.order.keeps(text);
                     self.line(text);
                 }
                 Line::TooLong => {
@@ -91,20 +150,64 @@ impl Reader {
         });
         self.flush();
         let (lines, bytes) = read?;
+        if let Some(turned) = self.order.turned().filter(|_| is_first) {
+            *self = Self::default();
+            self.left_out.backward_lines = lines;
+            turned.iter().for_each(|line| self.line(line));
+            self.flush();
+        }
+        self.reads_untimed();
         self.lines += lines;
         self.bytes += bytes;
         Ok(())
     }
 
+    /// Lines of which none has a time may still say how long stages and calls took.
+    fn reads_untimed(&mut self) {
+        let lines = std::mem::take(&mut self.untimed);
+        let says = |line: &Vec<u8>| match self.messages.parse(line) {
+            Parsed::Event(Event::StageEnd { says_us, .. }) => says_us.is_some(),
+            Parsed::Event(Event::Return(ret)) => ret.says_us.is_some(),
+            Parsed::Event(event) => matches!(event, Event::DevicesTook { .. } | Event::Took { .. }),
+            _ => false,
+        };
+        if self.timed || !lines.iter().any(says) {
+            return;
+        }
+        self.left_out.lines_without_stamp -= lines.len() as u64;
+        let (us, resolution_us) = (0, 1);
+        let at = At::of(Instant { us, resolution_us }, Some(Clock::None));
+        for line in &lines {
+            if let Parsed::Event(event) = self.messages.parse(line) {
+                self.event_lines += 1;
+                self.printk.event(&at, event);
+            }
+        }
+        self.printk.finish();
+    }
+
     fn finish(mut self) -> Log {
         self.printk.finish();
         self.ftrace.finish();
+        for (place, firmware) in std::mem::take(&mut self.firmware) {
+            let stream = match self.printk.done.is_empty() {
+                true => &mut self.ftrace,
+                false => &mut self.printk,
+            };
+            if let Some(cycle) = stream.done.get_mut(place) {
+                cycle.firmware = Some(firmware);
+            }
+        }
         let mut left_out = self.left_out;
         left_out.add(self.printk.left_out);
         left_out.add(self.ftrace.left_out);
-        left_out.repeated_cycles += both::without_repeated(&mut self.printk.done);
-        left_out.repeated_cycles += both::without_repeated(&mut self.ftrace.done);
+        for stream in [&mut self.printk, &mut self.ftrace] {
+            left_out.repeated_cycles +=
+                both::without_repeated(&mut stream.done, &mut stream.stamps);
+            left_out.repeated_lines += both::without_pasted(&mut stream.done, &stream.stamps);
+        }
         Log {
+            hibernations: self.printk.hibernations,
             cycles: both::together(self.printk.done, self.ftrace.done),
             lines: self.lines,
             bytes: self.bytes,
@@ -161,6 +264,7 @@ impl Reader {
                     self.plain_line(&line[at..]);
                     return;
                 }
+                self.order.stamp(message.at);
                 let at = At {
                     wall: message.wall,
                     caller: message.caller,
@@ -197,6 +301,12 @@ impl Reader {
             self.left_out.lost_events += lost;
             return;
         }
+        if let Some(firmware) = firmware(text) {
+            self.flush();
+            let done = self.printk.done.len().max(self.ftrace.done.len());
+            self.firmware.push((done, firmware));
+            return;
+        }
         if self.pending.goes_on(text) {
             return;
         }
@@ -208,6 +318,9 @@ impl Reader {
         if matches!(self.messages.parse(message), Parsed::Event(_)) {
             self.left_out.lines_without_stamp += 1;
             self.unread = self.unread.or(form);
+            if !self.timed && form.is_none() && self.untimed.len() < UNTIMED_MAX {
+                self.untimed.push(text.to_vec());
+            }
         }
     }
 
@@ -223,6 +336,7 @@ impl Reader {
             us: entry.us,
             resolution_us: 1,
         };
+        self.order.stamp(at);
         let at = At::of(at, Some(entry.clock));
         self.printk.passes(&at);
         let first = entry.message.split(|&byte| byte == b'\n').next();
@@ -261,6 +375,7 @@ impl Reader {
             // Cut within a word, or not by a mail at all.
             glued = self.pending.without_joints(&text);
             parsed = self.parse(&glued, &stamp);
+            heard = &glued;
             if !matches!(parsed, Parsed::Event(_)) {
                 heard = &text[..first];
                 parsed = self.parse(heard, &stamp);
@@ -275,7 +390,7 @@ impl Reader {
         match parsed {
             Parsed::Event(event) => {
                 self.event_lines += 1;
-                if clock != Some(Clock::None) {
+                if clock != Some(Clock::None) && at.resolution_us < MINUTE_US {
                     self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
                 }
                 if clock.is_some() {
@@ -394,6 +509,18 @@ fn without_colours(line: &[u8], plain: &mut Vec<u8>) {
 fn lost_events(line: &[u8]) -> Option<u64> {
     let at = memmem::find(line.strip_prefix(b"CPU:")?, b"[LOST ")?;
     Cursor(&line[at + 10..]).number()
+}
+
+/// `# fwsuspend 2220000 fwresume 5589649000`, ns, as sleepgraph writes it into a log's head.
+fn firmware(line: &[u8]) -> Option<Firmware> {
+    let mut rest = Cursor(line.strip_prefix(b"# fwsuspend ")?);
+    let suspend = rest.number()?;
+    rest.eat_text(b" fwresume ")?;
+    let us = |ns: u64| Us::try_from(ns / 1000).ok();
+    Some(Firmware {
+        suspend_us: us(suspend)?,
+        resume_us: us(rest.number()?)?,
+    })
 }
 
 /// Reads a log of any length in a few megabytes and what its cycles need.

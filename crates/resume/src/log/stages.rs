@@ -3,9 +3,10 @@
 use super::event::{Event, stage_of_name};
 use super::message::accounted_between;
 use super::prefix::Clock;
+use super::stamp::Cursor;
 use crate::cycle::{
     Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, STAGES, Stage, StageKind, Us, WITH_CALLS,
-    carries,
+    Words, carries,
 };
 
 const KINDS: usize = STAGES.len();
@@ -48,6 +49,10 @@ pub(super) struct Open {
     slept_at: Option<Us>,
     /// The log's clock does not go on in sleep.
     stands_still: bool,
+    /// It went on in a sleep before.
+    goes_on: bool,
+    /// What the kernel slept longer by its own word than this clock shows, of sleeps so far.
+    ahead: Us,
     /// It logs when it starts to idle: only the end of that is the first message then.
     pub(super) idling: bool,
     /// The clock jumped while it slept: how long that was is not known.
@@ -68,8 +73,17 @@ pub(super) struct Open {
     pub(super) refusing: bool,
     /// The stage in which devices failed to suspend, and when the last of them was reported.
     pub(super) failed: Option<(StageKind, Us)>,
-    /// `suspend exit`.
-    pub(super) exit: Option<Us>,
+    pub(super) words: Words,
+    pub(super) woken: Vec<String>,
+    /// Nothing but its entry was there so far.
+    pub(super) only_entry: bool,
+    /// The clock was set within it.
+    pub(super) jumped: bool,
+    /// The stamps of all its events, by which a log that has it twice is recognised.
+    pub(super) stamps: Vec<Us>,
+    /// Of messages with the kernel's own wall clock (`PM: suspend exit 2014-08-21 12:00:28.122331393 UTC`):
+    /// the first one and the last one, by stamp and by that clock.
+    walls: Option<[(Us, Us); 2]>,
     gaps: Vec<Gap>,
     /// Of gaps, by their ends: for how much of them the kernel accounts.
     accounted: Vec<(Us, Us)>,
@@ -89,8 +103,44 @@ impl Open {
             resolution_us: 1,
             clock,
             rest: StageKind::Platform,
+            only_entry: true,
             ..Self::default()
         }
+    }
+
+    /// A word of its beginning.
+    pub(super) fn begins(&mut self, at: Us) {
+        self.began = true;
+        self.words.first.get_or_insert(at);
+    }
+
+    /// A word of its end: processes run again.
+    pub(super) fn ends(&mut self, at: Us) {
+        self.ended = true;
+        self.words.last = self.words.last.max(Some(at));
+    }
+
+    pub(super) fn is_called(&mut self, sleep: Option<&[u8]>) {
+        if let Some(sleep) = sleep {
+            self.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
+        }
+    }
+
+    /// File systems are synced: since the entry, unless the kernel says that this took less.
+    pub(super) fn synced(&mut self, at: Us, took: Us) {
+        /// The kernel's figure has milliseconds, and a line has to be written.
+        const APART_US: Us = 10_000;
+        self.begins(at - took);
+        let first = self
+            .words
+            .first
+            .filter(|first| at - first <= took + APART_US);
+        *self.mark(StageKind::Sync) = Mark {
+            start: Some(first.unwrap_or(self.as_stamp(at - took))),
+            end: Some(at),
+            says_us: Some(took),
+            aborted: false,
+        };
     }
 
     pub(super) fn mark(&mut self, kind: StageKind) -> &mut Mark {
@@ -106,6 +156,7 @@ impl Open {
                 start: before,
                 end: at,
                 message: String::from_utf8_lossy(&self.last_message).into_owned(),
+                ended_by: String::from_utf8_lossy(short(message)).into_owned(),
             });
             if self.gaps.len() >= 4 * GAPS {
                 self.keep_longest_gaps();
@@ -115,11 +166,29 @@ impl Open {
                 self.accounted.push((at, accounted));
             }
         }
+        if let Some(wall) = wall_clock(message) {
+            let [first, _] = self.walls.unwrap_or([(at, wall); 2]);
+            self.walls = Some([first, (at, wall)]);
+        }
         self.said_at = Some(at);
         self.last_message.clear();
-        let end = message.len().min(MESSAGE_BYTES_MAX);
-        self.last_message
-            .extend_from_slice(message[..end].trim_ascii());
+        self.last_message.extend_from_slice(short(message));
+    }
+
+    /// By how much more the kernel's wall clock advanced than the log's.
+    fn slept_by_wall(&self) -> Option<Us> {
+        let [first, last] = self.walls?;
+        Some(last.1 - first.1 - (last.0 - first.0)).filter(|&us| us >= LEAST_SLEEP_US)
+    }
+
+    /// A word of the suspend, or of the resume from `since` on.
+    pub(super) fn says(&mut self, of_resume: bool, at: Us, since: Us) {
+        let words = &mut self.words;
+        match of_resume {
+            false if words.after_sleep.is_none() => words.before_sleep = Some(at),
+            false => {}
+            true => _ = words.after_sleep.get_or_insert(since),
+        }
     }
 
     pub(super) fn has_heard_nothing(&self) -> bool {
@@ -153,20 +222,24 @@ impl Open {
 
     /// The clock continued while the machine slept: from here on it is set back by this much.
     pub(super) fn sleeps_apart(&mut self, asleep: Us, at: Us) -> Option<Us> {
-        /// Less than this shows nothing of the clock.
-        const LEAST_US: Us = 100_000;
-        let down = self.down.filter(|_| asleep >= LEAST_US)?;
+        /// The kernel may read how long it slept from a clock with whole seconds.
+        const ROUNDED_US: Us = 1_000_000;
+        let down = self.down.filter(|_| asleep >= LEAST_SLEEP_US)?;
         let share = |us: Us| us - us / 50;
         // Where the kernel sleeps several times, it reports each at its end; but an RTC reports it when
         // devices resume already.
         let since = self.slept_at.replace(at).unwrap_or(down);
         let late = self.up.filter(|_| self.stage >= StageKind::ResumeNoirq);
         let until = late.unwrap_or(at);
-        self.stands_still |= until - since < share(asleep);
+        let shown = until - since;
+        let is_rounded = self.goes_on && asleep - shown <= ROUNDED_US && shown >= asleep / 2;
+        self.stands_still |= shown < share(asleep) && !is_rounded;
         if self.stands_still {
             return None;
         }
-        let apart = asleep.min(until - since);
+        self.goes_on = true;
+        let apart = (asleep + self.ahead).min(shown);
+        self.ahead += asleep - apart;
         // Messages since then had leaped, too.
         if let Some(up) = self.up.filter(|up| up - since >= share(asleep)) {
             self.set_back(up, apart);
@@ -188,15 +261,34 @@ impl Open {
         let gaps = self.gaps.iter_mut();
         let gaps = gaps.flat_map(|gap| [&mut gap.start, &mut gap.end]);
         let failures = self.failures.iter_mut().map(|failure| &mut failure.at);
-        let all = marks.chain(calls).flatten();
+        let words = &mut self.words;
+        let words = [&mut words.after_sleep, &mut words.last].into_iter();
+        let all = marks.chain(calls).chain(words).flatten();
         let all = all.chain(cpus).chain(gaps).chain(failures);
         for at in all.filter(|at| (from..Us::MAX).contains(at)) {
             *at -= by;
         }
     }
 
-    pub(super) fn has_ended(&self, kind: StageKind) -> bool {
-        self.marks[kind as usize].end.is_some()
+    pub(super) fn has_woken(&self) -> bool {
+        self.up.is_some()
+    }
+
+    pub(super) fn has_resumed(&self) -> bool {
+        self.ended || self.mark_of(StageKind::Resume).end.is_some()
+    }
+
+    /// Can a callback of this name come next? A suspend that begins again after a resume is another cycle, and
+    /// so is a stage before the main resume after that.
+    pub(super) fn goes_on_with(&self, function: Option<&[u8]>) -> bool {
+        let resumes = self.stage >= StageKind::ResumeNoirq;
+        if !resumes && !self.has_resumed() {
+            return true;
+        }
+        let named = function.and_then(stage_of_name);
+        named.is_none_or(|(stage, suspends)| {
+            !(resumes && suspends || self.has_resumed() && stage.is_some())
+        })
     }
 
     /// A stage that begins when it has ended is another cycle's.
@@ -273,23 +365,18 @@ impl Open {
         const LEAST_US: Us = 2_000_000;
         /// Timestamps of whole seconds are too early by at most this.
         const STEP_US: Us = 1_000_000;
-        if self.clock != Some(Clock::Wall) || self.marks[StageKind::Freeze as usize].aborted {
+        /// After the leap of a logger whose clock stands still in sleep everything takes this share of it at most.
+        const SHARE: Us = 10;
+        if self.marks[StageKind::Freeze as usize].aborted {
             return None;
         }
-        let unaccounted = |gap: &Gap| {
-            let accounted = self.accounted.iter().find(|&&(end, _)| end == gap.end);
-            gap.end - gap.start - accounted.map_or(0, |&(_, us)| us)
+        let least = match self.clock? {
+            Clock::Wall => LEAST_US,
+            Clock::Logger => SHARE * (self.last - self.longest_unaccounted()?.0),
+            Clock::Kernel | Clock::None => return None,
         };
-        let longest = self.gaps.iter().max_by_key(|gap| unaccounted(gap))?;
-        let (end, us) = (longest.end, unaccounted(longest));
-        let marks = self.marks.iter().enumerate();
-        let frozen = marks.flat_map(|(kind, mark)| match kind {
-            0 => [None, mark.end],
-            _ => [mark.start, mark.end],
-        });
-        let words = frozen.chain([self.suspending, self.down]).flatten();
-        let calls = self.calls.iter().filter_map(|call| call.start.or(call.end));
-        let is_late = words.chain(calls).all(|at| at >= end);
+        let (end, us) = self.longest_unaccounted()?;
+        let is_late = self.first_of_devices().is_none_or(|at| at >= end);
         let sleeps_longer = self.asleep_us.is_some_and(|asleep| asleep > us + STEP_US);
         let thaw = self.marks[StageKind::Thaw as usize].start;
         let stands_apart = self.gaps.iter().any(|gap| {
@@ -297,8 +384,68 @@ impl Open {
             is_after && gap.end - gap.start >= LEAST_US
         });
         let goes_on = self.slept_at.is_some() && !self.stands_still;
+        let sleeps_longer = sleeps_longer && self.clock == Some(Clock::Wall);
         let is_frozen = is_late && !sleeps_longer && !stands_apart && !goes_on;
-        (is_frozen && us >= LEAST_US).then_some(us)
+        (is_frozen && us >= least.max(GAP_US)).then_some(us)
+    }
+
+    /// The longest time without a message, less what the kernel accounts for: its end, and its length.
+    fn longest_unaccounted(&self) -> Option<(Us, Us)> {
+        let unaccounted = |gap: &Gap| {
+            let accounted = self.accounted.iter().find(|&&(end, _)| end == gap.end);
+            gap.end - gap.start - accounted.map_or(0, |&(_, us)| us)
+        };
+        // What comes after its last line is not of it.
+        let gaps = self.gaps.iter().filter(|gap| gap.end <= self.last);
+        let longest = gaps.max_by_key(|gap| unaccounted(gap))?;
+        Some((longest.end, unaccounted(longest)))
+    }
+
+    /// The first stamp of a frozen machine.
+    fn first_of_devices(&self) -> Option<Us> {
+        let marks = self.marks.iter().enumerate();
+        let frozen = marks.flat_map(|(kind, mark)| match STAGES[kind].0 {
+            StageKind::Sync => [None, None],
+            StageKind::Freeze => [None, mark.end],
+            _ => [mark.start, mark.end],
+        });
+        let words = frozen.chain([self.suspending, self.down]).flatten();
+        // The beginning of a call that only its return shows has no stamp.
+        let calls = self.calls.iter().filter_map(|call| match call.worker {
+            Some(_) => call.start.or(call.end),
+            None => call.end,
+        });
+        words.chain(calls).min()
+    }
+
+    /// The kernel says that a stage or a call took longer than its stamps leave for it: they are of a logger
+    /// that read the lines later.
+    fn stamps_contradict(&self) -> bool {
+        const APART_US: Us = 20_000;
+        if !matches!(self.clock, Some(Clock::Wall | Clock::Logger)) || self.jumped {
+            return false;
+        }
+        // A logger that is not frozen may be late, but not by its own clock of the boot.
+        let most = |span: Us| match self.clock {
+            Some(Clock::Logger) => span + span / 10 + APART_US / 20,
+            _ => 2 * span + APART_US + 2 * self.resolution_us,
+        };
+        let stage = |&(kind, ..): &(StageKind, &str, &str)| {
+            let mark = self.marks[kind as usize];
+            let words = [self.suspending, self.up.filter(|_| kind > StageKind::Test)];
+            // `start suspend` ends with the suspend, and is the whole of it.
+            let marks = STAGES.iter().zip(&self.marks).take(kind as usize);
+            let ends = marks.filter(|((before, ..), _)| *before != StageKind::Prepare);
+            let ends = ends.filter_map(|(_, mark)| mark.end);
+            let before = words.into_iter().flatten().chain(ends).max();
+            let of = mark.end.zip(before).zip(mark.says_us);
+            of.is_some_and(|((end, before), says)| says > most((end - before).max(0)))
+        };
+        let call = |call: &Call| {
+            let stamps = call.start.zip(call.end).zip(call.says_us);
+            stamps.is_some_and(|((start, end), says)| says > most(end - start))
+        };
+        STAGES[1..].iter().any(stage) || self.calls.iter().any(call)
     }
 
     /// Does the kernel sleep, as far as its messages show?
@@ -309,8 +456,9 @@ impl Open {
     /// A CPU is off or on. It began with `CpuBegin`, or when the one before was done.
     pub(super) fn cpu_done(&mut self, cpu: u32, on: bool, at: Us) {
         let mut same = self.cpus.iter_mut().rev().filter(|step| step.on == on);
-        let open = same.find(|step| step.cpu == cpu && step.end == Us::MAX);
-        if let Some(step) = open {
+        // ARM has two lines for a CPU that goes off.
+        let known = same.find(|step| step.cpu == cpu && (step.end == Us::MAX || !on));
+        if let Some(step) = known {
             step.end = at;
         } else {
             let mut same = self.cpus.iter().rev().filter(|step| step.on == on);
@@ -378,10 +526,12 @@ impl Open {
         self.calls.sort_by_key(|call| call.start.or(call.end));
         self.calls.shrink_to_fit();
         let logger_slept = self.logger_slept();
-        if self.failures.is_empty() {
+        self.asleep_us = self.asleep_us.or(self.slept_by_wall());
+        if !self.suspend_failed() && self.clock == Some(Clock::Wall) {
             self.asleep_us = self.asleep_us.or(logger_slept);
         }
-        let stamped = self.clock != Some(Clock::None) && logger_slept.is_none();
+        let read_late = logger_slept.is_some() || self.stamps_contradict();
+        let stamped = self.clock != Some(Clock::None) && !read_late;
         let mut stages = self.stages();
         let asleep_us = self.asleep_us.or_else(|| {
             let idle = stages.iter().find(|stage| stage.kind == StageKind::Idle)?;
@@ -400,17 +550,6 @@ impl Open {
             stages.retain(|stage| stage.says_us.is_some());
             for stage in &mut stages {
                 stage.start = stage.end - stage.says_us.unwrap_or(0);
-            }
-        } else if stages.is_empty()
-            && let Some(start) = self.marks[0].start
-        {
-            if let Some(exit) = self.exit {
-                // Nothing but its first line and its last one, as `dmesg | grep suspend` leaves them.
-                stages.extend(stage(StageKind::Freeze, start, start, None));
-                stages.extend(stage(StageKind::Thaw, exit, exit, None));
-            } else if let Some(first) = self.first_of_suspend() {
-                // A device that never returned: processes were frozen by then.
-                stages.extend(stage(StageKind::Freeze, start, first, None));
             }
         }
         let woke = self.woke.filter(|_| stamped && self.up.is_none());
@@ -435,16 +574,16 @@ impl Open {
             stamped,
             resolution_us: self.resolution_us,
             woke,
+            words: if stamped {
+                self.words
+            } else {
+                Words::default()
+            },
+            woken: self.woken,
+            firmware: None,
             gaps: self.gaps,
             devices: Default::default(),
         })
-    }
-
-    /// When the first callback of the suspend was called.
-    fn first_of_suspend(&self) -> Option<Us> {
-        let calls = self.calls.iter();
-        let mut of_suspend = calls.filter(|call| call.stage <= StageKind::SuspendNoirq);
-        of_suspend.find_map(|call| call.start)
     }
 
     fn stages(&mut self) -> Vec<Stage> {
@@ -489,7 +628,7 @@ impl Open {
     }
 
     fn is_idle(&self) -> bool {
-        self.sleep.as_deref() == Some("s2idle")
+        matches!(self.sleep.as_deref(), Some("s2idle" | "freeze"))
     }
 
     /// A stage whose line has its length began after the rest at the earliest, and after the stage before
@@ -514,10 +653,7 @@ impl Open {
     /// Callbacks whose functions' names have no stage are in that of the calls that ran before and after
     /// them: a stage begins when all calls of the one before it have returned.
     fn place_by_order(&mut self) {
-        let certain = |call: &&Call| {
-            let name = call.function.as_deref().unwrap_or_default();
-            matches!(stage_of_name(name.as_bytes()), Some((Some(_), _)))
-        };
+        let certain = |call: &&Call| is_certain(call);
         let span = |kind: StageKind| {
             let own = self.calls.iter().filter(certain);
             let own = own.filter(|call| call.stage == kind);
@@ -556,22 +692,37 @@ impl Open {
     /// From the stage's own lines; where it has none, from the first call's start to the last one's end.
     fn of_calls(&self, kind: StageKind) -> Option<Stage> {
         let mark = self.marks[kind as usize];
-        let calls = || self.calls.iter().filter(|call| call.stage == kind);
+        let all = || self.calls.iter().filter(|call| call.stage == kind);
+        // Without the stage's own line the calls that are certainly of it bound it, if there are such.
+        let by_name = mark.end.is_none() && all().any(is_certain);
+        let calls = || all().filter(|call| !by_name || is_certain(call));
         let first = calls().filter_map(|call| call.start).min();
         let reported = match (mark.end, mark.says_us) {
             (Some(end), Some(us)) => Some(self.as_stamp(end - us)),
             _ => None,
         };
+        // Where other stages have their line, this one's got lost, and with it where the calls of the next one
+        // begin, unless their functions' names say it.
+        let has_times = WITH_CALLS
+            .iter()
+            .any(|&kind| self.mark_of(kind).says_us.is_some());
+        if mark.end.is_none() && has_times && calls().any(|call| !is_certain(call)) {
+            return None;
+        }
         // The line comes a little after the time in it was taken: a call that began before that time
         // was in the stage as well.
         let start = mark.start.or(match (reported, first) {
             (Some(reported), Some(first)) => Some(reported.min(first)),
             (reported, first) => reported.or(first),
         });
-        // A device that failed in a stage may be the only sign of it.
+        // A device that failed in a stage may be the only sign of it. It began where the one before ended.
         let failed = self.failed.filter(|&(stage, _)| stage == kind);
-        let before = failed.and(self.ended_before(kind).max(self.suspending));
-        let start = start.or(before)?;
+        let before = match kind {
+            StageKind::Suspend => self.mark_of(StageKind::Prepare).end.or(self.suspending),
+            StageKind::SuspendLate => self.mark_of(StageKind::Suspend).end,
+            _ => self.mark_of(StageKind::SuspendLate).end,
+        };
+        let start = start.or(failed.and(before))?;
         let end = mark.end.or_else(|| {
             let last = calls().filter_map(|call| call.end).max();
             last.or(failed.map(|(_, at)| at))
@@ -593,74 +744,86 @@ impl Open {
         }
     }
 
-    /// What has no figure of its own: it lies between its neighbours.
+    /// Stages without a figure of their own, if the log has a line at both of their ends: the kernel does
+    /// nothing else between these.
     fn between(&self, found: &mut [Option<Stage>; KINDS]) {
-        let mark = |kind: StageKind| self.marks[kind as usize];
-        let span = |found: &[Option<Stage>; KINDS], kind: StageKind| {
-            found[kind as usize]
-                .as_ref()
-                .map(|stage| (stage.start, stage.end))
+        let mark = |kind| self.mark_of(kind);
+        let has_completed = found[StageKind::Complete as usize].is_some();
+        let mut set = |kind: StageKind, start: Option<Us>, end: Option<Us>, says_us| {
+            let span = start.zip(end);
+            found[kind as usize] = span.and_then(|(start, end)| stage(kind, start, end, says_us));
         };
-        let suspend = span(found, StageKind::Suspend).map(|(start, _)| start);
-        if mark(StageKind::Prepare).start.is_none() {
-            // `start suspend of devices complete` is the end of the suspend, too.
-            let prepare = mark(StageKind::Prepare);
-            let start = match (prepare.end, prepare.says_us) {
-                (Some(end), Some(us)) => Some(self.as_stamp(end - us)),
-                _ => self.suspending,
-            };
-            let end = suspend.or(prepare.end.filter(|_| prepare.aborted));
-            found[StageKind::Prepare as usize] = match (start, end) {
-                (Some(start), Some(end)) if start < end => {
-                    stage(StageKind::Prepare, start, end, None)
-                }
-                _ => None,
-            };
-        }
+        let sync = mark(StageKind::Sync);
+        set(StageKind::Sync, sync.start, sync.end, sync.says_us);
         let freeze = mark(StageKind::Freeze);
-        let mut thaw = mark(StageKind::Thaw);
-        if let Some(exit) = self.exit {
-            // If the log does not report that processes are thawed, they are by then.
-            let last = found.iter().flatten().map(|stage| stage.end).max();
-            let last = last
-                .max(self.up.or(self.woke))
-                .filter(|_| self.marks[StageKind::Thaw as usize].start.is_none());
-            thaw.start = thaw.start.or(last.map(|last| last.min(exit)));
-            thaw.end = thaw.start.map(|_| exit);
-        }
-        let frozen = match (freeze.end, self.suspending) {
-            (Some(end), _) if freeze.aborted => Some(end),
-            (Some(end), Some(next)) => Some(end.min(next)),
+        let of_users = freeze.start.zip(freeze.says_us);
+        let end = freeze
+            .end
+            .or(of_users.map(|(start, took)| self.as_stamp(start + took)));
+        let frozen = match (end, self.suspending) {
+            (Some(end), Some(next)) if !freeze.aborted => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        // If the log reports no device, the freeze lasted until the CPUs went off, the machine slept, or
-        // processes were thawed.
-        let off = self.of_cpus(StageKind::CpusOff).map(|off| off.start);
-        let silent = off.or(self.down).or(thaw.start);
-        let silent = silent.filter(|_| found.iter().all(Option::is_none));
-        if let (Some(start), Some(end)) = (freeze.start, frozen.or(silent)) {
-            found[StageKind::Freeze as usize] = stage(StageKind::Freeze, start, end, None);
+        set(StageKind::Freeze, freeze.start, frozen, None);
+        let (prepare, suspend) = (mark(StageKind::Prepare), mark(StageKind::Suspend));
+        if prepare.start.is_none() {
+            // `start suspend of devices complete` is the end of the suspend, too.
+            let says = |mark: Mark| Some(self.as_stamp(mark.end? - mark.says_us?));
+            let begun = suspend.start.or(says(suspend));
+            let end = begun.or(prepare.end.filter(|_| prepare.aborted));
+            let start = says(prepare).or(self.suspending);
+            set(
+                StageKind::Prepare,
+                start.filter(|start| Some(*start) < end),
+                end,
+                None,
+            );
         }
-        let is_reported = mark(StageKind::Thaw).start.is_some();
-        if mark(StageKind::Complete).start.is_none()
-            && is_reported
-            && found[StageKind::Complete as usize].is_none()
-            && let (Some((_, start)), Some(end)) = (span(found, StageKind::Resume), thaw.start)
-        {
-            found[StageKind::Complete as usize] = stage(StageKind::Complete, start, end, None);
+        let (resume, thaw) = (mark(StageKind::Resume), mark(StageKind::Thaw));
+        if mark(StageKind::Complete).start.is_none() && !has_completed {
+            set(StageKind::Complete, resume.end, thaw.start, None);
         }
-        if let (Some(start), Some(end)) = (thaw.start, thaw.end) {
-            found[StageKind::Thaw as usize] = stage(StageKind::Thaw, start, end, None);
-        }
+        set(StageKind::Thaw, thaw.start, thaw.end, None);
+    }
+
+    fn mark_of(&self, kind: StageKind) -> Mark {
+        self.marks[kind as usize]
     }
 
     fn of_cpus(&self, kind: StageKind) -> Option<Stage> {
         let mark = self.marks[kind as usize];
         let on = kind == StageKind::CpusOn;
         let own = self.cpus.iter().filter(|step| step.on == on);
-        let first = own.map(|step| step.start).min();
-        stage(kind, mark.start.or(first)?, mark.end?, None)
+        // Of a step without a line of its beginning only the end is known.
+        let first = own
+            .min_by_key(|step| step.start)
+            .filter(|first| first.start < first.end);
+        let start = mark.start.or(first.map(|first| first.start))?;
+        stage(kind, start, mark.end?, None)
     }
+}
+
+/// Its function's name has the stage.
+fn is_certain(call: &Call) -> bool {
+    let name = call.function.as_deref().unwrap_or_default();
+    matches!(stage_of_name(name.as_bytes()), Some((Some(_), _)))
+}
+
+/// A sleep shorter than this shows nothing of a clock.
+const LEAST_SLEEP_US: Us = 100_000;
+
+/// As much of a message as is kept.
+fn short(message: &[u8]) -> &[u8] {
+    message[..message.len().min(MESSAGE_BYTES_MAX)].trim_ascii()
+}
+
+/// `PM: suspend exit 2014-08-21 12:00:28.122331393 UTC`, as Android's and others' kernels have it.
+fn wall_clock(message: &[u8]) -> Option<Us> {
+    let rest = message
+        .strip_suffix(b" UTC")?
+        .strip_prefix(b"PM: suspend e")?;
+    let date = memchr::memchr(b' ', rest)?;
+    Some(Cursor(&rest[date + 1..]).iso()?.us)
 }
 
 fn stage(kind: StageKind, start: Us, end: Us, says_us: Option<Us>) -> Option<Stage> {

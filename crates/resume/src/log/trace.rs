@@ -44,7 +44,8 @@ fn step(text: &[u8]) -> Option<Option<Event<'_>>> {
             let (sleep, first) = (sleep.copied(), true);
             return Some(Some(Event::Begin { sleep, first }));
         }
-        b"sync_filesystems" | b"freeze_processes" if begins => return Some(Some(Event::Freezing)),
+        b"sync_filesystems" => StageKind::Sync,
+        b"freeze_processes" if begins => return Some(Some(Event::Freezing { took_us: None })),
         b"freeze_processes" => return Some(Some(Event::Frozen { after_us: None })),
         b"CPU_OFF" | b"CPU_ON" => {
             let cpu = u32::try_from(value).ok()?;

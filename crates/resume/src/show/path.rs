@@ -1,12 +1,12 @@
 //! The critical path as a table, and in a sentence.
 
 use reveille_show::columns;
-use reveille_show::quantity::{counted, share, shortened};
+use reveille_show::quantity::{counted, shortened};
 use reveille_show::sheet::{Column, Section, Table};
 
 use crate::analysis::{
-    CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length, stage_words,
-    why_words,
+    CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length,
+    silence as silence_words, stage_words, why_words,
 };
 use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS, time};
 use crate::graph::Half;
@@ -46,25 +46,31 @@ pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
     format!("The critical path of the {name}{extent} {parts}.{longest}")
 }
 
-/// Why a half has no path; empty where another sentence has the reason.
-fn no_path(cycle: &CycleResult, half: Half) -> String {
+/// Why a half has no path, and what shows it; empty where another sentence has the reason.
+pub(super) fn no_path(cycle: &CycleResult, half: Half) -> String {
     if cycle.unreturned(half).next().is_some() {
         return no_devices(cycle, half).unwrap_or_default();
     }
-    let why = no_length(cycle, half).filter(|_| half == Half::Resume);
-    why.map_or(String::new(), |why| format!("{why}: no critical path."))
+    let Some(why) = no_length(cycle, half) else {
+        return String::new();
+    };
+    let is_unmarked = half == Half::Resume && cycle.stamped && cycle.resume_start_us.is_none();
+    let shows = match is_unmarked && !cycle.aborted && cycle.words.last.is_some() {
+        true => " (1 in /sys/power/pm_debug_messages, or `resume capture`, shows it)",
+        false => "",
+    };
+    format!("{why}{shows}: no critical path.")
 }
 
-/// What decides how long the resume takes, in short: the longest call where it is a quarter of it, or else
+/// What decides how long a half takes, in short: the longest call where it is a quarter of it, or else
 /// where most of the time goes.
-pub(super) fn answer(cycle: &CycleResult, removals: &[Removal]) -> String {
-    let half = Half::Resume;
-    let path = cycle.path_of(half);
+pub(super) fn answer(cycle: &CycleResult, half: Half, removals: &[Removal]) -> String {
+    let (path, name) = (cycle.path_of(half), half_name(half));
     let total = total(path);
     if total <= 0 {
         return no_path(cycle, half);
     }
-    let whole = format!("resume{}", extent(cycle, half));
+    let whole = format!("{name}{}", extent(cycle, half));
     if no_devices(cycle, half).is_some() {
         let (takes, parts) = (time(total), shares(cycle, half, PARTS));
         let silence = silence(path, MESSAGE);
@@ -87,7 +93,7 @@ pub(super) fn answer(cycle: &CycleResult, removals: &[Removal]) -> String {
         return takes + ".";
     }
     let Some(without) = removals.iter().find(of_link) else {
-        return takes + "; removing it does not shorten the resume: others take as long.";
+        return format!("{takes}; removing it does not shorten the {name}: others take as long.");
     };
     let next = without.next.as_ref().map_or(String::new(), |next| {
         format!(
@@ -100,7 +106,7 @@ pub(super) fn answer(cycle: &CycleResult, removals: &[Removal]) -> String {
         below => format!("without it and {} below it", counted(below, "device")),
     };
     format!(
-        "{takes}; {below} the resume takes {}{next}.",
+        "{takes}; {below} the {name} takes {}{next}.",
         time(without.total_us)
     )
 }
@@ -153,11 +159,11 @@ fn shares(cycle: &CycleResult, half: Half, most: usize) -> String {
             None => parts.push((part, link.duration_us)),
         }
     }
-    parts.retain(|(_, us)| *us > 0);
-    parts.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
     let total = total(path) as f64;
+    parts.retain(|(_, us)| *us as f64 / total >= LEAST_SHARE);
+    parts.sort_by_key(|(_, us)| std::cmp::Reverse(*us));
     let shares = parts.iter().take(most);
-    let shares = shares.map(|(what, us)| format!("{what} {}", share(*us as f64 / total)));
+    let shares = shares.map(|(what, us)| format!("{what} {:.1}%", 100.0 * *us as f64 / total));
     Vec::from_iter(shares).join(", ")
 }
 
@@ -165,7 +171,10 @@ fn shares(cycle: &CycleResult, half: Half, most: usize) -> String {
 fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) -> &'static str {
     let mut stages = cycle.stages.iter();
     let stage = stages.find(|stage| stage.stage == link.stage);
-    let is_within = stage.is_some_and(|stage| stage.start_us <= link.start_us);
+    let is_within = stage.is_some_and(|stage| {
+        let end = stage.duration_us.map(|us| stage.start_us + us);
+        stage.start_us <= link.start_us && end.is_none_or(|end| link.start_us < end)
+    });
     let is_of_devices = WITH_CALLS.contains(&link.stage);
     match link.what {
         LinkKind::Call => "devices",
@@ -175,15 +184,20 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
         },
         LinkKind::Printing => "printing",
         LinkKind::Unexplained => "unexplained waits",
-        LinkKind::Silence | LinkKind::Stage => match link.stage {
-            _ if !is_within => "silences between stages",
+        LinkKind::Silence | LinkKind::Stage | LinkKind::BeforeStage => match link.stage {
+            StageKind::Sync | StageKind::Freeze if !is_within => "what precedes freezing",
+            StageKind::Thaw if !is_within && stage.is_some() => "what follows thawing",
+            StageKind::Thaw if !is_within => "thawing and what follows it",
+            _ if !is_within && link.what == LinkKind::Silence => "silences between stages",
+            _ if link.what == LinkKind::BeforeStage && no_devices => "time between stages",
+            StageKind::Sync => "the sync of file systems",
             StageKind::Freeze => "the freezing of processes",
             StageKind::Thaw => "the thawing of processes",
             _ if is_of_devices && no_devices => "stages of devices",
             _ if link.what == LinkKind::Silence => "silences of the kernel",
             _ => "the kernel's own work",
         },
-        LinkKind::BeforeStage | LinkKind::BeforeCall => "the kernel's own work",
+        LinkKind::BeforeCall => "the kernel's own work",
     }
 }
 
@@ -192,11 +206,20 @@ fn silence(path: &[LinkResult], letters: usize) -> String {
     let silences = path.iter().filter(|link| link.message.is_some());
     let longest = silences.max_by_key(|link| link.duration_us);
     longest.map_or(String::new(), |link| {
-        format!(
-            " Its longest silence, {}, is after \u{201c}{}\u{201d}.",
-            time(link.duration_us),
-            shortened(link.message.as_deref().unwrap_or_default(), letters)
-        )
+        let quoted = |text: &Option<String>| {
+            let text = text.as_deref().filter(|text| !text.is_empty());
+            text.map(|text| format!("\u{201c}{}\u{201d}", shortened(text, letters)))
+        };
+        let takes = time(link.duration_us);
+        match (quoted(&link.message), quoted(&link.ended_by)) {
+            (Some(from), Some(to)) => {
+                format!(" Its longest silence, {takes}, is from {from} to {to}.")
+            }
+            (from, _) => format!(
+                " Its longest silence, {takes}, is after {}.",
+                from.unwrap_or_default()
+            ),
+        }
     })
 }
 
@@ -244,7 +267,7 @@ pub(super) fn section(
     };
     let mut section = Section::new(id, heading).titled();
     if total <= 0 {
-        // The answer has the reason for the resume.
+        // The answer has the reason for the resume, or that is in a sentence here.
         return match half {
             Half::Resume => gaps(cycle).into_iter().fold(section, Section::text),
             Half::Suspend if cycle.unreturned(half).next().is_some() => {
@@ -327,20 +350,23 @@ fn silences(path: &[LinkResult]) -> Option<String> {
     listed(long.filter_map(|link| {
         let message = link.message.as_ref()?;
         let (at, us) = (link.start_us - path[0].start_us, link.duration_us);
-        Some(format!(
-            "{} from {} on, after: {message}",
-            time(us),
-            time(at)
-        ))
+        let between = silence_words(message, link.ended_by.as_deref());
+        Some(format!("{} from {} on, {between}", time(us), time(at)))
     }))
 }
 
 /// Where the stages are unknown, the longest silences.
 fn gaps(cycle: &CycleResult) -> Option<String> {
-    let mut gaps: Vec<&Gap> = cycle.gaps.iter().collect();
+    let word = cycle.words.after_sleep.filter(|_| !cycle.aborted);
+    let since = cycle.resume_start_us.or(word)?;
+    let gaps = cycle.gaps.iter().filter(|gap| gap.start >= since);
+    let mut gaps: Vec<&Gap> = gaps.collect();
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
     let gaps = gaps.into_iter().take(MOST_GAPS);
-    listed(gaps.map(|gap| format!("{} after: {}", time(gap.end - gap.start), gap.message)))
+    listed(gaps.map(|gap| {
+        let between = silence_words(&gap.message, Some(&gap.ended_by));
+        format!("{} {between}", time(gap.end - gap.start))
+    }))
 }
 
 fn listed(silences: impl Iterator<Item = String>) -> Option<String> {

@@ -405,7 +405,7 @@ fn stage_class(stage: StageKind) -> &'static str {
         StageKind::SuspendLate | StageKind::ResumeEarly => "c4",
         StageKind::Suspend | StageKind::Resume => "c5",
         StageKind::Prepare | StageKind::Complete => "c7",
-        StageKind::Freeze | StageKind::Thaw => "c3",
+        StageKind::Sync | StageKind::Freeze | StageKind::Thaw => "c3",
         StageKind::Platform | StageKind::Idle | StageKind::Test => "c6",
     }
 }

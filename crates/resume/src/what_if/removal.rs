@@ -48,13 +48,15 @@ pub fn best_removals(graph: &Graph) -> Vec<Removal> {
     let run = Run::unchanged(graph);
     let times = run.times();
     let on_path = on_path(graph, &times);
+    let has_suppliers = graph.tree.has_suppliers();
     let with_call = removable(graph);
     let unchanged = remainder(graph, &times);
     let mut removals: Vec<(Removal, usize)> = with_call
         .iter()
         .map(|&device| {
-            // What has no call on the path leaves the path as it is, and nothing gets longer.
-            let after = match on_path.contains(&device) {
+            // What has no call on the path leaves the path as it is, and nothing gets longer; but a supplier
+            // without a call in a stage may hold up others there.
+            let after = match has_suppliers || on_path.contains(&device) {
                 true => remainder(graph, &run.without(device).times()),
                 false => unchanged.clone(),
             };
@@ -79,14 +81,16 @@ pub fn best_removals(graph: &Graph) -> Vec<Removal> {
 /// As [`super::replay`].
 pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Removal>> {
     let mut run = Run::new(graph, changes)?;
+    let has_suppliers = graph.tree.has_suppliers();
     let with_call = removable(graph);
     let mut taken = Vec::new();
     while taken.len() < most {
         let times = run.times();
         let before = times.end - times.start;
         let on_path = on_path(graph, &times);
-        let best = on_path
-            .intersection(&with_call)
+        let best = with_call
+            .iter()
+            .filter(|device| has_suppliers || on_path.contains(device))
             .map(|&device| {
                 let after = remainder(graph, &run.without(device).times());
                 (removal(graph, &with_call, device, before, after), device)

@@ -1,10 +1,12 @@
 //! One run of a graph.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Target};
 use crate::cycle::{Name, Stage, StageKind, Us};
-use crate::graph::{Graph, Half, What};
+use crate::graph::{Graph, Half, Step, What};
 use crate::path::{Bound, CriticalPath, Times, Why, path_of};
 use crate::{Error, Result};
 
@@ -105,6 +107,8 @@ pub(crate) struct Run<'a> {
     graph: &'a Graph,
     took: Vec<Us>,
     status: Vec<Status>,
+    /// Removed devices, with a call or without.
+    gone: HashSet<usize>,
     /// Of each stage, the time that is set.
     set: Vec<Option<Us>>,
     /// CPUs that the log does not have, and the time for all of them.
@@ -117,6 +121,7 @@ impl<'a> Run<'a> {
             graph,
             took: graph.steps.iter().map(|one| one.end - one.start).collect(),
             status: vec![Status::Runs; graph.steps.len()],
+            gone: HashSet::new(),
             set: vec![None; graph.stages.len()],
             more_cpus: None,
         }
@@ -153,6 +158,9 @@ impl<'a> Run<'a> {
         let mut marked = vec![false; self.graph.tree.devices.len()];
         for one in self.graph.tree.with_below(device) {
             marked[one] = true;
+            if status == Status::Removed {
+                self.gone.insert(one);
+            }
         }
         for (step, own) in self.graph.steps.iter().zip(&mut self.status) {
             if step.device.is_some_and(|device| marked[device]) && *own != Status::Removed {
@@ -336,12 +344,30 @@ impl<'a> Run<'a> {
             }
         };
         let is_absent = self.status[index] != status;
+        let still = self.still_waits_for(step);
+        let is_still = |one: usize| {
+            let device = graph.steps[one].device;
+            still
+                .as_ref()
+                .is_none_or(|still| device.is_some_and(|device| still.contains(&device)))
+        };
         for &one in &step.tree {
-            if is_absent || self.status[one] == status {
+            if is_absent || self.status[one] == status && is_still(one) {
                 wait_for(one, why(one));
             }
         }
         (ready + step.lag, bound)
+    }
+
+    /// The devices that a step waits for without those that are gone: a supplier without a call in the stage, too,
+    /// makes its consumers wait for what it waits for. `None`: all that it did wait for, as no device is between.
+    fn still_waits_for(&self, step: &Step) -> Option<Vec<usize>> {
+        let tree = &self.graph.tree;
+        let device = step
+            .device
+            .filter(|_| !self.gone.is_empty() && tree.has_suppliers())?;
+        let with_call = &self.graph.stages[step.stage].with_call;
+        Some(self.graph.nearest(device, with_call, &self.gone))
     }
 
     /// The step before this one in its process that has the same status, or that had an unexplained wait:

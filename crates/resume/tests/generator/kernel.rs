@@ -78,7 +78,7 @@ impl Truth {
             resolution_us: 1,
             woke: None,
             gaps: Vec::new(),
-            devices: Default::default(),
+            ..Cycle::default()
         }
     }
 }

@@ -6,7 +6,7 @@ mod traced;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use reveille_resume::cycle::{Cycle, StageKind, Us};
+use reveille_resume::cycle::{Cycle, Stage, StageKind, Us};
 
 use super::kernel::{Threads, Truth, run};
 use super::machine::{Draw, Machine};
@@ -108,6 +108,19 @@ pub fn write(
 /// CPU.
 pub fn logged(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cycle {
     let mut cycle = truth.cycle(machine, number);
+    let freeze = truth.stage(StageKind::Freeze).start;
+    cycle.words.first = Some(freeze);
+    cycle.words.last = Some(truth.end());
+    if text.form != Form::Old {
+        let says_us = (text.form != Form::Trace).then_some(0);
+        let sync = Stage {
+            kind: StageKind::Sync,
+            start: freeze,
+            end: freeze,
+            says_us,
+        };
+        cycle.stages.insert(0, sync);
+    }
     if text.form == Form::Trace {
         cycle.asleep_us = None;
         cycle.sleep = None;

@@ -25,7 +25,7 @@ pub fn cycle(number: usize, stages: &[(StageKind, Us, Us)]) -> Cycle {
         resolution_us: 1,
         woke: None,
         gaps: Vec::new(),
-        devices: Default::default(),
+        ..Cycle::default()
     }
 }
 

@@ -2,15 +2,12 @@
 
 use super::super::event::{Call, Return, stage_of_name};
 use super::super::names::Id;
-use super::super::stages::Open;
-use super::{At, Cycles, after};
+use super::{At, Cycles, RECENT, after};
 use crate::cycle::{self, Name, StageKind, Us};
 
 /// A return that stands before its call, for the lines of two CPUs were mixed: they belong together
 /// if the call began where the return puts it, within this much.
 const MIXED_US: Us = 5_000;
-/// A call is searched among this many of the last ones: a device has a dozen in a cycle.
-const RECENT: usize = 64;
 
 impl Cycles {
     pub(super) fn call(&mut self, us: Us, at: &At<'_>, call: Call<'_>) {
@@ -21,6 +18,10 @@ impl Cycles {
         };
         let Some(open) = &mut self.open else { return };
         open.stage = open.stage.max(stage);
+        // Old kernels do not name the function, and so not the half.
+        if call.function.is_some() || at.clock.is_none() {
+            open.says(stage > StageKind::Test, us, us);
+        }
         if stage == StageKind::ResumeNoirq {
             open.comes_up(us);
         }
@@ -90,7 +91,7 @@ impl Cycles {
                 return after(now, false);
             }
             // Only the lines around it show the stage.
-            None => now < StageKind::Platform,
+            None => now < StageKind::Platform && !open.has_woken(),
         };
         match (suspends, now) {
             (true, StageKind::SuspendLate | StageKind::SuspendNoirq) => now,
@@ -118,13 +119,6 @@ impl Cycles {
         })
     }
 
-    /// When the call of a return line began.
-    pub(super) fn begun(&self, open: &Open, ret: &Return<'_>) -> Option<Us> {
-        let calls = self.by_device.get(&self.names.known(ret.device)?)?;
-        let calls = calls.iter().rev().map(|&call| &open.calls[call as usize]);
-        calls.take(RECENT).find(|call| call.end.is_none())?.start
-    }
-
     pub(super) fn returns(&mut self, us: Us, at: &At<'_>, ret: Return<'_>) {
         let device = self.names.id(ret.device);
         let driver = ret.driver.map(|name| self.names.name(name));
@@ -137,7 +131,12 @@ impl Cycles {
         let recent = calls.iter().rev().take(RECENT).copied();
         let mut begun = recent.filter(|&call| {
             let call = &open.calls[call as usize];
-            call.end.is_none() && same(&call.driver, &driver) && same(&call.function, &function)
+            // No call goes on in sleep: the return of one of the suspend got lost.
+            let is_lost = open.has_woken() && call.stage < StageKind::Platform;
+            call.end.is_none()
+                && !is_lost
+                && same(&call.driver, &driver)
+                && same(&call.function, &function)
         });
         // Of several devices of one name: the one in the same hands.
         let any = begun.clone().next();
@@ -149,6 +148,9 @@ impl Cycles {
             call.end = Some(us);
             call.says_us = ret.says_us;
             call.result = ret.result;
+            if call.stage < StageKind::Platform && call.function.is_some() {
+                open.says(false, us, us);
+            }
         } else if open.ended {
             // Of a device that is late, or was started by something else.
         } else {
@@ -162,6 +164,10 @@ impl Cycles {
             let number = open.calls.len() as u32;
             self.by_device.entry(device).or_default().push(number);
             self.orphans.push(number);
+            if ret.function.and_then(stage_of_name).is_some() {
+                open.stage = open.stage.max(stage);
+                open.says(stage > StageKind::Test, us, us - took.unwrap_or(0));
+            }
             open.calls.push(cycle::Call {
                 device: name,
                 driver,

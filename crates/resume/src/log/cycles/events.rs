@@ -1,10 +1,14 @@
 //! Applies the events of a log to the open cycle.
 
 use super::super::event::Event;
-use super::super::prefix::Clock;
+use super::super::message::failed_after;
+use super::super::prefix::{Clock, MINUTE_US};
 use super::super::stages::Open;
-use super::{ALL_CALLS_MAX, At, CALLS_MAX, CPUS_MAX, Cycles, opens};
+use super::{ALL_CALLS_MAX, At, CALLS_MAX, CPUS_MAX, Cycles, half_of, opens};
 use crate::cycle::{StageKind, Us};
+
+/// More names of what woke a machine say nothing.
+const WOKEN_MAX: usize = 20;
 
 impl Cycles {
     /// If the duration in this event exceeds the time since its start by the clock's step back, the clock
@@ -35,7 +39,12 @@ impl Cycles {
             self.close();
             // It may have begun before the log did.
             let is_counted = self.hibernation_counted || self.left_out.hibernations > before;
-            self.left_out.hibernations += u64::from(!ends || !is_counted);
+            if !ends || !is_counted {
+                self.hibernation_begins();
+            }
+            if let Some(last) = self.hibernations.last_mut().filter(|_| ends) {
+                last.ended = true;
+            }
             self.hibernating = !ends;
             self.hibernation_counted = !ends;
             return;
@@ -124,38 +133,67 @@ impl Cycles {
             return;
         }
         open.last = us;
+        let is_fine = at.clock != Some(Clock::None) && at.resolution_us == 1;
+        if is_fine && open.stamps.len() < CALLS_MAX {
+            open.stamps.push(at.us);
+        }
+        if let Some((of_resume, since)) = half_of(us, &event) {
+            open.says(of_resume, us, since);
+        }
+        open.only_entry &= matches!(event, Event::Begin { first: true, .. });
         // Lines that were copied later have no timestamps of their own.
-        if at.clock != Some(Clock::None) {
+        if at.clock != Some(Clock::None) && at.resolution_us < MINUTE_US {
             open.resolution_us = open.resolution_us.max(at.resolution_us);
         }
         match event {
             Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
-            Event::Begin { .. } | Event::Freezing => {
-                open.began = true;
-                open.mark(StageKind::Freeze).start.get_or_insert(us);
-                if let Event::Begin {
-                    sleep: Some(sleep), ..
-                } = event
-                {
-                    open.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
+            Event::Begin { sleep, first } => {
+                open.begins(us);
+                open.is_called(sleep);
+                // Before 4.12 it follows on the sync.
+                let sync = open.mark(StageKind::Sync);
+                if !first && sync.start.is_some() {
+                    sync.end.get_or_insert(us);
                 }
+            }
+            Event::Syncing => {
+                open.begins(us);
+                open.mark(StageKind::Sync).start = Some(us);
+            }
+            Event::Synced(took) => open.synced(us, took),
+            Event::Freezing { took_us } => {
+                open.begins(us);
+                let mark = open.mark(StageKind::Freeze);
+                mark.start.get_or_insert(us);
+                mark.says_us = mark.says_us.or(took_us);
             }
             Event::Frozen { after_us } => {
                 open.mark(StageKind::Freeze).end = Some(open.as_stamp(us + after_us.unwrap_or(0)));
             }
             Event::Done if open.stage == StageKind::Freeze && !open.ended => {
-                open.mark(StageKind::Freeze).end = Some(us);
+                let freezes = open.mark(StageKind::Freeze).start.is_some();
+                let kind = if freezes {
+                    StageKind::Freeze
+                } else {
+                    StageKind::Sync
+                };
+                open.mark(kind).end = Some(us);
             }
-            Event::Suspending => {
+            Event::Suspending { sleep } => {
+                open.is_called(sleep);
                 open.suspending.get_or_insert(us);
                 open.stage = StageKind::Prepare;
+            }
+            Event::StageBegin(StageKind::Sync) => {
+                open.begins(us);
+                open.mark(StageKind::Sync).start = Some(us);
             }
             Event::StageBegin(kind) => {
                 open.mark(kind).start = Some(us);
                 match kind {
                     StageKind::Platform => open.goes_down(us),
                     StageKind::ResumeNoirq => open.comes_up(us),
-                    StageKind::Thaw => open.ended = true,
+                    StageKind::Thaw => open.ends(us),
                     _ => {}
                 }
                 open.stage = kind;
@@ -197,6 +235,19 @@ impl Cycles {
                     open.goes_down(us);
                 }
             }
+            Event::CpuLoses => {
+                if open.mark(StageKind::CpusOff).start.is_some() {
+                    open.mark(StageKind::CpusOff).end = Some(us);
+                    open.goes_down(us);
+                }
+            }
+            Event::Around { .. } => {}
+            Event::Woken(what) => {
+                let what = String::from_utf8_lossy(what).into_owned();
+                if open.woken.last() != Some(&what) && open.woken.len() < WOKEN_MAX {
+                    open.woken.push(what);
+                }
+            }
             Event::Message { awake: false } => open.goes_down(us),
             Event::Message { awake: true } => {
                 open.slept |= open.is_down();
@@ -206,14 +257,21 @@ impl Cycles {
                 open.goes_down(us);
                 open.idling = true;
                 open.rest = StageKind::Idle;
+                open.sleep.get_or_insert_with(|| "s2idle".to_owned());
             }
             Event::Idle { ends: true } => {
+                open.sleep.get_or_insert_with(|| "s2idle".to_owned());
                 open.idling = false;
                 open.slept = true;
                 open.comes_up(us);
             }
             // A test suspends the clocks, too.
             Event::Asleep(_) if open.rest == StageKind::Test => {}
+            // The kernel has no clock to read it from.
+            Event::Asleep(0) => {
+                open.slept = true;
+                open.clocks_run(us);
+            }
             Event::Asleep(asleep) => {
                 open.asleep_us = Some(open.asleep_us.unwrap_or(0) + asleep);
                 open.slept = true;
@@ -228,7 +286,10 @@ impl Cycles {
                 open.comes_up(us + wait);
             }
             Event::NotFrozen { message } => {
+                let begun = failed_after(message).map(|took| us - took);
+                let begun = begun.max(open.words.first.filter(|_| begun.is_some()));
                 let mark = open.mark(StageKind::Freeze);
+                mark.start = mark.start.or(begun);
                 mark.end = Some(us);
                 mark.aborted = true;
                 open.refusing = true;
@@ -238,13 +299,19 @@ impl Cycles {
             Event::Thawing => {
                 open.refusing = false;
                 open.mark(StageKind::Thaw).start.get_or_insert(us);
-                open.ended = true;
+                open.ends(us);
             }
             Event::Thawed | Event::Done if !open.ended => {}
-            Event::Thawed | Event::Done => open.mark(StageKind::Thaw).end = Some(us),
+            Event::Thawed | Event::Done => {
+                open.mark(StageKind::Thaw).end = Some(us);
+                open.ends(us);
+            }
             Event::Exit => {
-                open.exit = Some(us);
-                open.ended = true;
+                // Of a trace it ends the thaw itself.
+                if at.clock.is_none() {
+                    open.mark(StageKind::Thaw).end = Some(us);
+                }
+                open.ends(us);
                 self.close();
             }
             Event::HibernationCall => open.hibernates = true,

@@ -34,11 +34,15 @@ pub(super) struct Offsets {
 }
 
 impl Offsets {
+    /// A boot's clock begins at zero.
+    pub(super) fn is_of_another_boot(&self, kernel: Us) -> bool {
+        self.last.is_some_and(|(last, _)| kernel < last - SECOND_US)
+    }
+
     /// A line with both clocks.
     pub(super) fn line(&mut self, kernel: Us, wall: Instant, within: bool) {
         let step_us = self.step_us.max(wall.resolution_us);
-        if self.last.is_some_and(|(last, _)| kernel < last - SECOND_US) {
-            // A boot's clock begins at zero.
+        if self.is_of_another_boot(kernel) {
             *self = Self::default();
         }
         self.step_us = step_us;
@@ -122,7 +126,7 @@ mod tests {
             woke: None,
             gaps: Vec::new(),
             shift_us: 0,
-            devices: [].into(),
+            ..Cycle::default()
         }
     }
 

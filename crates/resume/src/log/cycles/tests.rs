@@ -132,7 +132,7 @@ fn a_backward_step_means_another_cpu_a_set_clock_or_another_boot() {
     let suspending = |at: fn(Us) -> At<'static>, back: Us| {
         let lines = [
             (at(begin), BEGIN),
-            (at(begin - back), Event::Suspending),
+            (at(begin - back), Event::Suspending { sleep: None }),
             (at(begin + SECOND), Event::Exit),
         ];
         let cycles = read(lines);
@@ -157,7 +157,11 @@ fn a_backward_step_means_another_cpu_a_set_clock_or_another_boot() {
             (1, 1),
         ),
         (
-            vec![(kernel(begin), BEGIN), down, (kernel(5), Event::Suspending)],
+            vec![
+                (kernel(begin), BEGIN),
+                down,
+                (kernel(5), Event::Suspending { sleep: None }),
+            ],
             (2, 0),
         ),
         (vec![(kernel(begin), BEGIN), (kernel(5), UP)], (1, 0)),
@@ -187,7 +191,7 @@ fn firmware_time_is_unknown_if_the_clock_jumps_in_it() {
     // Before it: everything is a second later than its stamp.
     let before = second([
         (20_000, BEGIN),
-        (19_000, Event::Freezing),
+        (19_000, Event::Freezing { took_us: None }),
         (19_500, DOWN),
         (19_600, UP),
         (19_900, Event::Exit),
@@ -205,7 +209,7 @@ fn a_leap_as_long_as_the_backward_step_returns_to_the_former_clock() {
     let shift = |stamps: &[Us]| {
         let mut cycles = open([
             (kernel(10 * SECOND), BEGIN),
-            (kernel(10_500_000), Event::Suspending),
+            (kernel(10_500_000), Event::Suspending { sleep: None }),
             (kernel(9_500_000), calls(None)),
         ]);
         for &us in stamps {
@@ -240,7 +244,7 @@ fn a_leap_as_long_as_the_backward_step_returns_to_the_former_clock() {
         &mut cycles,
         kernel(10_600_000),
         "words",
-        Some(Event::Suspending),
+        Some(Event::Suspending { sleep: None }),
     );
     assert_eq!((cycles.shift, cycles.left_out.clock_jumps), (0, 0));
     // Lines of another clock in between are no evidence about this one.
@@ -255,7 +259,7 @@ fn a_leap_as_long_as_the_backward_step_returns_to_the_former_clock() {
         &mut cycles,
         kernel(9 * SECOND),
         "words",
-        Some(Event::Suspending),
+        Some(Event::Suspending { sleep: None }),
     );
     assert_eq!((cycles.shift, cycles.left_out.clock_jumps), (SECOND, 1));
 }
@@ -269,7 +273,7 @@ fn a_line_with_a_long_elapsed_time_belongs_to_the_clock_that_stepped_back() {
     let lines = |says_us: Us, last: fn(Us) -> Event<'static>| {
         let mut cycles = open([
             (kernel(12 * SECOND), BEGIN),
-            (kernel(10 * SECOND), Event::Freezing),
+            (kernel(10 * SECOND), Event::Freezing { took_us: None }),
         ]);
         for us in [11 * SECOND, 12 * SECOND] {
             pass(&mut cycles, kernel(us), "usb 1-1: link", None);
@@ -316,7 +320,7 @@ fn a_forward_leap_of_an_awake_machine_is_a_set_clock() {
     const MOST: Us = 400 * SECOND;
     let resumes = [ends(K::ResumeNoirq, None)];
     let thaws = [ends(K::Resume, None), Event::Thawing];
-    let freezing = || Event::Freezing;
+    let freezing = || Event::Freezing { took_us: None };
     assert_eq!(leap(kernel, &[], MOST, freezing()), (0, 0));
     assert_eq!(leap(kernel, &[], MOST + 1, freezing()), (1, -MOST - 1));
     let early = || ends(K::ResumeEarly, None);
@@ -328,7 +332,7 @@ fn a_forward_leap_of_an_awake_machine_is_a_set_clock() {
     // The machine sleeps, or is about to.
     for before in [
         &[DOWN][..],
-        &[Event::Suspending],
+        &[Event::Suspending { sleep: None }],
         &[ends(K::Suspend, None)],
         &[Event::StageBegin(K::Platform)],
     ] {
@@ -348,10 +352,11 @@ fn a_forward_leap_of_an_awake_machine_is_a_set_clock() {
 
 #[test]
 fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
-    let gap = |start: Us, end: Us, message: &str| Gap {
+    let gap = |start: Us, end: Us, message: &str, ended_by: &str| Gap {
         start,
         end,
         message: message.to_owned(),
+        ended_by: ended_by.to_owned(),
     };
     let mut cycles = Cycles::default();
     pass(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
@@ -362,7 +367,7 @@ fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
     pass(&mut cycles, kernel(11_004_999), "exit", Some(Event::Exit));
     assert_eq!(
         cycles.done[0].gaps,
-        [gap(10 * SECOND, 11 * SECOND, "entry")]
+        [gap(10 * SECOND, 11 * SECOND, "entry", "link")]
     );
     // If the clock was set, the time between two messages is unknown: the next message is at 10 s
     // by the former clock, and the last one 10 ms later.
@@ -374,12 +379,12 @@ fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
         &mut cycles,
         kernel(9_600_000),
         "consoles",
-        Some(Event::Suspending),
+        Some(Event::Suspending { sleep: None }),
     );
     pass(&mut cycles, kernel(9_610_000), "exit", Some(Event::Exit));
     assert_eq!(
         cycles.done[0].gaps,
-        [gap(10 * SECOND, 10_010_000, "consoles")]
+        [gap(10 * SECOND, 10_010_000, "consoles", "exit")]
     );
     // Nor if it leaped forward: that is no silence, although one before it is.
     let mut cycles = Cycles::default();
@@ -391,8 +396,8 @@ fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
     assert_eq!(
         cycles.done[0].gaps,
         [
-            gap(10 * SECOND, 10_020_000, "entry"),
-            gap(10_020_000, 10_030_000, "early"),
+            gap(10 * SECOND, 10_020_000, "entry", "noirq"),
+            gap(10_020_000, 10_030_000, "early", "exit"),
         ]
     );
 }
@@ -563,10 +568,10 @@ fn a_cycle_continues_with_possible_events_and_ends_with_any_other() {
         (named(None), "------y"),
         (named(Some("deep")), "y------"),
         (again, "y-----y"),
-        (Event::Freezing, "y-----y"),
-        (Event::Suspending, "y-----y"),
+        (Event::Freezing { took_us: None }, "y-----y"),
+        (Event::Suspending { sleep: None }, "y-----y"),
         (Event::Cpus { on: true }, "yyy---y"),
-        (Event::Cpus { on: false }, "yyyyyyy"),
+        (Event::Cpus { on: false }, "yy--yyy"),
         (Event::Exit, "yyyyyyy"),
         (Event::StageBegin(K::SuspendNoirq), "yy----y"),
         (Event::StageBegin(K::ResumeEarly), "yyyy--y"),
@@ -595,8 +600,11 @@ fn a_cycle_continues_with_possible_events_and_ends_with_any_other() {
         assert_eq!(found, fits, "{event:?}");
     }
     // Processes that ran again 1 s before: consoles of the next suspend.
-    let consoles = open([(at(10_000), BEGIN), (at(10_100), Event::Suspending)]);
-    assert!(consoles.fits(11 * SECOND, &Event::Suspending));
+    let consoles = open([
+        (at(10_000), BEGIN),
+        (at(10_100), Event::Suspending { sleep: None }),
+    ]);
+    assert!(consoles.fits(11 * SECOND, &Event::Suspending { sleep: None }));
     assert!(Cycles::default().fits(0, &Event::Boot));
 }
 
@@ -649,7 +657,7 @@ fn an_event_of_another_clock_starts_another_cycle_or_is_ignored() {
         (wall(60 * SECOND), BEGIN),
         (wall(61 * SECOND), ends(K::Suspend, Some(SECOND))),
         // The current clock: a second back is a step of it.
-        (wall(60 * SECOND), ends(K::SuspendLate, None)),
+        (wall(60 * SECOND + 1), ends(K::SuspendLate, None)),
     ]);
     let found: Vec<_> = cycles.done.iter().map(stages).collect();
     let second = |from: Us| vec![(K::Suspend, from * SECOND, (from + 1) * SECOND)];
@@ -787,9 +795,9 @@ fn certain_events_start_a_cycle_and_others_end_a_sleep() {
     for (event, begins, resumes) in [
         (Event::Boot, false, false),
         (BEGIN, true, false),
-        (Event::Freezing, true, false),
+        (Event::Freezing { took_us: None }, true, false),
         (Event::Frozen { after_us: None }, false, false),
-        (Event::Suspending, true, false),
+        (Event::Suspending { sleep: None }, true, false),
         (Event::StageBegin(K::SuspendNoirq), true, false),
         (Event::StageBegin(K::Platform), true, true),
         (ends(K::CpusOff, None), true, false),
@@ -816,12 +824,13 @@ fn certain_events_start_a_cycle_and_others_end_a_sleep() {
         (done(false), false, false),
         (UP, false, true),
         (DOWN, false, false),
-        (Event::Idle { ends: true }, false, true),
-        (Event::Idle { ends: false }, false, false),
+        (Event::Idle { ends: true }, true, true),
+        (Event::Idle { ends: false }, true, false),
         (Event::Asleep(1), false, true),
         (Event::Test(1), false, false),
-        (Event::NotFrozen { message }, false, false),
+        (Event::NotFrozen { message }, true, false),
         (fails(None, "failed"), false, false),
+        (fails(None, "failed to suspend: error -16"), true, false),
         (Event::Thawing, false, false),
         (Event::Thawed, false, false),
         (Event::Exit, false, false),
@@ -996,7 +1005,9 @@ fn done_means_frozen_or_thawed_depending_on_the_phase() {
         (open.mark(K::Freeze).end, open.mark(K::Thaw).end)
     };
     let at = Some(12 * SECOND);
-    assert_eq!(done(None), (at, None));
+    assert_eq!(done(None), (None, None));
+    let freezing = Event::Freezing { took_us: None };
+    assert_eq!(done(Some(freezing)), (at, None));
     assert_eq!(done(Some(Event::Thawing)), (None, at));
     assert_eq!(done(Some(ends(K::Suspend, None))), (None, None));
     assert_eq!(done(Some(Event::StageBegin(K::Thaw))), (None, at));

@@ -201,20 +201,28 @@ fn suspend_and_resume_are_read_in_each_versions_words() {
             "PM: suspend entry 2025-07-10 01:19:52.487634359 UTC",
             begin(None, true),
         ),
-        ("PM: Preparing system for mem sleep", begin(None, false)),
+        (
+            "PM: Preparing system for mem sleep",
+            begin(Some("mem"), false),
+        ),
         (
             "PM: Preparing system for sleep (mem)",
             begin(Some("mem"), false),
         ),
-        ("PM: Syncing filesystems ... done.", Event::Freezing),
-        ("PM: Syncing filesystems ... ", Event::Freezing),
-        ("Filesystems sync: 0.012 seconds", Event::Freezing),
-        ("PM: Filesystems sync: 0.012 seconds", Event::Freezing),
+        ("PM: Syncing filesystems ... done.", Event::Syncing),
+        ("PM: Syncing filesystems ... ", Event::Syncing),
+        ("Filesystems sync: 0.012 seconds", Event::Synced(12_000)),
+        ("PM: Filesystems sync: 0.012 seconds", Event::Synced(12_000)),
         (
             "Freezing user space processes ... (elapsed 0.019 seconds) done.",
-            Event::Freezing,
+            Event::Freezing {
+                took_us: Some(19_000),
+            },
         ),
-        ("Freezing user space processes", Event::Freezing),
+        (
+            "Freezing user space processes",
+            Event::Freezing { took_us: None },
+        ),
         (
             "Freezing user space processes completed (elapsed 0.001 seconds)",
             Event::Frozen { after_us: None },
@@ -229,15 +237,25 @@ fn suspend_and_resume_are_read_in_each_versions_words() {
             "Freezing remaining freezable tasks completed (elapsed 0.001 seconds)",
             Event::Frozen { after_us: None },
         ),
-        ("PM: Entering mem sleep", Event::Suspending),
-        ("PM: Suspending system (mem)", Event::Suspending),
+        (
+            "PM: Entering mem sleep",
+            Event::Suspending {
+                sleep: Some(b"mem"),
+            },
+        ),
+        (
+            "PM: Suspending system (mem)",
+            Event::Suspending {
+                sleep: Some(b"mem"),
+            },
+        ),
         (
             "Suspending console(s) (use no_console_suspend to debug)",
-            Event::Suspending,
+            Event::Suspending { sleep: None },
         ),
         (
             "printk: Suspending console(s) (use no_console_suspend to debug)",
-            Event::Suspending,
+            Event::Suspending { sleep: None },
         ),
         (
             "ACPI: Preparing to enter system sleep state S3",

@@ -51,8 +51,8 @@ fn words_cut_by_a_terminal_are_rejoined_at_each_cut() {
     assert_eq!(found.event_lines, 2);
     let cycle = &found.cycles[0];
     assert_eq!(
-        (cycle.sleep.as_deref(), cycle.cut, cycle.stages[0].start),
-        (Some("deep"), false, 10_000_000)
+        (cycle.sleep.as_deref(), cycle.cut, cycle.words.first),
+        (Some("deep"), false, Some(10_000_000))
     );
     // Text after a message that does not belong to it removes nothing.
     let found = of("[   10.000000] done.\nby a program\n[   11.000000] x\nPM: suspend exit\n");
@@ -101,9 +101,13 @@ fn two_messages_in_one_line_are_two() {
                 "{prefix}[   10.000000] {first}[   10.100000] {second}\n\
                  [   11.000000] PM: suspend exit\n"
             ));
-            let begin = |cycle: &Cycle| (cycle.sleep.clone(), cycle.stages[0].start);
+            let begin = |cycle: &Cycle| (cycle.sleep.clone(), cycle.words.first);
             let cycles: Vec<_> = found.cycles.iter().map(begin).collect();
-            assert_eq!(cycles, [(Some(sleep.to_owned()), start)], "{prefix}{first}");
+            assert_eq!(
+                cycles,
+                [(Some(sleep.to_owned()), Some(start))],
+                "{prefix}{first}"
+            );
         }
     }
 }

@@ -53,13 +53,20 @@ fn the_other_steps_correspond_to_kernel_messages() {
         ("suspend_enter[2] begin", begin(Some("shallow"))),
         ("suspend_enter[3] begin", begin(Some("deep"))),
         ("suspend_enter[4] begin", begin(None)),
-        ("sync_filesystems[0] begin", Event::Freezing),
-        ("freeze_processes[0] begin", Event::Freezing),
+        (
+            "sync_filesystems[0] begin",
+            Event::StageBegin(StageKind::Sync),
+        ),
+        (
+            "freeze_processes[0] begin",
+            Event::Freezing { took_us: None },
+        ),
         ("freeze_processes[0] end", Event::Frozen { after_us: None }),
         ("CPU_OFF[1] begin", Event::CpuBegin { cpu: 1, on: false }),
         ("CPU_OFF[1] end", Event::CpuEnd { cpu: 1, on: false }),
         ("CPU_ON[12] begin", Event::CpuBegin { cpu: 12, on: true }),
         ("CPU_ON[12] end", Event::CpuEnd { cpu: 12, on: true }),
+        ("sync_filesystems[0] end", stage(StageKind::Sync, false)),
         ("syscore_resume[0] end", stage(StageKind::Platform, false)),
         ("thaw_processes[0] begin", stage(StageKind::Thaw, true)),
         ("thaw_processes[0] end", Event::Exit),
@@ -69,7 +76,6 @@ fn the_other_steps_correspond_to_kernel_messages() {
     }
     for text in [
         "suspend_enter[3] end",
-        "sync_filesystems[0] end",
         "syscore_resume[0] begin",
         "syscore_suspend[0] begin",
         "resume_console[3] end",

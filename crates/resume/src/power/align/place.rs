@@ -245,6 +245,7 @@ mod tests {
                 resume_us: Some(600_000),
                 resume_start: Some(700_000),
                 aborted: false,
+                ..Times::default()
             },
         }
     }

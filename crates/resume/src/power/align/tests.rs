@@ -21,6 +21,7 @@ fn subject(number: usize, start_s: f64, asleep_s: i64) -> Subject {
             resume_start: Some(start + 710_000),
             own_end: start + 1_310_000,
             aborted: false,
+            ..Times::default()
         },
     }
 }

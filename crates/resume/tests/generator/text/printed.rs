@@ -153,7 +153,8 @@ pub(super) fn printed(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line>
     );
     let thaw = stage(StageKind::Thaw);
     add(thaw.start, "OOM killer enabled.".to_owned());
-    add(thaw.start, "Restarting tasks ... done.".to_owned());
+    add(thaw.start, "Restarting tasks: Starting".to_owned());
+    add(thaw.end, "Restarting tasks: Done".to_owned());
     add(thaw.end, "PM: suspend exit".to_owned());
     lines.extend(printed_calls(form, machine, truth));
     in_order(&mut lines);
@@ -168,7 +169,7 @@ fn in_order(lines: &mut [Line]) {
             () if line.words.contains(" returned ") => 0,
             () if line.words.contains("calling ") => 3,
             () if line.words.starts_with("OOM killer enabled") => 2,
-            () if line.words.starts_with("Restarting") => 2,
+            () if line.words == "Restarting tasks: Starting" => 2,
             () => 1,
         };
         (line.at, rank)
