@@ -333,7 +333,10 @@ impl InForce {
     /// Takes all bounds back; what is not as it was found, a line each.
     pub fn end(mut self) -> Vec<String> {
         drop(self.force);
-        drop(self.packets);
+        {
+            // Without BPF there is nothing to drop.
+            let _packets = self.packets;
+        }
         let journals = self.journals.iter_mut();
         let complaints = journals.flat_map(|journal| journal.restore().complaints());
         complaints.collect()
