@@ -2,7 +2,7 @@
 //!
 //! A packet that comes later after the one before than the quiet time meets a CPU that is not held: the bound is
 //! too late for it, and was held for nothing. So the quiet time is the shortest with which that happens to
-//! no more than one packet in [`LATE_IN`], as far as [`MOST`] allows. Bursts with long pauses have few such
+//! no more than one packet in ten, for gaps of 2 s at most. Bursts with long pauses have few such
 //! packets, and their pauses are not held.
 
 use std::time::Duration;
