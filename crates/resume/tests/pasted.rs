@@ -853,3 +853,21 @@ fn suspends_to_disk_have_their_images_and_failures() {
     assert_eq!(both["hibernations"].as_array().unwrap().len(), 2);
     assert_eq!(both["cycles"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn a_freeze_that_fails_names_the_work_that_keeps_a_workqueue_busy() {
+    let text = "\
+[   60.000000] PM: suspend entry (deep)
+[   60.001000] Freezing remaining freezable tasks
+[   80.010000] Freezing remaining freezable tasks failed after 20.009 seconds (0 tasks refusing to freeze, wq_busy=1):
+[   80.010100] Showing busy workqueues and worker pools:
+[   80.010200] workqueue events_freezable: flags=0x4
+[   80.010300]   pwq 2: cpus=1 node=0 flags=0x0 nice=0 active=1/256 refcnt=2
+[   80.010400]     in-flight: 88:thermal_poll_work
+[   80.020000] OOM killer enabled.
+[   80.030000] PM: suspend exit
+";
+    let found = failed(text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.contains("thermal_poll_work"), "{found:?}");
+}

@@ -336,10 +336,6 @@ impl Cycles {
                 !(open.ended || goes_back || again)
             }
             Event::Call(call) => !open.ended && open.goes_on_with(call.function),
-            // Of a call that is in the log, or before the log began.
-            Event::Return(ret) => {
-                open.goes_on_with(ret.function) || self.begun(open, ret).is_some()
-            }
             Event::Took { stage, .. } => {
                 !(open.ended || resumes && *stage <= StageKind::SuspendNoirq)
             }

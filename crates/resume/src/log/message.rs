@@ -230,6 +230,16 @@ pub(super) fn refuses(text: &[u8]) -> Option<String> {
         let (name, _) = split_at(rest, b": flags=")?;
         return Some(format!("workqueue {}", String::from_utf8_lossy(name)));
     }
+    // `    in-flight: 3124:disk_events_workfn`, below the workqueue that is busy with it.
+    if let Some((_, works)) = split_at(text, b"in-flight: ") {
+        let works = works
+            .split(|&byte| byte == b' ')
+            .filter_map(|work| split_at(work, b":"));
+        let names: Vec<_> = works
+            .map(|(_, name)| String::from_utf8_lossy(name))
+            .collect();
+        return Some(format!("busy with {}", names.join(" ")));
+    }
     let (name, pid) = task(text).or_else(|| old_task(text))?;
     let name = String::from_utf8_lossy(name.trim_ascii_end());
     Some(format!("{name} (pid {pid})"))

@@ -819,9 +819,8 @@ fn short(message: &[u8]) -> &[u8] {
 
 /// `PM: suspend exit 2014-08-21 12:00:28.122331393 UTC`, as Android's and others' kernels have it.
 fn wall_clock(message: &[u8]) -> Option<Us> {
-    let rest = message
-        .strip_suffix(b" UTC")?
-        .strip_prefix(b"PM: suspend e")?;
+    let rest = message.strip_prefix(b"PM: suspend e")?;
+    let rest = rest.strip_suffix(b" UTC")?;
     let date = memchr::memchr(b' ', rest)?;
     Some(Cursor(&rest[date + 1..]).iso()?.us)
 }

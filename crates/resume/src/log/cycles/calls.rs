@@ -2,6 +2,7 @@
 
 use super::super::event::{Call, Return, stage_of_name};
 use super::super::names::Id;
+use super::super::stages::Open;
 use super::{At, Cycles, RECENT, after};
 use crate::cycle::{self, Name, StageKind, Us};
 
@@ -151,6 +152,11 @@ impl Cycles {
             if call.stage < StageKind::Platform && call.function.is_some() {
                 open.says(false, us, us);
             }
+        } else if !open.goes_on_with(ret.function) {
+            // Of a call that is not in the log, in the next cycle.
+            self.close();
+            self.open = Some(Open::at(at.us, at.wall, at.clock));
+            return self.returns(at.us, at, ret);
         } else if open.ended {
             // Of a device that is late, or was started by something else.
         } else {
