@@ -94,6 +94,8 @@ pub struct Words {
     pub before_sleep: Option<Us>,
     /// The first one that is certainly of the resume: it has begun by then.
     pub after_sleep: Option<Us>,
+    /// The one after which processes run again.
+    pub thawing: Option<Us>,
     /// Its last one (`PM: suspend exit`).
     pub last: Option<Us>,
 }

@@ -3,8 +3,8 @@
 //! [`log`] reads a kernel's log into [`cycle`]s: a suspend and its resume each. [`graph`] finds what
 //! waited for what in a cycle, [`path`] the critical path, and [`what_if`] how long the cycle would take
 //! with something changed. [`power`] aligns a power meter's samples with the cycles. [`analysis`] is the
-//! result, [`show`] its tables and charts. [`capture`] suspends this machine and keeps its kernel's log
-//! and trace.
+//! result, [`show`] its tables and charts. [`hibernation`] is what a log says of suspends to disk. [`capture`]
+//! suspends this machine and keeps its kernel's log and trace.
 
 pub mod analysis;
 mod calendar;

@@ -264,10 +264,23 @@ fn answer(machine: &Machine) -> String {
     (sentence + &shorter).trim_end().to_owned()
 }
 
-/// The stage that takes longest, where no path shows what does.
+/// The stage that takes longest, where no path shows what does; or the half, if it takes longer than that.
 fn longest_stage(machine: &Machine) -> String {
+    let cycle = machine.shown();
+    let bounds = [
+        (Half::Suspend, cycle.suspend_at_least_us),
+        (Half::Resume, cycle.resume_at_least_us),
+    ];
+    let (half, bound) = bounds
+        .into_iter()
+        .max_by_key(|one| one.1)
+        .unwrap_or(bounds[1]);
     let stages = machine.stages.iter().filter(|one| !one.stage.is_rest());
-    let Some(longest) = stages.max_by_key(|one| one.duration_us.median) else {
+    let longest = stages.max_by_key(|one| one.duration_us.median);
+    if let Some(us) = bound.filter(|&us| longest.is_none_or(|one| one.duration_us.median < us)) {
+        return format!("The {} takes {} at least. ", half_name(half), time(us));
+    }
+    let Some(longest) = longest else {
         return String::new();
     };
     let takes = time(longest.duration_us.median);

@@ -43,7 +43,8 @@ fn expected(text: Text, machine: &Machine, truth: &Truth, number: usize, shift: 
         stage.start += shift;
         stage.end += shift;
     }
-    for word in [&mut cycle.words.first, &mut cycle.words.last] {
+    let words = &mut cycle.words;
+    for word in [&mut words.first, &mut words.thawing, &mut words.last] {
         *word = word.map(|at| at + shift);
     }
     for cpu in &mut cycle.cpus {

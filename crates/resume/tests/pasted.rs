@@ -855,6 +855,25 @@ fn suspends_to_disk_have_their_images_and_failures() {
 }
 
 #[test]
+fn what_follows_thawing_is_not_the_devices_though_no_line_shows_their_stages() {
+    let text = only(MEM, &["  500.0", "500.26", "500.57", "exit"]);
+    let text: String = only(&text.replace("resume devices", "x"), &["  500"]);
+    let cycle = one(&text);
+    let path = cycle["path"].as_array().unwrap();
+    let late = |link: &&Value| link["start_us"].as_i64() >= Some(500_571_000);
+    assert!(
+        path.iter().filter(late).all(|link| link["stage"] == "thaw"),
+        "{path:#?}"
+    );
+    assert!(path.iter().any(|link| link["stage"] == "resume"));
+    let sum: i64 = path
+        .iter()
+        .filter_map(|link| link["duration_us"].as_i64())
+        .sum();
+    assert_eq!(cycle["resume_us"], sum);
+}
+
+#[test]
 fn a_freeze_that_fails_names_the_work_that_keeps_a_workqueue_busy() {
     let text = "\
 [   60.000000] PM: suspend entry (deep)

@@ -122,6 +122,7 @@ fn is_cycle(cycle: &CycleResult) -> bool {
         words.first,
         words.before_sleep,
         words.after_sleep,
+        words.thawing,
         words.last,
     ]);
     for stage in &cycle.stages {

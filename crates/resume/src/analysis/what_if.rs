@@ -67,6 +67,23 @@ pub fn what_if(
 /// begin earlier for that wait's reason.
 pub fn links(cycle: &Cycle, path: &[Link]) -> Vec<LinkResult> {
     let mut links: Vec<LinkResult> = path.iter().map(|one| link(cycle, one)).collect();
+    // Where no line shows the devices' stages, what follows them has none either; but processes run by then.
+    let last = links.last().filter(|one| one.what == LinkKind::BeforeStage);
+    if let (Some(last), Some(thawing)) = (last.cloned(), cycle.words.thawing)
+        && last.stage == StageKind::Resume
+        && (last.start_us + 1..last.start_us + last.duration_us).contains(&thawing)
+    {
+        let devices = thawing - last.start_us;
+        links.push(LinkResult {
+            stage: StageKind::Thaw,
+            start_us: thawing,
+            duration_us: last.duration_us - devices,
+            why: Why::Follows,
+            ..last
+        });
+        let place = links.len() - 2;
+        links[place].duration_us = devices;
+    }
     for place in 1..links.len() {
         let (before, one) = (&links[place - 1], &links[place]);
         let is_wait = matches!(
@@ -161,6 +178,9 @@ fn link(cycle: &Cycle, link: &Link) -> LinkResult {
     LinkResult {
         what,
         stage: match link.part {
+            Part::BeforeStage if cycle.words.thawing.is_some_and(|at| at <= link.start) => {
+                StageKind::Thaw
+            }
             Part::BeforeStage => between(cycle, link.stage),
             _ => link.stage,
         },

@@ -552,6 +552,11 @@ impl Open {
                 stage.start = stage.end - stage.says_us.unwrap_or(0);
             }
         }
+        let thawing = self.mark_of(StageKind::Thaw).start;
+        let words = Words {
+            thawing,
+            ..self.words
+        };
         let woke = self.woke.filter(|_| stamped && self.up.is_none());
         let woke = woke.filter(|&woke| {
             let is_between = |stage: &Stage| match stage.kind < StageKind::Platform {
@@ -574,11 +579,7 @@ impl Open {
             stamped,
             resolution_us: self.resolution_us,
             woke,
-            words: if stamped {
-                self.words
-            } else {
-                Words::default()
-            },
+            words: if stamped { words } else { Words::default() },
             woken: self.woken,
             firmware: None,
             gaps: self.gaps,

@@ -110,6 +110,7 @@ pub fn logged(text: Text, machine: &Machine, truth: &Truth, number: usize) -> Cy
     let mut cycle = truth.cycle(machine, number);
     let freeze = truth.stage(StageKind::Freeze).start;
     cycle.words.first = Some(freeze);
+    cycle.words.thawing = Some(truth.stage(StageKind::Thaw).start);
     cycle.words.last = Some(truth.end());
     if text.form != Form::Old {
         let says_us = (text.form != Form::Trace).then_some(0);
