@@ -6,6 +6,7 @@ use std::process::Stdio;
 use crate::program::{reveille, run};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use reveille_alone::{Part, Use, take_to_change};
 
 /// The line that says how long the run takes; it is interrupted then. Without such a line it ends by itself.
 fn announced(arguments: &[&str]) -> Option<String> {
@@ -37,6 +38,9 @@ fn takes(words: &str, arguments: &[&str]) {
 
 #[test]
 fn a_run_of_more_than_a_minute_says_so_first() {
+    let Some(_held) = take_to_change(&[Use::Alone(Part::IdleStates)]) else {
+        return;
+    };
     let measure = ["measure", "--probe", "user", "--no-report"];
     takes(
         "measuring takes up to 1m 1s;",
