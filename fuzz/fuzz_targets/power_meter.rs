@@ -21,7 +21,7 @@ fn subject(number: usize, at: Option<&str>) -> Subject {
             away_us: Some(20_010_000),
             resume_start: Some(start + 710_000),
             own_end: start + 1_310_000,
-            aborted: false,
+            ..Times::default()
         },
     }
 }
