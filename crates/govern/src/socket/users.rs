@@ -27,13 +27,13 @@ impl<T> Users<T> {
         Self(HashMap::new())
     }
 
-    /// A client of that user comes; one too many is dropped.
+    /// A client of that user comes; one too many is dropped. Root always has a place: a user may have many numbers.
     pub fn come(&mut self, uid: u32, client: T, now: Instant) {
         if self.0.len() >= MOST {
             self.0
                 .retain(|_, user| !user.waiting.is_empty() || user.rests_until > now);
         }
-        if self.0.len() >= MOST && !self.0.contains_key(&uid) {
+        if self.0.len() >= MOST && uid != 0 && !self.0.contains_key(&uid) {
             return;
         }
         let user = self.0.entry(uid).or_insert_with(|| User {
@@ -106,8 +106,11 @@ mod tests {
     fn thousands_of_users_take_a_bounded_number_of_places() {
         let start = Instant::now();
         let mut users = Users::new();
-        (0..10_000).for_each(|uid| users.come(uid, (), start));
-        assert_eq!(users.due(start).len(), MOST);
+        (1..10_000).for_each(|uid| users.come(uid, (), start));
+        users.come(0, (), start);
+        let due = users.due(start);
+        assert_eq!(due.len(), MOST + 1);
+        assert!(due.contains(&(0, ())));
         users.answered(0..10_000, Duration::ZERO, start);
         let later = start + PAUSE_MIN;
         users.come(20_000, (), later);
