@@ -205,7 +205,8 @@ fn a_page_is_written_and_other_files_are_not_overwritten() {
         "--out",
         path,
     ]));
-    assert!(std::fs::read_to_string(&page).unwrap().contains("figure 7"));
+    let whole = std::fs::read_to_string(&page).unwrap();
+    assert!(whole.contains("Relative power against load"));
     text(&["sweep", "--out", path]);
     std::fs::write(&page, "mine").unwrap();
     assert!(refused(&["sweep", "--out", path]).contains("is not a page of reveille"));

@@ -186,8 +186,18 @@ impl Parameters {
 
     /// Is always-on one of the policies? Tables show it in any case.
     pub fn has_always_on(&self) -> bool {
+        self.own_always_on().is_some()
+    }
+
+    /// What that policy is called.
+    pub fn always_on(&self) -> &str {
+        self.own_always_on().unwrap_or(ALWAYS_ON)
+    }
+
+    fn own_always_on(&self) -> Option<&str> {
         let mut policies = self.policies.iter();
-        policies.any(|named| named.policy == Policy::AlwaysOn)
+        let own = policies.find(|named| named.policy == Policy::AlwaysOn);
+        own.map(|named| named.name.as_str())
     }
 
     /// The outcome of a policy at this load.

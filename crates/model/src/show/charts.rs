@@ -38,7 +38,7 @@ struct Chart<'a> {
 
 const CHARTS: [Chart<'static>; 4] = [
     Chart {
-        title: "Power against load (figure 7)",
+        title: "Relative power against load",
         y_name: "power, by that of always-on",
         quantity: Quantity::Number,
         value: |one| one.relative_power,
@@ -47,7 +47,7 @@ const CHARTS: [Chart<'static>; 4] = [
         explained: "Rings are crossings of a policy that sleeps with one that scales the frequency.",
     },
     Chart {
-        title: "Response time against load (figure 8)",
+        title: "Relative response time against load",
         y_name: "mean response time, by that of always-on",
         quantity: Quantity::Number,
         value: |one| one.relative_response,

@@ -234,7 +234,7 @@ pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
     let needed =
         needed.map(|one| words::largest(Figure::Power, &one.largest, &one.than, one.utilisation));
     let effect = nap.map(|(named, compared)| {
-        let p99 = [named.name.as_str(), ALWAYS_ON].map(|name| worth.run.p99(name));
+        let p99 = [named.name.as_str(), parameters.always_on()].map(|name| worth.run.p99(name));
         let of = compared.map(|one| (one.outcome, p99[0]));
         words::effect(
             &named.name,

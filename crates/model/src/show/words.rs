@@ -12,7 +12,7 @@ use reveille_show::sheet::Sheet;
 pub const ALL_OF_A_PAPER: &str = "Powers and service times are a paper's: no machine was measured.";
 /// As [`ALL_OF_A_PAPER`], where a meter's powers are known.
 pub const SERVICE_OF_A_PAPER: &str =
-    "Service times are a paper's; the powers that are not measured are in proportion.";
+    "Service times, and powers that no meter gave, are by a paper's figures.";
 
 /// An answer says whose its figures are, instead of a note.
 pub fn with_whose(sheet: &mut Sheet<'_>) {
