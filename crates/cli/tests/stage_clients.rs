@@ -88,16 +88,17 @@ fn curl(words: &[&str]) -> String {
     String::from_utf8(ended.stdout).unwrap()
 }
 
-/// nginx of the system, or what `make/nginx` unpacked.
+/// nginx of the system, or what `make/unpacked` unpacked below target: `make test` has the tests' programs in a folder there.
 fn nginx_program() -> Option<PathBuf> {
-    let target = Path::new(env!("CARGO_BIN_EXE_reveille"))
+    let targets = Path::new(env!("CARGO_BIN_EXE_reveille"))
         .ancestors()
-        .nth(2)?;
-    let unpacked = target.join("nginx/usr/sbin/nginx");
+        .skip(2)
+        .take(2);
+    let unpacked = targets.map(|target| target.join("nginx/usr/sbin/nginx"));
     let places = ["/usr/sbin/nginx", "/usr/bin/nginx"].map(PathBuf::from);
     places
         .into_iter()
-        .chain([unpacked])
+        .chain(unpacked)
         // Unpacked, it may lack libraries.
         .find(|one| {
             let tried = Command::new(one).arg("-v").output();

@@ -28,6 +28,7 @@ fn library(name: &str) -> PathBuf {
         "build",
         "--quiet",
         "--locked",
+        "--message-format=json",
         "--package",
         "reveille-expect-c",
     ]);
@@ -37,11 +38,11 @@ fn library(name: &str) -> PathBuf {
     let done = build.current_dir(here()).output().unwrap();
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");
-    // The tests are in its folder `deps`.
-    let tests = std::env::current_exe().unwrap();
-    let library = tests.ancestors().nth(2).unwrap().join(name);
-    assert!(library.exists(), "{}", library.display());
-    library
+    // The tests may be built elsewhere than with cargo's own settings.
+    let messages = String::from_utf8(done.stdout).unwrap();
+    let mut quoted = messages.split('"').map(Path::new);
+    let library = quoted.find(|path| path.file_name().is_some_and(|own| own == name));
+    library.unwrap_or_else(|| panic!("{messages}")).to_owned()
 }
 
 /// Compiles the program, or reports that it cannot.
