@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{
-    Call, CpuStep, Failure, Firmware, Gap, Name, StageKind, Us, Words, carries, one,
+    Call, CpuStep, Failure, Firmware, Gap, Name, Said, StageKind, Us, Words, carries, one,
 };
 use crate::graph::{self, DeviceTimes, Half};
 use crate::hibernation::Hibernation;
@@ -98,6 +98,9 @@ pub struct Machine {
     pub steps: Vec<Removal>,
     /// By a meter; `None` without one.
     pub power: Option<Power>,
+    /// Other names that the log or sysfs has for its devices: drivers, interfaces, products.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub known_as: BTreeMap<Name, Vec<Name>>,
     /// What a reader must know, a sentence each.
     pub notes: Vec<String>,
 }
@@ -194,6 +197,9 @@ pub struct CycleResult {
     /// The longest times without a message of the kernel, in their order.
     #[serde(default)]
     pub gaps: Vec<Gap>,
+    /// What the kernel said of a device while a callback of that device ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<Said>,
 }
 
 fn ordered() -> DeviceTimes {
@@ -399,6 +405,13 @@ impl CycleResult {
         }
     }
 
+    /// What the kernel said of a device within that time: the last error, or else the last message.
+    pub fn said_of(&self, device: &Name, within: std::ops::RangeInclusive<Us>) -> Option<&Said> {
+        let said = self.said.iter();
+        let said = said.filter(|said| said.device == *device && within.contains(&said.at));
+        said.max_by_key(|said| (said.is_error, said.at))
+    }
+
     /// What the log has of devices in a half.
     pub fn has(&self, half: Half) -> DeviceTimes {
         match half {
@@ -492,6 +505,30 @@ impl CycleResult {
 }
 
 impl Machine {
+    /// Single devices whose absence shortens that half of the shown cycle.
+    pub fn removals_of(&self, half: Half) -> &[Removal] {
+        match half {
+            Half::Suspend => &self.suspend_removals,
+            Half::Resume => &self.removals,
+        }
+    }
+
+    /// A device with its driver and its other names: `3-1 (USB 10/100/1000 LAN, r8152)`.
+    pub fn called(&self, device: &Name, driver: Option<&Name>) -> String {
+        let known = self.known_as.get(device).into_iter().flatten();
+        // That it is on the bus of USB its name says.
+        let driver = driver.filter(|driver| &***driver != "usb" || known.clone().next().is_none());
+        let names: Vec<&str> = driver
+            .into_iter()
+            .chain(known)
+            .map(|name| &**name)
+            .collect();
+        match names.is_empty() {
+            true => device.to_string(),
+            false => format!("{device} ({})", names.join(", ")),
+        }
+    }
+
     /// The stages of the shown cycle and of those that it stands for, in their order, with their lengths
     /// in all of these as far as they are known.
     pub fn all_stages(&self) -> Vec<(StageKind, Option<Spread>)> {

@@ -164,6 +164,7 @@ fn suspend(
     // Source: Documentation/ABI/testing/sysfs-power, wakeup_count.
     let events = wakeup_events(root)?;
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
+    let resumes = record::firmware(root).map(|(count, _)| count);
     let (started, before) = (SystemTime::now(), Clocks::now());
     let outcome = events
         .map_or(Ok(()), |count| set(root, WAKEUP_COUNT, &count))
@@ -174,6 +175,7 @@ fn suspend(
     let asleep = after.asleep.saturating_sub(before.asleep);
     // Of the interrupt that woke it; the file cannot be read where none is known.
     let irq = root.number("sys/power/pm_wakeup_irq");
+    let firmware = record::firmware(root).filter(|(count, _)| Some(*count) != resumes);
     Ok(CycleRecord {
         number,
         started: humantime::format_rfc3339_micros(started).to_string(),
@@ -182,6 +184,7 @@ fn suspend(
         error: outcome.err().map(|error| words(&error)),
         alarm_rang: rang,
         wakeup_irq: irq.and_then(|irq| u32::try_from(irq).ok()),
+        firmware: firmware.map(|(_, firmware)| firmware),
         log_records: 0,
         log_lost: 0,
         trace_events: 0,

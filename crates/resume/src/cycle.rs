@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::devices::Device;
+use crate::known_as::KnownAs;
 
 pub use crate::devices::Name;
 
@@ -79,9 +80,15 @@ pub struct Cycle {
     /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
     #[serde(default)]
     pub gaps: Vec<Gap>,
+    /// What the kernel said of devices while a callback of theirs ran, in its order; at most [`SAID`].
+    #[serde(default)]
+    pub said: Vec<Said>,
     /// All devices of the machine, if a capture kept them.
     #[serde(skip)]
     pub devices: Arc<[Device]>,
+    /// Other names of them.
+    #[serde(skip)]
+    pub known_as: Arc<KnownAs>,
 }
 
 /// The kernel's words that bound the halves of a cycle. Between two of them and the stages lies time of no
@@ -184,6 +191,22 @@ pub struct Gap {
     /// The one that ends it.
     #[serde(default)]
     pub ended_by: String,
+}
+
+/// Messages kept of a cycle's calls.
+pub const SAID: usize = 256;
+
+/// A message of the kernel on a device, while a callback of that device ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Said {
+    /// As the callback's lines name it.
+    pub device: Name,
+    /// Its stamp.
+    pub at: Us,
+    /// Without the device.
+    pub message: String,
+    /// It speaks of an error or a time-out.
+    pub is_error: bool,
 }
 
 /// The parts of a cycle, in their order.

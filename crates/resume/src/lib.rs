@@ -3,7 +3,8 @@
 //! [`log`] reads a kernel's log into [`cycle`]s: a suspend and its resume each. [`graph`] finds what
 //! waited for what in a cycle, [`path`] the critical path, and [`what_if`] how long the cycle would take
 //! with something changed. [`power`] aligns a power meter's samples with the cycles. [`analysis`] is the
-//! result, [`show`] its tables and charts. [`hibernation`] is what a log says of suspends to disk. [`capture`]
+//! result, [`show`] its tables and charts. [`hibernation`] is what a log says of suspends to disk, [`known_as`] what
+//! owners call their devices. [`capture`]
 //! suspends this machine and keeps its kernel's log and trace.
 
 pub mod analysis;
@@ -13,6 +14,7 @@ pub mod cycle;
 pub mod devices;
 pub mod graph;
 pub mod hibernation;
+pub mod known_as;
 pub mod log;
 pub mod path;
 pub mod power;

@@ -240,22 +240,18 @@ fn answer(machine: &Machine) -> String {
     }
     let changed = machine.what_if.as_ref();
     let changed = changed.and_then(|one| Some((one, one.replays.last()?)));
-    let removals = match half {
-        Half::Suspend => &machine.suspend_removals,
-        Half::Resume => &machine.removals,
-    };
     let path = cycle.path_of(half);
     let sentence = match path::total(path) {
-        ..=0 => longest_stage(machine) + &path::answer(cycle, half, removals),
-        _ => path::answer(cycle, half, removals),
+        ..=0 => longest_stage(machine) + &path::answer(machine, half),
+        _ => path::answer(machine, half),
     };
     let leads = path::leading(path).and_then(|link| link.device.as_ref());
-    let shorter = match (changed, removals.first()) {
+    let shorter = match (changed, machine.removals_of(half).first()) {
         (Some((what_if, last)), _) => with_changes(what_if, last),
         // The sentence has what removing its device saves.
-        (None, Some(best)) if leads.is_none_or(|device| *device != best.device) => format!(
+        (None, Some(best)) if leads.is_none_or(|device| !best.takes(device)) => format!(
             " The best single removal is {}: {}, {} less.",
-            with_below(best),
+            with_below(machine, best),
             time(best.total_us),
             time(best.saves_us)
         ),
@@ -311,8 +307,8 @@ fn with_changes(what_if: &WhatIf, last: &Replay) -> String {
 }
 
 /// `usb1 (usb) with 3 devices below it`
-fn with_below(removal: &Removal) -> String {
-    let device = path::of_driver(&removal.device, removal.driver.as_ref());
+fn with_below(machine: &Machine, removal: &Removal) -> String {
+    let device = machine.called(&removal.device, removal.driver.as_ref());
     match removal.with_below as u64 {
         0 => device,
         below => format!("{device} with {} below it", counted(below, "device")),
@@ -340,7 +336,7 @@ fn half<'a>(machine: &'a Machine, half: Half, top: Option<usize>, sheet: &mut Sh
         let section = Section::new(ids[0], format!("Timeline of the {name}"));
         sheet.section(section.chart(move || drawing.html()));
     }
-    sheet.section(path::section(ids[1], cycle, half, rows));
+    sheet.section(path::section(ids[1], machine, half, rows));
     let medians = match machine.cycles.len() {
         1 => "",
         _ => ", medians of all cycles",
@@ -358,16 +354,13 @@ fn half<'a>(machine: &'a Machine, half: Half, top: Option<usize>, sheet: &mut Sh
     // If single devices are unknown the path's section has the reason.
     let is_known = !cycle.path_of(half).is_empty() && no_devices(cycle, half).is_none();
     if is_known {
-        let removals = match half {
-            Half::Resume => &machine.removals,
-            Half::Suspend => &machine.suspend_removals,
-        };
+        let removals = machine.removals_of(half);
         sheet.section(match no_length(cycle, half) {
             Some(why) => section.text(format!("{why}: what a removal would save is unknown.")),
             None if removals.is_empty() => section.text(format!(
                 "No single device shortens the {name} if it is removed."
             )),
-            None => section.table(tables::removals(removals).first(rows)),
+            None => section.table(tables::removals(machine, removals).first(rows)),
         });
     }
 }
@@ -409,7 +402,7 @@ fn what_if(machine: &Machine, rows: usize, sheet: &mut Sheet<'_>) {
         }
     }
     sheet.section(section);
-    let steps = tables::removals(&machine.steps).first(rows.max(machine.steps.len()));
+    let steps = tables::removals(machine, &machine.steps).first(rows.max(machine.steps.len()));
     let section = Section::new("steps", "Step by step, the best removal each time").titled();
     sheet.section(section.table(steps));
 }

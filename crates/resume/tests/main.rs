@@ -9,6 +9,7 @@ mod generator;
 mod graph;
 mod hand;
 mod log;
+mod owned;
 mod paper;
 mod parts;
 mod pasted;

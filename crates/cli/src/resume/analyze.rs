@@ -35,7 +35,7 @@ Examples:
   reveille resume analyze dmesg.txt --json | jq '.machines[0].resume_us'
 
 Changes accumulate in this order: --without, --defer, --set, --cpus. Patterns have * and ?, and
-match names of devices or drivers. --set takes NAME=TIME for a device's longest call,
+match any name of a device or its driver. --set takes NAME=TIME for a device's longest call,
 NAME@STAGE=TIME for its call in that stage, and stage:STAGE=TIME for a whole stage; STAGE is
 cpus_on, resume_noirq, resume_early, resume, complete or thaw.")]
 pub struct Args {

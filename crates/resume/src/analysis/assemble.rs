@@ -1,5 +1,7 @@
 //! From cycles to what is shown of them.
 
+use std::collections::BTreeMap;
+
 use reveille_show::quantity::counted;
 
 use super::across;
@@ -9,7 +11,7 @@ use super::{
     Analysis, CallResult, CycleResult, DISK, FORMAT, Machine, Removal, Source, StageResult, VERSION,
 };
 use super::{no_devices, no_length};
-use crate::cycle::{Cycle, StageKind, Us, time};
+use crate::cycle::{Cycle, Name, StageKind, Us, time};
 use crate::graph::{Graph, Half};
 use crate::hibernation::Hibernation;
 use crate::power::Meter;
@@ -179,17 +181,63 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         removals,
         steps: best,
         power,
+        known_as: known_as(&cycles),
         notes,
         name,
         cycles: results,
     })
 }
 
-/// The removals that save anything.
+/// The removals that save anything. Devices that save as much because one below them goes with them are in its
+/// row.
 fn saving(graph: &Graph) -> Vec<Removal> {
+    let tree = &graph.tree;
     let mut removals = best_removals(graph);
     removals.retain(|removal| removal.saves_us > 0);
+    let places = removals
+        .iter()
+        .map(|one| tree.find(&one.device, one.driver.as_ref()));
+    let places: Vec<Option<usize>> = places.collect();
+    let is_as_much =
+        |one: &Removal, more: &Removal| SAME * (more.saves_us - one.saves_us) <= more.saves_us;
+    // Those that save most come first, so what lies below comes later.
+    let mut gone = vec![false; removals.len()];
+    for lower in (0..removals.len()).rev() {
+        if gone[lower] {
+            continue;
+        }
+        let above = places[lower].map_or(Vec::new(), |place| tree.with_ancestors(place).collect());
+        for upper in 0..removals.len() {
+            let lies_above =
+                upper != lower && places[upper].is_some_and(|place| above.contains(&place));
+            if lies_above && !gone[upper] && is_as_much(&removals[lower], &removals[upper]) {
+                gone[upper] = true;
+                let device = removals[upper].device.clone();
+                removals[lower].as_much.push(device);
+            }
+        }
+    }
+    let mut gone = gone.into_iter();
+    removals.retain(|_| gone.next() == Some(false));
     removals
+}
+
+/// Savings that differ by less than this part are the same.
+const SAME: Us = 20;
+
+/// Other names of the devices that the analysis names.
+fn known_as(cycles: &[Cycle]) -> BTreeMap<Name, Vec<Name>> {
+    let named = cycles.iter().flat_map(|cycle| {
+        let calls = cycle.calls.iter().map(|call| &call.device);
+        let failures = cycle.failures.iter().filter_map(|one| one.device.as_ref());
+        calls
+            .chain(failures)
+            .map(|device| (device, cycle.known_as.names(device)))
+    });
+    let known = named.filter(|(_, names)| !names.is_empty());
+    known
+        .map(|(device, names)| (device.clone(), names.to_vec()))
+        .collect()
 }
 
 /// The cycle whose resume is nearest to the median, of two the longer one. Where no resume is known,
@@ -306,6 +354,7 @@ fn result(cycle: &Cycle) -> CycleResult {
         stamped: cycle.stamped,
         resolution_us: cycle.resolution_us,
         gaps: cycle.gaps.clone(),
+        said: cycle.said.clone(),
     };
     // A half that did not end has neither a length nor a path.
     if result.unreturned(Half::Suspend).next().is_some() {

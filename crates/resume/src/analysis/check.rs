@@ -136,7 +136,8 @@ fn is_cycle(cycle: &CycleResult) -> bool {
     let cpus = cycle.cpus.iter().flat_map(|step| [step.start, step.end]);
     let gaps = cycle.gaps.iter().flat_map(|gap| [gap.start, gap.end]);
     let failures = cycle.failures.iter().map(|failure| failure.at);
-    instants.extend(cpus.chain(gaps).chain(failures).map(Some));
+    let said = cycle.said.iter().map(|said| said.at);
+    instants.extend(cpus.chain(gaps).chain(failures).chain(said).map(Some));
     let fit = durations.into_iter().flatten().all(is_duration);
     let fit = fit && instants.into_iter().flatten().all(is_instant);
     fit && is_path(&cycle.path) && is_path(&cycle.suspend_path)

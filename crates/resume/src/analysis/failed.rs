@@ -26,7 +26,7 @@ impl Machine {
     /// What never came to an end first, then in the order of the cycles, each once.
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = Vec::new();
-        for (how, what, cycle) in self.cycles.iter().flat_map(of_cycle) {
+        for (how, what, cycle) in self.cycles.iter().flat_map(|cycle| of_cycle(self, cycle)) {
             let same = |one: &&mut Failed| one.how == how && one.what == what;
             match all.iter_mut().find(same) {
                 Some(one) => one.cycles += usize::from(cycle != one.cycle),
@@ -44,16 +44,30 @@ impl Machine {
 }
 
 /// What was called, and when; and what comes after it in the log.
-fn never_returned(cycle: &CycleResult, call: &Call, start: Us, until: Option<Us>) -> String {
+fn never_returned(
+    machine: &Machine,
+    cycle: &CycleResult,
+    call: &Call,
+    start: Us,
+    until: Option<Us>,
+) -> String {
     let function = call.function.as_ref().map(|name| format!(" {name}"));
     let after = match until.map(|until| until - start) {
         None => "; later stages are in the log".to_owned(),
         Some(..SECOND_US) => "; there the log ends".to_owned(),
         Some(us) => format!("; the log continues for {}", time(us)),
     };
+    let said = cycle.said_of(&call.device, start..=Us::MAX);
+    let said = said.map_or(String::new(), |said| {
+        let into = time(said.at - start);
+        format!(
+            "; {into} into it the kernel says \u{201c}{}\u{201d}",
+            said.message
+        )
+    });
     format!(
-        "{}:{} ({}), called {} after the start of the cycle{after}",
-        call.device,
+        "{}:{} ({}), called {} after the start of the cycle{after}{said}",
+        machine.called(&call.device, None),
         function.unwrap_or_default(),
         stage_words(call.stage),
         time(start - cycle.start_us)
@@ -109,10 +123,11 @@ impl One {
         true
     }
 
-    fn words(self) -> String {
-        let device = self
-            .device
-            .map_or(String::new(), |device| format!("{device}: "));
+    fn words(self, machine: &Machine) -> String {
+        let device = self.device.as_ref();
+        let device = device.map_or(String::new(), |device| {
+            format!("{}: ", machine.called(device, None))
+        });
         let what = match (self.function, self.code) {
             (Some(function), Some(code)) => format!("{function} {code}"),
             _ => self.message,
@@ -124,7 +139,7 @@ impl One {
 }
 
 /// How, what, and the cycle.
-fn of_cycle(cycle: &CycleResult) -> Vec<(&'static str, String, usize)> {
+fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String, usize)> {
     let mut all = Vec::new();
     let mut failures: Vec<One> = Vec::new();
     for next in cycle.failures.iter().map(One::of) {
@@ -136,7 +151,11 @@ fn of_cycle(cycle: &CycleResult) -> Vec<(&'static str, String, usize)> {
         .iter()
         .filter_map(|one| one.device.clone())
         .collect();
-    all.extend(failures.into_iter().map(|one| ("failed", one.words())));
+    all.extend(
+        failures
+            .into_iter()
+            .map(|one| ("failed", one.words(machine))),
+    );
     if cycle.stalls() {
         all.push(("never froze", stalled(cycle)));
     }
@@ -145,14 +164,15 @@ fn of_cycle(cycle: &CycleResult) -> Vec<(&'static str, String, usize)> {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
         match (call.result, call.start, call.end) {
             (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
-                let what = format!("{}: returned {code} ({stage})", call.device);
+                let device = machine.called(&call.device, None);
+                let what = format!("{device}: returned {code} ({stage})");
                 all.push(("failed", what));
             }
             (_, Some(start), None) => {
                 let lasts = cycle.cut && Some(call.stage) == last;
                 if lasts || !cycle.cut {
                     let until = lasts.then_some(until);
-                    all.push((NEVER, never_returned(cycle, call, start, until)));
+                    all.push((NEVER, never_returned(machine, cycle, call, start, until)));
                 }
             }
             _ => {}

@@ -9,6 +9,7 @@ use reveille_show::quantity::counted;
 use super::{Input, Source};
 use crate::capture::{DMESG, RECORD, Record, TRACE};
 use crate::devices::Device;
+use crate::known_as::KnownAs;
 use crate::log::{self, Log};
 use crate::{Error, Result};
 
@@ -88,8 +89,15 @@ fn add(input: &mut Input, record: Record) {
     input.notes.extend(record.all_notes());
     input.source.kernel = record.machine.kernel;
     let devices: Arc<[Device]> = record.devices.into();
+    let mut known_as = input
+        .cycles
+        .first()
+        .map_or_else(KnownAs::default, |cycle| (*cycle.known_as).clone());
+    known_as.add_sysfs(&devices);
+    let known_as = Arc::new(known_as);
     for cycle in &mut input.cycles {
         cycle.devices = devices.clone();
+        cycle.known_as = known_as.clone();
     }
     if input.cycles.len() != record.cycles.len() {
         return;
@@ -100,6 +108,7 @@ fn add(input: &mut Input, record: Record) {
         if cycle.asleep_us.is_none() && slept {
             cycle.asleep_us = Some(known.asleep_us);
         }
+        cycle.firmware = cycle.firmware.or(known.firmware);
     }
 }
 

@@ -6,6 +6,7 @@ use reveille_kernel::{Identity, Root};
 use serde::{Deserialize, Serialize};
 
 use super::Mode;
+use crate::cycle::{Firmware, Us};
 use crate::devices::Device;
 
 /// The kernel's log, as `dmesg` prints it: `[seconds.micros] text`.
@@ -82,6 +83,9 @@ pub struct CycleRecord {
     pub alarm_rang: Option<bool>,
     /// The number of the interrupt that woke it, where the kernel knows one.
     pub wakeup_irq: Option<u32>,
+    /// By the firmware's own clock, where it keeps one and the machine was suspended to RAM.
+    #[serde(default)]
+    pub firmware: Option<Firmware>,
     /// Records of the kernel's log in `dmesg.txt`.
     pub log_records: u64,
     /// Records that were written over before they could be read.
@@ -119,6 +123,21 @@ impl Record {
         }
         notes
     }
+}
+
+/// What firmware took of the last suspend to RAM, and how many of these it has counted. Linux 5.12 and later have
+/// it, if the firmware's table FPDT does.
+/// Source: Documentation/ABI/testing/sysfs-firmware-acpi.
+pub(super) fn firmware(root: &Root) -> Option<(u64, Firmware)> {
+    let figure = |name: &str| root.number(&format!("sys/firmware/acpi/fpdt/{name}"));
+    let us = |ns: u64| Us::try_from(ns / 1000).ok();
+    let suspend = figure("suspend/suspend_start_ns").zip(figure("suspend/suspend_end_ns"));
+    let suspend = suspend.and_then(|(start, end)| end.checked_sub(start));
+    let firmware = Firmware {
+        suspend_us: us(suspend.unwrap_or(0))?,
+        resume_us: us(figure("resume/resume_prev_ns")?)?,
+    };
+    Some((figure("resume/resume_count")?, firmware))
 }
 
 pub(super) fn suspend_stats(root: &Root) -> BTreeMap<String, String> {

@@ -373,3 +373,25 @@ fn doctor_lists_what_a_capture_has_and_lacks() {
     machine.remove("sys/power/pm_print_times");
     assert!(presences().all(|one| !one.is_yes()));
 }
+
+#[test]
+fn firmwares_times_are_those_of_its_last_resume() {
+    let machine = Machine::new();
+    assert_eq!(record::firmware(&machine.root), None);
+    for (name, text) in [
+        ("suspend/suspend_start_ns", "5000000\n"),
+        ("suspend/suspend_end_ns", "7220000\n"),
+        ("resume/resume_prev_ns", "5589649000\n"),
+        ("resume/resume_count", "4\n"),
+    ] {
+        machine.write(&format!("sys/firmware/acpi/fpdt/{name}"), text);
+    }
+    let (count, firmware) = record::firmware(&machine.root).unwrap();
+    assert_eq!(
+        (count, firmware.suspend_us, firmware.resume_us),
+        (4, 2220, 5_589_649)
+    );
+    machine.remove("sys/firmware/acpi/fpdt/suspend");
+    let (_, firmware) = record::firmware(&machine.root).unwrap();
+    assert_eq!((firmware.suspend_us, firmware.resume_us), (0, 5_589_649));
+}

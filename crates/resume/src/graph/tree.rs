@@ -1,9 +1,11 @@
 //! The devices of a machine: from the calls of its cycles, and from sysfs if a capture kept it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use crate::cycle::{Call, Cycle, Name, StageKind};
 use crate::devices;
+use crate::known_as::KnownAs;
 
 /// The devices that calls name, and what lies below what.
 #[derive(Debug, Clone, Default)]
@@ -11,6 +13,8 @@ pub struct Tree {
     /// Those that have calls, and their parents.
     pub devices: Vec<Device>,
     by_name: HashMap<Name, Vec<usize>>,
+    /// Other names of the devices.
+    pub known_as: Arc<KnownAs>,
     /// Names of parents that several devices have.
     pub ambiguous: usize,
 }
@@ -35,7 +39,10 @@ impl Tree {
     /// The tree of the devices that `cycle` names, and of those that the machine's other cycles do.
     /// If cycles name different parents, `cycle` counts, and sysfs before any log.
     pub fn of(cycle: &Cycle, machine: &[Cycle]) -> Tree {
-        let mut tree = Tree::default();
+        let mut tree = Tree {
+            known_as: cycle.known_as.clone(),
+            ..Tree::default()
+        };
         let mut parents: Vec<Option<Name>> = Vec::new();
         let all = std::iter::once(cycle).chain(machine);
         for call in all.flat_map(|cycle| &cycle.calls) {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cycle::{Call, Cycle, Gap, Name, StageKind, Us};
+use crate::cycle::{Call, Cycle, Gap, Name, Said, StageKind, Us};
 
 /// Two records of one stage differ by the lines that are printed around it.
 const APART_US: Us = 20_000;
@@ -144,6 +144,16 @@ fn gaps_of(printed: &Cycle, traced: &Cycle) -> Vec<Gap> {
     printed.gaps.iter().map(one).collect()
 }
 
+fn said_of(printed: &Cycle, traced: &Cycle) -> Vec<Said> {
+    let mut all = printed.said.clone();
+    for said in &mut all {
+        let mut stages = printed.stages.iter().rev();
+        let stage = stages.find(|stage| stage.start <= said.at);
+        said.at += shift(printed, traced, stage.map(|stage| stage.kind));
+    }
+    all
+}
+
 /// `suspend exit` comes after the trace's last event.
 fn end_with_words(printed: &Cycle, traced: &mut Cycle) {
     let is_traced = |kind: &StageKind| traced.stages.iter().any(|one| one.kind == *kind);
@@ -161,6 +171,7 @@ fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
     traced.woken = printed.woken.clone();
     traced.firmware = printed.firmware;
     traced.gaps = gaps_of(&printed, &traced);
+    traced.said = said_of(&printed, &traced);
     end_with_words(&printed, &mut traced);
     // A device has one callback in a stage; where it has more they are in the same order.
     let key = |call: &Call| (call.device.clone(), call.stage);

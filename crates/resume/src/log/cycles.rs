@@ -11,12 +11,12 @@ use std::collections::HashMap;
 
 use super::LeftOut;
 use super::event::{Event, Return, stage_of_name};
-use super::message::refuses;
+use super::message::{is_error, refuses};
 use super::names::{Id, Names};
 use super::prefix::{Clock, MINUTE_US};
-use super::stages::Open;
+use super::stages::{Open, short};
 use super::stamp::Instant;
-use crate::cycle::{Call, Cycle, Failure, StageKind, Us};
+use crate::cycle::{Call, Cycle, Failure, SAID, Said, StageKind, Us};
 use crate::hibernation::Hibernation;
 use offsets::Offsets;
 
@@ -209,6 +209,33 @@ impl Cycles {
             failure.message.push_str(joint);
             failure.message.push_str(&name);
         }
+    }
+
+    /// A message that is no event: of a device whose callback runs?
+    pub(super) fn says(&mut self, at: &At<'_>, message: &[u8]) -> Option<()> {
+        let open = self.open.as_mut().filter(|open| open.clock == at.clock)?;
+        let colon = memchr::memmem::find(message, b": ")?;
+        let mut words = message[..colon].split(|&byte| byte == b' ');
+        // `usb 3-1`, or `r8152 3-1:1.0 eth0`
+        let device = words.find_map(|word| {
+            let interface = memchr::memchr(b':', word).map_or(word, |at| &word[..at]);
+            let ids = [word, interface].map(|name| self.names.known(name));
+            let called = ids
+                .into_iter()
+                .flatten()
+                .find_map(|id| self.by_device.get(&id)?.last());
+            let call = &open.calls[*called? as usize];
+            (call.start.is_some() && call.end.is_none()).then(|| call.device.clone())
+        })?;
+        if open.said.len() < SAID {
+            open.said.push(Said {
+                device,
+                at: at.us + self.shift,
+                message: String::from_utf8_lossy(short(&message[colon + 2..])).into_owned(),
+                is_error: is_error(message),
+            });
+        }
+        Some(())
     }
 
     /// A message that began a cycle, or ended its sleep, after it did.

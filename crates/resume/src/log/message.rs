@@ -331,6 +331,21 @@ pub(super) fn accounted_between(before: &[u8], message: &[u8]) -> Us {
     sync.or_else(|| figure(message, b"(elapsed ")).unwrap_or(0) + behind.unwrap_or(0)
 }
 
+/// Does a driver speak of something that went wrong?
+pub(super) fn is_error(message: &[u8]) -> bool {
+    let words: [&[u8]; 6] = [
+        b"rror",
+        b"fail",
+        b"imeout",
+        b"imed out",
+        b"not accept",
+        b"not respond",
+    ];
+    words
+        .iter()
+        .any(|word| memmem::find(message, word).is_some())
+}
+
 /// `Freezing of tasks failed after 20.010 seconds (1 tasks refusing to freeze, wq_busy=0)`
 pub(super) fn failed_after(message: &[u8]) -> Option<Us> {
     let (_, figure) = split_at(message, b" failed after ")?;

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use memchr::{memchr, memchr2, memmem};
 use reveille_show::progress::Reading;
@@ -16,6 +17,7 @@ use super::prefix::{Clock, MINUTE_US, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{LeftOut, Log, Unread, both, packed, trace};
 use crate::cycle::{Firmware, INSTANT_MAX, Us};
+use crate::known_as::KnownAs;
 use crate::{Error, Result};
 
 /// A mail's line has room for half a message or so; what follows without a stamp is something else.
@@ -46,6 +48,7 @@ struct Reader {
     order: Order,
     /// By the cycle that follows it.
     firmware: Vec<(usize, Firmware)>,
+    known_as: KnownAs,
 }
 
 /// In which direction the stamps of a source go.
@@ -206,9 +209,14 @@ impl Reader {
                 both::without_repeated(&mut stream.done, &mut stream.stamps);
             left_out.repeated_lines += both::without_pasted(&mut stream.done, &stream.stamps);
         }
+        let mut cycles = both::together(self.printk.done, self.ftrace.done);
+        let known_as = Arc::new(self.known_as);
+        for cycle in &mut cycles {
+            cycle.known_as = known_as.clone();
+        }
         Log {
             hibernations: self.printk.hibernations,
-            cycles: both::together(self.printk.done, self.ftrace.done),
+            cycles,
             lines: self.lines,
             bytes: self.bytes,
             event_lines: self.event_lines,
@@ -401,6 +409,10 @@ impl Reader {
                 }
             }
             Parsed::Torn => self.left_out.torn_lines += 1,
+            Parsed::Nothing if clock.is_some() => {
+                self.known_as.hears(&text);
+                self.printk.says(&stamp, &text);
+            }
             Parsed::Nothing => {}
         }
         self.pending.text = text;

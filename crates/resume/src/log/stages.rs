@@ -5,8 +5,8 @@ use super::message::accounted_between;
 use super::prefix::Clock;
 use super::stamp::Cursor;
 use crate::cycle::{
-    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, STAGES, Stage, StageKind, Us, WITH_CALLS,
-    Words, carries,
+    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, STAGES, Said, Stage, StageKind, Us,
+    WITH_CALLS, Words, carries,
 };
 
 const KINDS: usize = STAGES.len();
@@ -75,6 +75,7 @@ pub(super) struct Open {
     pub(super) failed: Option<(StageKind, Us)>,
     pub(super) words: Words,
     pub(super) woken: Vec<String>,
+    pub(super) said: Vec<Said>,
     /// Nothing but its entry was there so far.
     pub(super) only_entry: bool,
     /// The clock was set within it.
@@ -261,10 +262,11 @@ impl Open {
         let gaps = self.gaps.iter_mut();
         let gaps = gaps.flat_map(|gap| [&mut gap.start, &mut gap.end]);
         let failures = self.failures.iter_mut().map(|failure| &mut failure.at);
+        let said = self.said.iter_mut().map(|said| &mut said.at);
         let words = &mut self.words;
         let words = [&mut words.after_sleep, &mut words.last].into_iter();
         let all = marks.chain(calls).chain(words).flatten();
-        let all = all.chain(cpus).chain(gaps).chain(failures);
+        let all = all.chain(cpus).chain(gaps).chain(failures).chain(said);
         for at in all.filter(|at| (from..Us::MAX).contains(at)) {
             *at -= by;
         }
@@ -583,7 +585,9 @@ impl Open {
             woken: self.woken,
             firmware: None,
             gaps: self.gaps,
+            said: self.said,
             devices: Default::default(),
+            known_as: Default::default(),
         })
     }
 
@@ -814,7 +818,7 @@ fn is_certain(call: &Call) -> bool {
 const LEAST_SLEEP_US: Us = 100_000;
 
 /// As much of a message as is kept.
-fn short(message: &[u8]) -> &[u8] {
+pub(super) fn short(message: &[u8]) -> &[u8] {
     message[..message.len().min(MESSAGE_BYTES_MAX)].trim_ascii()
 }
 

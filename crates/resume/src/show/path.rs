@@ -5,16 +5,16 @@ use reveille_show::quantity::{counted, shortened};
 use reveille_show::sheet::{Column, Section, Table};
 
 use crate::analysis::{
-    CycleResult, LinkKind, LinkResult, extent, half_name, no_devices, no_length,
+    CycleResult, LinkKind, LinkResult, Machine, extent, half_name, no_devices, no_length,
     silence as silence_words, stage_words, why_words,
 };
 use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS, time};
 use crate::graph::Half;
 use crate::path::Why;
-use crate::what_if::Removal;
 
 /// What the time of a half went to, its longest call or silence; why the devices are unknown, if they are.
-pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
+pub(super) fn sentence(machine: &Machine, half: Half) -> String {
+    let cycle = machine.shown();
     let (path, name) = (cycle.path_of(half), half_name(half));
     let total = total(path);
     if total <= 0 {
@@ -37,10 +37,11 @@ pub(super) fn sentence(cycle: &CycleResult, half: Half) -> String {
     }
     let longest = longest_call(path).map_or(String::new(), |link| {
         format!(
-            " Its longest call is {} ({}), {}.",
-            link.words(),
+            " Its longest call is {}, {} of {}.{}",
+            named(machine, link),
+            time(link.duration_us),
             stage_words(link.stage),
-            time(link.duration_us)
+            said(cycle, link, usize::MAX).map_or(String::new(), |said| format!(" {said}."))
         )
     });
     format!("The critical path of the {name}{extent} {parts}.{longest}")
@@ -64,7 +65,9 @@ pub(super) fn no_path(cycle: &CycleResult, half: Half) -> String {
 
 /// What decides how long a half takes, in short: the longest call where it is a quarter of it, or else
 /// where most of the time goes.
-pub(super) fn answer(cycle: &CycleResult, half: Half, removals: &[Removal]) -> String {
+pub(super) fn answer(machine: &Machine, half: Half) -> String {
+    let cycle = machine.shown();
+    let removals = machine.removals_of(half);
     let (path, name) = (cycle.path_of(half), half_name(half));
     let total = total(path);
     if total <= 0 {
@@ -81,32 +84,37 @@ pub(super) fn answer(cycle: &CycleResult, half: Half, removals: &[Removal]) -> S
         let (takes, parts) = (time(total), shares(cycle, half, PARTS));
         let longest = longest.map_or(String::new(), |link| {
             let takes = time(link.duration_us);
-            format!(" The longest call is {}, {takes}.", named(link))
+            format!(" The longest call is {}, {takes}.", named(machine, link))
         });
         return format!("The {whole} takes {takes}: {parts}.{longest}");
     };
-    let takes = format!("{} takes {}", named(link), time(link.duration_us));
+    let takes = format!("{} takes {}", named(machine, link), time(link.duration_us));
     let takes = format!("{takes} of the {} of the {whole}", time(total));
-    let of_link = |one: &&Removal| Some(&one.device) == link.device.as_ref();
+    let said = said(cycle, link, MESSAGE).map_or(String::new(), |said| format!(" {said}."));
     // Where its length is unknown, so is what a removal saves.
     if no_length(cycle, half).is_some() {
-        return takes + ".";
+        return format!("{takes}.{said}");
     }
-    let Some(without) = removals.iter().find(of_link) else {
-        return format!("{takes}; removing it does not shorten the {name}: others take as long.");
+    let device = link.device.as_ref();
+    let Some(without) = removals
+        .iter()
+        .find(|one| device.is_some_and(|name| one.takes(name)))
+    else {
+        return format!(
+            "{takes}; removing it does not shorten the {name}: others take as long.{said}"
+        );
     };
     let next = without.next.as_ref().map_or(String::new(), |next| {
-        format!(
-            ": {} is next",
-            of_driver(&next.device, next.driver.as_ref())
-        )
+        let next = machine.called(&next.device, next.driver.as_ref());
+        format!(": {next} is next")
     });
     let below = match without.with_below as u64 {
+        _ if device != Some(&without.device) => format!("without {} below it", without.device),
         0 => "without it".to_owned(),
         below => format!("without it and {} below it", counted(below, "device")),
     };
     format!(
-        "{takes}; {below} the {name} takes {}{next}.",
+        "{takes}; {below} the {name} takes {}{next}.{said}",
         time(without.total_us)
     )
 }
@@ -130,20 +138,26 @@ fn longest_call(path: &[LinkResult]) -> Option<&LinkResult> {
     calls.max_by_key(|link| link.duration_us)
 }
 
-fn named(link: &LinkResult) -> String {
+fn named(machine: &Machine, link: &LinkResult) -> String {
     let device = link.device.as_ref();
     device.map_or_else(
         || link.words(),
-        |device| of_driver(device, link.driver.as_ref()),
+        |device| machine.called(device, link.driver.as_ref()),
     )
 }
 
-/// `2-3 (usb)`
-pub(super) fn of_driver(device: &Name, driver: Option<&Name>) -> String {
-    match driver {
-        Some(driver) => format!("{device} ({driver})"),
-        None => device.to_string(),
-    }
+/// What the kernel said of a call's device within it, in so many letters.
+fn said(cycle: &CycleResult, link: &LinkResult, letters: usize) -> Option<String> {
+    let device = link
+        .device
+        .as_ref()
+        .filter(|_| link.what == LinkKind::Call)?;
+    let said = cycle.said_of(device, link.start_us..=link.start_us + link.duration_us)?;
+    Some(format!(
+        "{} into the call of {device} the kernel says \u{201c}{}\u{201d}",
+        time(said.at - link.start_us),
+        shortened(&said.message, letters)
+    ))
 }
 
 /// Devices, CPUs, the kernel itself and what the log does not explain, as shares of a path: the `most`
@@ -254,10 +268,11 @@ pub(super) const PATH: &[Column<PathRow>] = &columns!(|row|
 /// The path of a half, or why there is none.
 pub(super) fn section(
     id: &'static str,
-    cycle: &CycleResult,
+    machine: &Machine,
     half: Half,
     rows: usize,
 ) -> Section<'static> {
+    let cycle = machine.shown();
     let (path, name) = (cycle.path_of(half), half_name(half));
     let (total, extent) = (total(path), extent(cycle, half));
     let unknown = no_devices(cycle, half);
@@ -276,10 +291,10 @@ pub(super) fn section(
             Half::Suspend => section,
         };
     }
-    section = section.text(sentence(cycle, half));
+    section = section.text(sentence(machine, half));
     section = section.table(Table {
         largest: Some("duration_us"),
-        ..table(cycle, half).first(rows)
+        ..table(machine, half).first(rows)
     });
     section = silences(path).into_iter().fold(section, Section::text);
     let unexplained = path.iter();
@@ -301,8 +316,18 @@ const LINKS: usize = 40;
 /// Of the whole; what is shorter is put together, too.
 const LEAST_SHARE: f64 = 0.0005;
 
-fn table(cycle: &CycleResult, half: Half) -> Table {
-    let path = cycle.path_of(half);
+/// A call with the first of its device's other names.
+fn words(machine: &Machine, link: &LinkResult) -> String {
+    let device = link.device.as_ref().filter(|_| link.what == LinkKind::Call);
+    let known = device.and_then(|device| machine.known_as.get(device)?.first());
+    known.map_or_else(
+        || link.words(),
+        |known| format!("{} ({known})", link.words()),
+    )
+}
+
+fn table(machine: &Machine, half: Half) -> Table {
+    let path = machine.shown().path_of(half);
     let total = total(path);
     let mut lengths: Vec<Us> = path.iter().map(|link| link.duration_us).collect();
     lengths.sort_unstable_by_key(|us| std::cmp::Reverse(*us));
@@ -314,7 +339,7 @@ fn table(cycle: &CycleResult, half: Half) -> Table {
         let share = takes_us as f64 / total as f64;
         rows.push(match links {
             [link] if link.duration_us >= least => PathRow {
-                what: shortened(&link.words(), LETTERS),
+                what: shortened(&words(machine, link), LETTERS),
                 driver: link.driver.clone(),
                 stage: Some(link.stage),
                 why: Some(link.why),

@@ -9,7 +9,7 @@ use crate::analysis::{
     CallResult, CycleResult, DeviceSpread, Machine, Removal, Replay, Spread, SuspendDevice, WhatIf,
     half_name, stage_words,
 };
-use crate::cycle::{StageKind, Us};
+use crate::cycle::{Name, StageKind, Us};
 use crate::graph::Half;
 use crate::power::align::{Mean, Power};
 
@@ -195,8 +195,22 @@ const SUSPEND_DEVICES: &[Column<SuspendDevice>] = &columns!(|one|
 pub fn devices(machine: &Machine, half: Half) -> Table {
     let caption = format!("Devices in the {}, the slowest first", half_name(half));
     let table = match half {
-        Half::Resume => Table::of(caption, DEVICES, &machine.devices),
-        Half::Suspend => Table::of(caption, SUSPEND_DEVICES, &machine.suspend_devices),
+        Half::Resume => {
+            let devices = machine.devices.iter().map(|one| &one.device);
+            with_names(
+                Table::of(caption, DEVICES, &machine.devices),
+                machine,
+                devices,
+            )
+        }
+        Half::Suspend => {
+            let devices = machine.suspend_devices.iter().map(|one| &one.device);
+            with_names(
+                Table::of(caption, SUSPEND_DEVICES, &machine.suspend_devices),
+                machine,
+                devices,
+            )
+        }
     };
     match machine.cycles.len() {
         1 => table.without(&[
@@ -274,9 +288,32 @@ const REMOVALS: &[Column<Removal>] = &columns!(|one|
     estimated(UsAsMs) "saves_us", "saves", one.saves_us, "Time saved";
 );
 
-pub fn removals(removals: &[Removal]) -> Table {
+pub fn removals(machine: &Machine, removals: &[Removal]) -> Table {
     let caption = "A device removed, with all that lies below it";
-    Table::of(caption, REMOVALS, removals)
+    let table = Table::of(caption, REMOVALS, removals);
+    with_names(table, machine, removals.iter().map(|one| &one.device))
+}
+
+/// A column more: other names of the devices, if any has one.
+fn with_names<'a>(
+    table: Table,
+    machine: &Machine,
+    devices: impl Iterator<Item = &'a Name> + Clone,
+) -> Table {
+    let known = |device| machine.known_as.get(device);
+    if devices.clone().all(|device| known(device).is_none()) {
+        return table;
+    }
+    let heading = Heading {
+        key: "known_as",
+        name: "known as".into(),
+        unit: Unit::Words,
+        origin: None,
+        about: "Other names that the log has for the device",
+        detail: false,
+    };
+    let names = devices.map(|device| known(device).map(|names| names.join(", ")).into());
+    table.column(heading, names)
 }
 
 const REPLAYS: &[Column<Replay>] = &columns!(|one|

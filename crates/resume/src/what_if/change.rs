@@ -44,7 +44,7 @@ pub enum Target {
 }
 
 /// Names with `*` (any characters, also none) and `?` (one character), divided by commas. A device
-/// is meant by its name, or by its driver's.
+/// is meant by its name, by its driver's, or by any other that the log has for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pattern {
     alternatives: Vec<String>,
@@ -69,11 +69,13 @@ impl Pattern {
         alternatives.any(|one| glob(one.as_bytes(), name.as_bytes()))
     }
 
-    /// The devices whose name or driver fits.
+    /// The devices of which a name or the driver fits.
     pub fn devices(&self, tree: &Tree) -> Vec<usize> {
         let fits = |&device: &usize| {
             let device = &tree.devices[device];
-            self.fits(&device.name) || device.driver.as_ref().is_some_and(|one| self.fits(one))
+            let names = tree.known_as.names(&device.name).iter();
+            let mut names = names.chain(&device.driver).chain([&device.name]);
+            names.any(|one| self.fits(one))
         };
         (0..tree.devices.len()).filter(fits).collect()
     }

@@ -28,6 +28,16 @@ pub struct Removal {
     /// The device with the longest call on the critical path without it; `None` if there is no call.
     #[serde(default)]
     pub next: Option<Next>,
+    /// Devices above it whose removal saves as much, since it goes with them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub as_much: Vec<Name>,
+}
+
+impl Removal {
+    /// This device's removal is in the row.
+    pub fn takes(&self, device: &Name) -> bool {
+        self.device == *device || self.as_much.contains(device)
+    }
 }
 
 /// A device that limits what is left.
@@ -129,6 +139,7 @@ fn removal(
         total_us,
         saves_us: before - total_us,
         next,
+        as_much: Vec::new(),
     }
 }
 
