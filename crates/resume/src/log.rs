@@ -53,159 +53,67 @@ pub struct Log {
     pub resolution_us: Option<Us>,
     /// What was not understood.
     pub left_out: LeftOut,
-    /// The form of lines about a suspend whose times are not read.
-    pub unread: Option<Unread>,
+    /// What prints lines as those about a suspend are, of which times are not read.
+    pub unread: Option<&'static str>,
 }
 
-/// A form whose messages are recognised and whose times are not read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
-    /// `dmesg --json`
-    DmesgJson,
-    /// `journalctl -o verbose`, or an export without the times of its entries.
-    JournalFields,
-}
-
-impl Unread {
-    /// The form of a line without a stamp, and its message.
-    fn of(line: &[u8]) -> Option<(Self, &[u8])> {
-        const NAME: &[u8] = b"\"msg\":";
-        let line = line.trim_ascii();
-        if let Some(at) = memchr::memmem::find(line, NAME) {
-            let quoted = line[at + NAME.len()..].trim_ascii_start();
-            let message = quoted.strip_prefix(b"\"")?;
-            let end = message.iter().rposition(|&byte| byte == b'"')?;
-            return Some((Self::DmesgJson, &message[..end]));
+/// The counts of what was not understood: each with its noun and what follows the noun.
+macro_rules! left_out {
+    ($($(#[$more:meta])* $count:ident: $noun:literal, $rest:literal;)*) => {
+        /// What was not understood, and how often.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct LeftOut {
+            $(
+                #[doc = concat!("Counts each ", $noun, $rest, ".")]
+                $(#[$more])*
+                pub $count: u64,
+            )*
         }
-        let message = line.strip_prefix(b"MESSAGE=")?;
-        Some((Self::JournalFields, message))
-    }
 
-    fn words(self) -> &'static str {
-        match self {
-            Self::DmesgJson => "`dmesg --json`",
-            Self::JournalFields => "`journalctl -o verbose`",
+        impl LeftOut {
+            /// Each reason that is there, with its count, as a phrase behind the number.
+            pub fn reasons(self) -> Vec<(u64, String)> {
+                let all = [$((self.$count, $noun, $rest)),*].into_iter();
+                let there = all.filter(|&(count, ..)| count > 0);
+                let phrase = |(count, noun, rest): (u64, &str, &str)| {
+                    let plural = if count == 1 { "" } else { "s" };
+                    (count, format!("{noun}{plural}{rest}"))
+                };
+                there.map(phrase).collect()
+            }
+
+            fn add(&mut self, other: Self) {
+                $(self.$count += other.$count;)*
+            }
         }
-    }
+    };
 }
 
-/// What was not understood, and how often.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Of more than 64 KiB.
-    pub long_lines: u64,
-    /// About a suspend, and without a time.
-    pub lines_without_stamp: u64,
-    /// Damaged.
-    pub torn_lines: u64,
-    /// Kept, with an end only: its start is its end less the duration that the kernel reports.
-    pub returns_without_call: u64,
-    /// Of these, those whose duration the kernel does not report: without a start.
-    pub calls_without_start: u64,
-    /// Kept, without an end.
-    pub calls_without_end: u64,
-    /// Calls whose stage is known only from the stage of their device before.
-    pub guessed_stages: u64,
-    /// The clock was set within a cycle: no time passes there.
-    pub clock_jumps: u64,
-    /// Cycles that a logger stamped by its wall clock after their sleep, in which it was frozen.
-    pub late_stamps: u64,
-    /// Suspends to disk, of which no stages are read.
-    pub hibernations: u64,
-    /// Cycles that the log has twice (kern.log and messages).
-    pub repeated_cycles: u64,
-    /// Lines that stand there twice, one behind the other (two consoles).
-    pub repeated_lines: u64,
-    /// Events that ftrace lost, by its own count.
-    pub lost_events: u64,
-    /// Calls, CPUs, failures, silences and cycles beyond what a machine can have: the log has no end to a
-    /// cycle, or nothing but cycles.
-    pub too_many: u64,
-    /// Lines of devices that resume when processes run again.
-    pub late_calls: u64,
-    /// Lines of a log that has the newest one first.
-    pub backward_lines: u64,
-}
-
-impl LeftOut {
-    /// Each count, its noun, and what follows the noun.
-    fn counts(&mut self) -> [(&mut u64, &'static str, &'static str); 16] {
-        [
-            (&mut self.long_lines, "line", " of more than 64 KiB"),
-            (&mut self.lines_without_stamp, "line", " without a time"),
-            (&mut self.torn_lines, "damaged line", ""),
-            (
-                &mut self.returns_without_call,
-                "call",
-                " with only an end in the log; their start is from the kernel's duration",
-            ),
-            (
-                &mut self.calls_without_start,
-                "call",
-                " without a start, and without a duration",
-            ),
-            (&mut self.calls_without_end, "call", " without an end"),
-            (
-                &mut self.guessed_stages,
-                "call",
-                " in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)",
-            ),
-            (
-                &mut self.clock_jumps,
-                "jump",
-                " of the clock within a cycle: no time passes there",
-            ),
-            (
-                &mut self.late_stamps,
-                "cycle",
-                " whose lines a logger stamped later: suspend and resume are unknown, and the time asleep is at \
-                 most what is shown (`dmesg` and `journalctl -k -o json` have the kernel's stamps)",
-            ),
-            (&mut self.hibernations, "suspend", " to disk"),
-            (
-                &mut self.repeated_cycles,
-                "cycle",
-                " that the log has twice",
-            ),
-            (&mut self.repeated_lines, "line", " that the log has twice"),
-            (
-                &mut self.lost_events,
-                "event",
-                " that the tracing buffer lost",
-            ),
-            (
-                &mut self.too_many,
-                "item",
-                " beyond what is kept: 100,000 calls of a cycle, 1,000,000 calls and 100,000 cycles of a log",
-            ),
-            (
-                &mut self.late_calls,
-                "line",
-                " on devices that resume when processes run again",
-            ),
-            (
-                &mut self.backward_lines,
-                "line",
-                " turned round, for the newest stands first",
-            ),
-        ]
-    }
-
-    /// Each reason that is there, with its count, as a phrase behind the number.
-    pub fn reasons(mut self) -> Vec<(u64, String)> {
-        let there = self.counts().into_iter().filter(|(count, ..)| **count > 0);
-        let reason = |(count, noun, rest): (&mut u64, _, _)| {
-            let plural = if *count == 1 { "" } else { "s" };
-            (*count, format!("{noun}{plural}{rest}"))
-        };
-        there.map(reason).collect()
-    }
-
-    fn add(&mut self, mut other: Self) {
-        for (own, more) in self.counts().into_iter().zip(other.counts()) {
-            *own.0 += *more.0;
-        }
-    }
+left_out! {
+    long_lines: "line", " of more than 64 KiB";
+    /// It is about a suspend.
+    lines_without_stamp: "line", " without a time";
+    torn_lines: "damaged line", "";
+    /// Its start is its end less that duration.
+    returns_without_call: "call", " with only an end in the log; their start is from the kernel's duration";
+    calls_without_start: "call", " without a start, and without a duration";
+    calls_without_end: "call", " without an end";
+    /// It is known only from the stage of the device before.
+    guessed_stages: "call", " in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)";
+    clock_jumps: "jump", " of the clock within a cycle: no time passes there";
+    /// Its logger was frozen, and has the wall clock.
+    late_stamps: "cycle", " whose lines a logger stamped later: suspend and resume are unknown, and the time \
+        asleep is at most what is shown (`dmesg` and `journalctl -k -o json` have the kernel's stamps)";
+    hibernations: "suspend", " to disk";
+    /// As kern.log and messages together have it.
+    repeated_cycles: "cycle", " that the log has twice";
+    /// One behind the other: two consoles.
+    repeated_lines: "line", " that the log has twice";
+    lost_events: "event", " that the tracing buffer lost";
+    /// CPUs, failures and silences, too: the log has no end to a cycle, or nothing but cycles.
+    too_many: "item", " beyond what is kept: 100,000 calls of a cycle, 1,000,000 calls and 100,000 cycles of a log";
+    late_calls: "line", " on devices that resume when processes run again";
+    backward_lines: "line", " turned round, for the newest stands first";
 }
 
 impl Log {
@@ -220,8 +128,7 @@ impl Log {
         let untimed = self.left_out.lines_without_stamp;
         let why = if let Some(form) = self.unread.filter(|_| untimed > 0) {
             format!(
-                "its form, {}, is not read; use `dmesg`, or `journalctl -k` with `-o json` or `-o export`",
-                form.words()
+                "its form, `{form}`, is not read; use `dmesg`, or `journalctl -k` with `-o json` or `-o export`"
             )
         } else if untimed > 0 {
             format!(

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memchr::{memchr, memchr2, memmem};
+use memchr::{memchr, memchr2, memmem, memrchr};
 use reveille_show::progress::Reading;
 
 use super::cycles::{At, Cycles};
@@ -15,7 +15,7 @@ use super::lines::{self, Line};
 use super::message::Messages;
 use super::prefix::{Clock, MINUTE_US, Message, Prefixes, Stripped, next_stamp};
 use super::stamp::{Cursor, Instant};
-use super::{LeftOut, Log, Unread, both, packed, trace};
+use super::{LeftOut, Log, both, packed, trace};
 use crate::cycle::{Firmware, INSTANT_MAX, Us};
 use crate::known_as::KnownAs;
 use crate::{Error, Result};
@@ -40,7 +40,7 @@ struct Reader {
     event_lines: u64,
     resolution_us: Option<Us>,
     left_out: LeftOut,
-    unread: Option<Unread>,
+    unread: Option<&'static str>,
     /// A line of this source had a time.
     timed: bool,
     /// Lines about a suspend without a time, as long as no line has one.
@@ -81,7 +81,6 @@ impl Order {
         self.bytes += line.len();
         match self.may_go_back() {
             true => self.lines.push(line.to_vec()),
-            false if self.lines.is_empty() => {}
             false => self.lines = Vec::new(),
         }
     }
@@ -319,10 +318,8 @@ impl Reader {
             return;
         }
         self.flush();
-        let (form, message) = match Unread::of(text) {
-            Some((form, message)) => (Some(form), message),
-            None => (None, text),
-        };
+        let (form, message) = unread(text).unzip();
+        let message = message.unwrap_or(text);
         if matches!(self.messages.parse(message), Parsed::Event(_)) {
             self.left_out.lines_without_stamp += 1;
             self.unread = self.unread.or(form);
@@ -517,6 +514,20 @@ fn without_colours(line: &[u8], plain: &mut Vec<u8>) {
     plain.extend_from_slice(rest);
 }
 
+/// What prints lines of this form, whose messages are recognised and whose times are not read, and the message.
+fn unread(line: &[u8]) -> Option<(&'static str, &[u8])> {
+    const NAME: &[u8] = b"\"msg\":";
+    let line = line.trim_ascii();
+    if let Some(at) = memmem::find(line, NAME) {
+        let quoted = line[at + NAME.len()..].trim_ascii_start();
+        let message = quoted.strip_prefix(b"\"")?;
+        let end = memrchr(b'"', message)?;
+        return Some(("dmesg --json", &message[..end]));
+    }
+    // Or an export without the times of its entries.
+    Some(("journalctl -o verbose", line.strip_prefix(b"MESSAGE=")?))
+}
+
 /// `CPU:1 [LOST 123 EVENTS]`
 fn lost_events(line: &[u8]) -> Option<u64> {
     let at = memmem::find(line.strip_prefix(b"CPU:")?, b"[LOST ")?;
@@ -569,11 +580,8 @@ pub fn read_files(paths: &[PathBuf]) -> Result<Log> {
             why: error.to_string(),
         })?;
     }
-    let path = paths
-        .first()
-        .map(PathBuf::as_path)
-        .unwrap_or(Path::new("-"));
-    reader.finish().or_no_suspend(path)
+    let first = paths.first().map_or(Path::new("-"), PathBuf::as_path);
+    reader.finish().or_no_suspend(first)
 }
 
 #[cfg(test)]
