@@ -31,6 +31,17 @@ pub struct Hibernation {
 /// Of one suspend to disk no more failures are kept.
 const FAILURES_MAX: usize = 100;
 
+/// What a device fails to do, in its own messages.
+const STEPS: [&str; 7] = [
+    "freeze",
+    "thaw",
+    "quiesce",
+    "restore",
+    "recover",
+    "power off",
+    "poweroff",
+];
+
 /// The words that failures begin with, behind `PM: ` and `hibernation: `.
 const FAILURES: [&str; 6] = [
     "Image allocation is ",
@@ -49,10 +60,8 @@ impl Hibernation {
             return false;
         };
         let text = text.strip_prefix("hibernation: ").unwrap_or(text);
-        let image = text
-            .split_once(' ')
-            .and_then(|(verb, rest)| Some((verb, image(rest)?)));
-        match image {
+        let image = |(verb, rest)| Some((verb, image(rest)?));
+        match text.split_once(' ').and_then(image) {
             Some(("Allocated", image)) => self.allocated = Some(image),
             Some(("Wrote", image)) => self.written = Some(image),
             Some(("Read", image)) => self.read = Some(image),
@@ -70,12 +79,8 @@ impl Hibernation {
     /// What is known of it, in a sentence.
     pub(crate) fn words(&self) -> String {
         let image = |verb: &str, image: Option<Image>| {
-            let image = image?;
-            Some(format!(
-                "{verb} {} MiB in {}",
-                image.kbytes / 1024,
-                time(image.took_us)
-            ))
+            let Image { kbytes, took_us } = image?;
+            Some(format!("{verb} {} MiB in {}", kbytes / 1024, time(took_us)))
         };
         let known = [
             image("allocated", self.allocated),
@@ -104,20 +109,9 @@ fn image(text: &str) -> Option<Image> {
 
 /// `PM: Image allocation is 28906 pages short`, `usb 1-1: PM: failed to restore async: error -19`
 fn is_failure(device: &str, text: &str) -> bool {
-    match device {
-        "" => FAILURES.iter().any(|words| text.starts_with(words)),
-        _ => {
-            let what = text.strip_prefix("failed to ").unwrap_or_default();
-            let steps = [
-                "freeze",
-                "thaw",
-                "quiesce",
-                "restore",
-                "recover",
-                "power off",
-                "poweroff",
-            ];
-            steps.iter().any(|step| what.starts_with(step))
-        }
+    if device.is_empty() {
+        return FAILURES.iter().any(|words| text.starts_with(words));
     }
+    let what = text.strip_prefix("failed to ").unwrap_or_default();
+    STEPS.iter().any(|step| what.starts_with(step))
 }
