@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{CycleResult, Machine};
-use crate::cycle::{Call, Failure, Name, StageKind, Us, stage_words, time};
+use crate::cycle::{Call, Failure, Name, Us, stage_words, time};
 
 const SECOND_US: Us = 1_000_000;
 
@@ -20,22 +20,22 @@ pub struct Failed {
     pub what: String,
 }
 
-const NEVER: &str = "never returned";
-
 impl Machine {
     /// What never came to an end first, then in the order of the cycles, each once.
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = Vec::new();
-        for (how, what, cycle) in self.cycles.iter().flat_map(|cycle| of_cycle(self, cycle)) {
-            let same = |one: &&mut Failed| one.how == how && one.what == what;
-            match all.iter_mut().find(same) {
-                Some(one) => one.cycles += usize::from(cycle != one.cycle),
-                None => all.push(Failed {
-                    cycle,
-                    cycles: 1,
-                    how,
-                    what,
-                }),
+        for cycle in &self.cycles {
+            for (how, what) in of_cycle(self, cycle) {
+                let same = |one: &&mut Failed| one.how == how && one.what == what;
+                match all.iter_mut().find(same) {
+                    Some(one) => one.cycles += usize::from(cycle.number != one.cycle),
+                    None => all.push(Failed {
+                        cycle: cycle.number,
+                        cycles: 1,
+                        how,
+                        what,
+                    }),
+                }
             }
         }
         all.sort_by_key(|one| one.how == "failed");
@@ -59,11 +59,8 @@ fn never_returned(
     };
     let said = cycle.said_of(&call.device, start..=Us::MAX);
     let said = said.map_or(String::new(), |said| {
-        let into = time(said.at - start);
-        format!(
-            "; {into} into it the kernel says \u{201c}{}\u{201d}",
-            said.message
-        )
+        let (into, message) = (time(said.at - start), &said.message);
+        format!("; {into} into it the kernel says \u{201c}{message}\u{201d}")
     });
     format!(
         "{}:{} ({}), called {} after the start of the cycle{after}{said}",
@@ -76,86 +73,71 @@ fn never_returned(
 
 /// A failure of which the kernel may log several lines: of the callback, of its caller, of the device, and that
 /// the stage failed.
-struct One {
-    device: Option<Name>,
-    stage: Option<StageKind>,
-    function: Option<String>,
-    code: Option<String>,
-    message: String,
+struct One<'a> {
+    first: &'a Failure,
+    device: Option<&'a Name>,
+    function: Option<&'a str>,
+    code: Option<&'a str>,
 }
 
-impl One {
+impl<'a> One<'a> {
     /// `PM: dpm_run_callback(): genpd_suspend_noirq+0x0/0x10 returns -110`, `failed to suspend: error -16`
-    fn of(failure: &Failure) -> One {
-        let message = &failure.message;
-        let returned = message.split_once(" returns ");
+    fn of(first: &'a Failure) -> Self {
+        let returned = first.message.split_once(" returns ");
         let function = returned.and_then(|(head, _)| {
             let name = head.rsplit_once("(): ").map_or(head, |(_, name)| name);
-            name.split(['+', ' ']).next().map(str::to_owned)
+            name.split(['+', ' ']).next()
         });
-        let code = returned.or_else(|| message.split_once("error "));
-        // `Device 00:01 failed to suspend: error -16`, before Linux 5.1.
-        let device = message
-            .strip_prefix("Device ")
-            .and_then(|rest| rest.split(' ').next());
-        One {
-            device: failure.device.clone().or(device.map(Name::from)),
-            stage: failure.stage,
+        let code = returned.or_else(|| first.message.split_once("error "));
+        Self {
+            first,
+            device: first.device.as_ref(),
             function,
-            code: code.map(|(_, code)| code.to_owned()),
-            message: message.clone(),
+            code: code.map(|(_, code)| code),
         }
     }
 
     /// Another line on the same failure. The last callback is the device's own.
-    fn takes(&mut self, next: &One) -> bool {
-        let is_stage = next.device.is_none() && next.code.is_none();
-        let is_of_devices = next.message.contains("devices failed");
-        if is_stage {
-            return is_of_devices && (self.device.is_some() || self.stage == next.stage);
+    fn takes(&mut self, next: &Self) -> bool {
+        if next.device.is_none() && next.code.is_none() {
+            let is_placed = self.device.is_some() || self.first.stage == next.first.stage;
+            return next.first.message.contains("devices failed") && is_placed;
         }
-        let is_same = self.device.is_none() || next.device.is_none() || self.device == next.device;
+        let both = self.device.zip(next.device);
+        let is_same = both.is_none_or(|(one, other)| one == other);
         if !is_same || self.code.is_none() || self.code != next.code {
             return false;
         }
-        self.device = self.device.take().or(next.device.clone());
-        self.function = next.function.clone().or(self.function.take());
+        self.device = self.device.or(next.device);
+        self.function = next.function.or(self.function);
         true
     }
 
-    fn words(self, machine: &Machine) -> String {
-        let device = self.device.as_ref();
-        let device = device.map_or(String::new(), |device| {
-            format!("{}: ", machine.called(device, None))
-        });
+    fn words(&self, machine: &Machine) -> String {
+        let device = self
+            .device
+            .map(|device| machine.called(device, None) + ": ");
         let what = match (self.function, self.code) {
             (Some(function), Some(code)) => format!("{function} {code}"),
-            _ => self.message,
+            _ => self.first.message.clone(),
         };
-        let stage = self.stage;
-        let stage = stage.map_or(String::new(), |stage| format!(" ({})", stage_words(stage)));
-        format!("{device}{what}{stage}")
+        let stage = self.first.stage;
+        let stage = stage.map(|stage| format!(" ({})", stage_words(stage)));
+        device.unwrap_or_default() + &what + &stage.unwrap_or_default()
     }
 }
 
-/// How, what, and the cycle.
-fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String, usize)> {
-    let mut all = Vec::new();
+/// How, and what.
+fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String)> {
     let mut failures: Vec<One> = Vec::new();
     for next in cycle.failures.iter().map(One::of) {
         if !failures.last_mut().is_some_and(|one| one.takes(&next)) {
             failures.push(next);
         }
     }
-    let reported: HashSet<_> = failures
-        .iter()
-        .filter_map(|one| one.device.clone())
-        .collect();
-    all.extend(
-        failures
-            .into_iter()
-            .map(|one| ("failed", one.words(machine))),
-    );
+    let reported: HashSet<&Name> = failures.iter().filter_map(|one| one.device).collect();
+    let words = failures.iter().map(|one| ("failed", one.words(machine)));
+    let mut all = Vec::from_iter(words);
     if cycle.stalls() {
         all.push(("never froze", stalled(cycle)));
     }
@@ -165,21 +147,20 @@ fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String
         match (call.result, call.start, call.end) {
             (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
                 let device = machine.called(&call.device, None);
-                let what = format!("{device}: returned {code} ({stage})");
-                all.push(("failed", what));
+                all.push(("failed", format!("{device}: returned {code} ({stage})")));
             }
             (_, Some(start), None) => {
                 let lasts = cycle.cut && Some(call.stage) == last;
                 if lasts || !cycle.cut {
                     let until = lasts.then_some(until);
-                    all.push((NEVER, never_returned(machine, cycle, call, start, until)));
+                    let what = never_returned(machine, cycle, call, start, until);
+                    all.push(("never returned", what));
                 }
             }
             _ => {}
         }
     }
-    let numbered = all.into_iter().map(|(how, what)| (how, what, cycle.number));
-    numbered.collect()
+    all
 }
 
 /// The suspend began, and then nothing.
