@@ -44,27 +44,20 @@ const NEAR_US: Us = 10_000;
 /// The times of a cycle; `None` where it has neither a stage nor a word of its beginning or its end.
 pub fn of(cycle: &Cycle) -> Option<Times> {
     let words = &cycle.words;
-    let starts = cycle.stages.first().map(|first| first.start);
+    let (first, last) = (cycle.stages.first(), cycle.stages.last());
+    let starts = [first.map(|first| first.start), words.first];
+    let start = starts.into_iter().flatten().min().or(words.after_sleep)?;
     let ends = cycle.stages.iter().map(|stage| stage.end).max();
-    let start = starts
-        .into_iter()
-        .chain(words.first)
-        .min()
-        .or(words.after_sleep)?;
     let end = ends.max(words.last).max(words.before_sleep)?;
     let (rest, aborted) = (find(cycle, StageKind::is_rest), cycle.has_aborted());
-    let suspend_end = suspend_end(cycle);
     let resume_start = resume_start(cycle);
     // A log that is cut lacks its beginning or its end; its words, or else the stages, show which.
-    let is_freeze = |first: &Stage| first.kind <= StageKind::Freeze;
-    let is_whole_before =
-        words.first.is_some() || !cycle.cut || cycle.stages.first().is_some_and(is_freeze);
-    let is_whole_after = words.last.is_some()
-        || !cycle.cut
-        || cycle
-            .stages
-            .last()
-            .is_some_and(|last| last.kind >= StageKind::Complete);
+    let begins = words.first.is_some() || first.is_some_and(|one| one.kind <= StageKind::Freeze);
+    let ends = words.last.is_some() || last.is_some_and(|one| one.kind >= StageKind::Complete);
+    let suspend_us = suspend_end(cycle).filter(|_| begins || !cycle.cut);
+    let suspend_us = suspend_us.map(|end| end - start);
+    let resume_us = resume_start.filter(|_| ends || !cycle.cut);
+    let resume_us = resume_us.map(|start| end - start);
     let firmware = rest.filter(|rest| rest.kind == StageKind::Platform && cycle.stamped);
     let rested = rest.map_or(0, |rest| rest.end - rest.start);
     let away = cycle.asleep_us.map(|asleep| match rest {
@@ -72,65 +65,46 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
         Some(rest) if rest.kind == StageKind::Idle && asleep == rested => rested,
         _ => rested + asleep,
     });
-    let suspend_us = suspend_end
-        .filter(|_| is_whole_before)
-        .map(|end| end - start);
-    let resume_us = resume_start
-        .filter(|_| is_whole_after)
-        .map(|start| end - start);
-    // Where a half is not known whole its words bound it.
-    let at_least = |us: Option<Us>| us.map(|us| us - coarse(cycle)).filter(|&us| us > 0);
-    let before = words
-        .first
-        .zip(words.before_sleep)
-        .map(|(first, last)| last - first);
-    let after = words
-        .after_sleep
-        .zip(words.last)
-        .map(|(first, last)| last - first);
-    let between = words.before_sleep.zip(words.after_sleep);
+    // Where a half is not known whole its words bound it; two timestamps of whole seconds may be nearer by
+    // one than they seem.
+    let coarse = match cycle.resolution_us {
+        ..=1 => 0,
+        step => step,
+    };
+    let at_least =
+        |from: Option<Us>, to: Option<Us>| Some(to? - from? - coarse).filter(|&us| us > 0);
+    let at_most = |from: Option<Us>, to: Option<Us>| Some(to? - from? + coarse);
+    let is_idle = cycle.asleep_us.is_none() && cycle.is_idle() && !aborted;
     Some(Times {
         start,
         end,
         suspend_us,
-        suspend_at_least_us: at_least(before).filter(|_| suspend_us.is_none()),
+        suspend_at_least_us: at_least(words.first, words.before_sleep)
+            .filter(|_| suspend_us.is_none()),
         platform_us: firmware.map(|platform| platform.end - platform.start),
         asleep_us: cycle.asleep_us,
-        asleep_at_most_us: between
-            .filter(|_| cycle.asleep_us.is_none() && cycle.is_idle() && !aborted)
-            .map(|(last, first)| first - last + coarse(cycle)),
+        asleep_at_most_us: at_most(words.before_sleep, words.after_sleep).filter(|_| is_idle),
         away_us: away,
         own_end: end - cycle.shift_us,
         resume_us,
-        resume_at_least_us: at_least(after).filter(|_| resume_us.is_none() && !aborted),
+        resume_at_least_us: at_least(words.after_sleep, words.last)
+            .filter(|_| resume_us.is_none() && !aborted),
         resume_start,
         aborted,
     })
-}
-
-/// Two timestamps of whole seconds may be nearer by one than they seem.
-fn coarse(cycle: &Cycle) -> Us {
-    match cycle.resolution_us {
-        ..=1 => 0,
-        step => step,
-    }
 }
 
 /// Where the sleep begins: with its own stage, with what failed, or else with the end of the devices' last stage,
 /// if nothing of the suspend comes later.
 fn suspend_end(cycle: &Cycle) -> Option<Us> {
     let within = |from, to| {
-        cycle
-            .stages
-            .iter()
-            .filter(move |one| (from..to).contains(&one.kind))
+        let stages = cycle.stages.iter();
+        stages.filter(move |one| (from..to).contains(&one.kind))
     };
     let suspend = within(StageKind::Suspend, StageKind::Platform).next_back();
     let resume = within(StageKind::CpusOn, StageKind::Complete).next();
-    let failures = cycle
-        .failures
-        .iter()
-        .filter(|failure| failure.is_of_suspend());
+    let failures = cycle.failures.iter();
+    let failures = failures.filter(|failure| failure.is_of_suspend());
     let end = match (find(cycle, StageKind::is_rest), suspend, resume) {
         (Some(rest), ..) => Some(rest.start),
         (None, _, Some(resume)) if cycle.has_aborted() => Some(resume.start),
