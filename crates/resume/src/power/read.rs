@@ -6,7 +6,7 @@
 
 use std::path::Path;
 
-use super::time::{Stamp, parse as parse_time};
+use super::time::{Stamp, parse as parse_time, stamp};
 use super::{Clock, Format, LeftOut, Meter, Sample};
 use crate::Error;
 use crate::cycle::Us;
@@ -47,12 +47,8 @@ impl Meter {
     }
 }
 
-/// What one line gave.
-enum Line {
-    Sample(Stamp, f64),
-    Unreadable,
-    Negative,
-}
+/// What one line gave: its time and its power, which may be below zero.
+type Line = Option<(Stamp, f64)>;
 
 /// Samples in their order, and what was left out.
 fn gather(format: Format, lines: Vec<Line>) -> Result<Meter, String> {
@@ -60,31 +56,22 @@ fn gather(format: Format, lines: Vec<Line>) -> Result<Meter, String> {
     let mut samples: Vec<Sample> = Vec::new();
     let (mut clock, mut midnights) = (None, 0);
     for line in lines {
-        let (stamp, watts) = match line {
-            Line::Sample(stamp, watts) => (stamp, watts),
-            Line::Unreadable => {
-                left_out.unreadable += 1;
-                continue;
+        match line {
+            Some((_, watts)) if watts < 0.0 => left_out.negative += 1,
+            Some((stamp, watts)) if *clock.get_or_insert(stamp.clock) == stamp.clock => {
+                let last = samples.last().map(|sample| sample.at_us);
+                let mut at_us = stamp.us + midnights * DAY;
+                let is_past_midnight = last.is_some_and(|last| at_us < last - DAY / 2);
+                if stamp.clock == Clock::TimeOfDay && is_past_midnight {
+                    midnights += 1;
+                    at_us += DAY;
+                }
+                match last.is_none_or(|last| at_us > last) {
+                    true => samples.push(Sample { at_us, watts }),
+                    false => left_out.out_of_order += 1,
+                }
             }
-            Line::Negative => {
-                left_out.negative += 1;
-                continue;
-            }
-        };
-        if *clock.get_or_insert(stamp.clock) != stamp.clock {
-            left_out.unreadable += 1;
-            continue;
-        }
-        let last = samples.last().map(|sample| sample.at_us);
-        let mut at_us = stamp.us + midnights * DAY;
-        let is_past_midnight = last.is_some_and(|last| at_us < last - DAY / 2);
-        if stamp.clock == Clock::TimeOfDay && is_past_midnight {
-            midnights += 1;
-            at_us += DAY;
-        }
-        match last.is_none_or(|last| at_us > last) {
-            true => samples.push(Sample { at_us, watts }),
-            false => left_out.out_of_order += 1,
+            _ => left_out.unreadable += 1,
         }
     }
     let Some(clock) = clock.filter(|_| samples.len() >= FEWEST) else {
@@ -135,15 +122,12 @@ fn watts_up(text: &str) -> Vec<Line> {
         let tenths = packet.split(',').nth(watts_at);
         let tenths = tenths.and_then(|cell| cell.trim().parse::<f64>().ok());
         let before = before.trim().trim_end_matches([',', ';', ':', '>']).trim();
-        let stamp = match before.is_empty() {
-            true => Some(Stamp {
-                us: next,
-                clock: Clock::Elapsed,
-            }),
+        let at = match before.is_empty() {
+            true => stamp(next, Clock::Elapsed),
             false => parse_time(before.trim_matches(['[', ']']), 1e6),
         };
         next += interval;
-        lines.push(sample(stamp, tenths.map(|tenths| tenths / 10.0)));
+        lines.push(sample(at, tenths.map(|tenths| tenths / 10.0)));
     }
     lines
 }
@@ -208,9 +192,8 @@ fn csv(text: &str) -> Result<Vec<Line>, String> {
 fn separator(line: &str) -> Option<char> {
     // Not one between quotation marks.
     let bare: String = line.split('"').step_by(2).collect();
-    [';', '\t', ',']
-        .into_iter()
-        .find(|mark| bare.contains(*mark))
+    let mut marks = [';', '\t', ','].into_iter();
+    marks.find(|mark| bare.contains(*mark))
 }
 
 /// Columns apart by that mark, else by blanks; without quotation marks. Between those that begin and end a cell a mark is none.
@@ -325,11 +308,7 @@ fn scale(name: &str) -> f64 {
 fn unnamed(line: &str) -> Option<Columns> {
     let separator = separator(line);
     let cells = cells(line, separator);
-    let is_number = |place: usize| {
-        cells
-            .get(place)
-            .is_some_and(|cell| number(cell, separator).is_some())
-    };
+    let is_number = |place: usize| number(cells[place], separator).is_some();
     let is_time = |text: &str| parse_time(text, 1e6).is_some();
     let two = || format!("{} {}", cells[0], cells[1]);
     let (time, watts) = if cells.len() >= 2 && is_time(cells[0]) && is_number(1) {
@@ -386,13 +365,9 @@ fn sample(stamp: Option<Stamp>, watts: Option<f64>) -> Line {
     const MOST: Us = 100 * 366 * DAY;
     /// W: no machine takes as much.
     const MOST_W: f64 = 1e9;
-    match (stamp, watts) {
-        (Some(_), Some(watts)) if watts < 0.0 => Line::Negative,
-        (Some(stamp), Some(watts)) if watts <= MOST_W && stamp.us.abs() < MOST => {
-            Line::Sample(stamp, watts)
-        }
-        _ => Line::Unreadable,
-    }
+    let is_fit = |&(stamp, watts): &(Stamp, f64)| watts <= MOST_W && stamp.us.abs() < MOST;
+    let both = stamp.zip(watts);
+    both.filter(|one| one.1 < 0.0 || is_fit(one))
 }
 
 #[cfg(test)]

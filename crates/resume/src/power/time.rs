@@ -14,6 +14,10 @@ pub struct Stamp {
     pub clock: Clock,
 }
 
+pub fn stamp(us: Us, clock: Clock) -> Option<Stamp> {
+    Some(Stamp { us, clock })
+}
+
 /// A time: a number (seconds, or what `unit_us` makes of it), ISO 8601, a date as in the United
 /// States with a time, a time of day, or syslog's month, day and time. Syslog has no year: such a
 /// stamp counts from the beginning of 1970, and [`shift_to_year_of`] moves it.
@@ -26,8 +30,7 @@ pub fn parse(text: &str, unit_us: f64) -> Option<Stamp> {
         return Some(stamp);
     }
     if let Some(us) = time_of_day(text) {
-        let clock = Clock::TimeOfDay;
-        return Some(Stamp { us, clock });
+        return stamp(us, Clock::TimeOfDay);
     }
     american(text).or_else(|| syslog(text))
 }
@@ -50,8 +53,7 @@ fn from_number(number: f64, unit_us: f64) -> Option<Stamp> {
         true => Clock::Utc,
         false => Clock::Elapsed,
     };
-    let us = (seconds * 1e6).round() as Us;
-    Some(Stamp { us, clock })
+    stamp((seconds * 1e6).round() as Us, clock)
 }
 
 /// `2026-11-21T18:00:00.123456+01:00`, with a blank or a `T`, with or without a fraction or a zone.
@@ -66,14 +68,8 @@ fn iso(text: &str) -> Option<Stamp> {
     let (time, zone) = rest.split_at(end.unwrap_or(rest.len()));
     let us = us + time_of_day(time)?;
     match zone.trim() {
-        "" => Some(Stamp {
-            us,
-            clock: Clock::Local,
-        }),
-        zone => Some(Stamp {
-            us: us - zone_us(zone)?,
-            clock: Clock::Utc,
-        }),
+        "" => stamp(us, Clock::Local),
+        zone => stamp(us - zone_us(zone)?, Clock::Utc),
     }
 }
 
@@ -129,22 +125,20 @@ fn american(text: &str) -> Option<Stamp> {
         short @ 0..100 => 2000 + short,
         year => year,
     };
-    let us = days(year, month, day)? * DAY + time_of_day(time)?;
-    let clock = Clock::Local;
-    Some(Stamp { us, clock })
+    stamp(
+        days(year, month, day)? * DAY + time_of_day(time)?,
+        Clock::Local,
+    )
 }
 
 /// `Nov 21 18:00:00.123`, in 1970.
 fn syslog(text: &str) -> Option<Stamp> {
     let mut words = text.split_whitespace();
     let name = words.next()?;
-    let month = MONTHS
-        .iter()
-        .position(|month| month.eq_ignore_ascii_case(name))?;
+    let mut months = MONTHS.iter();
+    let month = months.position(|month| month.eq_ignore_ascii_case(name))?;
     let day = days(1970, month as i64 + 1, number(words.next()?)?)?;
-    let us = day * DAY + time_of_day(words.next()?)?;
-    let clock = Clock::Local;
-    Some(Stamp { us, clock })
+    stamp(day * DAY + time_of_day(words.next()?)?, Clock::Local)
 }
 
 /// A stamp without a year, in the year in which it is nearest to `other`.
@@ -152,24 +146,16 @@ pub fn shift_to_year_of(us: Us, other: Us) -> Us {
     if !(0..366 * DAY).contains(&us) {
         return us;
     }
-    let year = 1970 + other.div_euclid(DAY) / 365;
-    let shifted = (year - 1..=year + 1).filter_map(|year| Some(us + days(year, 1, 1)? * DAY));
     // The day of the year is that of 1970, which had no 29 February.
-    let shifted = shifted.map(|us| match is_after_february_of_leap_year(us) {
-        true => us + DAY,
-        false => us,
-    });
-    shifted
-        .min_by_key(|shifted| shifted.abs_diff(other))
-        .unwrap_or(us)
-}
-
-fn is_after_february_of_leap_year(us: Us) -> bool {
-    let day = us.div_euclid(DAY);
-    (1970..2400).any(|year| {
-        let leap_day = days(year, 2, 29);
-        leap_day.is_some_and(|leap_day| (leap_day..calendar::days(year + 1, 1, 1)).contains(&day))
-    })
+    let in_year = |year| {
+        let is_after_leap_day = days(year, 2, 29).is_some() && us >= 59 * DAY;
+        let days = days(year, 1, 1)? + i64::from(is_after_leap_day);
+        Some(us + days * DAY)
+    };
+    let year = 1970 + other.div_euclid(DAY) / 365;
+    let shifted = (year - 1..=year + 1).filter_map(in_year);
+    let nearest = shifted.min_by_key(|shifted| shifted.abs_diff(other));
+    nearest.unwrap_or(us)
 }
 
 /// Only digits, few enough for any sum here.

@@ -76,14 +76,12 @@ fn by_drop(meter: &Meter, subjects: &[Subject]) -> Result<Vec<CyclePower>, Strin
         );
     };
     let runs = runs(meter, threshold);
-    let known = subjects
-        .first()
-        .is_some_and(|one| one.times.away_us.is_some());
-    if !known {
+    let known = subjects.first().filter(|one| one.times.away_us.is_some());
+    let Some(first) = known else {
         return by_runs(meter, subjects, &runs);
-    }
+    };
     let sums = sums(meter);
-    let suspend = subjects[0].times.suspend_us.unwrap_or(0);
+    let suspend = first.times.suspend_us.unwrap_or(0);
     let step = (meter.interval_us / STEPS).max(1);
     let places = runs.iter().take(MOST).flat_map(|(begin, _)| {
         (0..=2 * STEPS).map(move |steps| begin - meter.interval_us + steps * step - suspend)
