@@ -165,30 +165,26 @@ fn suspend(
     let events = wakeup_events(root)?;
     let armed = alarm.arm(root, options.wake_after, &options.journal_folder)?;
     let resumes = record::firmware(root).map(|(count, _)| count);
-    let (started, before) = (SystemTime::now(), Clocks::now());
+    let (started, before) = (SystemTime::now(), awake_and_asleep());
     let outcome = events
         .map_or(Ok(()), |count| set(root, WAKEUP_COUNT, &count))
         .and_then(|()| set(root, STATE, target.state));
-    let after = Clocks::now();
+    let after = awake_and_asleep();
     let rang = armed.rang(root);
     armed.clear();
-    let asleep = after.asleep.saturating_sub(before.asleep);
     // Of the interrupt that woke it; the file cannot be read where none is known.
     let irq = root.number("sys/power/pm_wakeup_irq");
     let firmware = record::firmware(root).filter(|(count, _)| Some(*count) != resumes);
     Ok(CycleRecord {
         number,
         started: humantime::format_rfc3339_micros(started).to_string(),
-        awake_us: micros(after.awake.saturating_sub(before.awake)),
-        asleep_us: micros(asleep),
+        awake_us: micros(after.0.saturating_sub(before.0)),
+        asleep_us: micros(after.1.saturating_sub(before.1)),
         error: outcome.err().map(|error| words(&error)),
         alarm_rang: rang,
         wakeup_irq: irq.and_then(|irq| u32::try_from(irq).ok()),
         firmware: firmware.map(|(_, firmware)| firmware),
-        log_records: 0,
-        log_lost: 0,
-        trace_events: 0,
-        trace_lost: 0,
+        ..CycleRecord::default()
     })
 }
 
@@ -243,23 +239,14 @@ fn pause(stop: &AtomicBool) -> bool {
     true
 }
 
-/// Two clocks of the kernel: one stands still while the machine sleeps.
+/// How long the machine was awake since its boot, and how long asleep: one of two clocks of the kernel stands
+/// still while it sleeps.
 /// Source: clock_gettime(2).
-struct Clocks {
-    awake: Duration,
-    /// Time since boot less `awake`.
-    asleep: Duration,
-}
-
-impl Clocks {
-    fn now() -> Self {
-        let read = |clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
-        let awake = read(ClockId::CLOCK_MONOTONIC);
-        Self {
-            awake,
-            asleep: read(ClockId::CLOCK_BOOTTIME).saturating_sub(awake),
-        }
-    }
+fn awake_and_asleep() -> (Duration, Duration) {
+    let read = |clock| clock_gettime(clock).map_or(Duration::ZERO, Duration::from);
+    let awake = read(ClockId::CLOCK_MONOTONIC);
+    let asleep = read(ClockId::CLOCK_BOOTTIME).saturating_sub(awake);
+    (awake, asleep)
 }
 
 fn micros(duration: Duration) -> i64 {
@@ -274,7 +261,7 @@ fn describe(
     recorder: &Recorder,
 ) -> Record {
     let stats = record::suspend_stats(root);
-    let mut notes = recorder.notes().to_vec();
+    let mut notes = recorder.notes.clone();
     if let Some(us) = pm_qos::wakeup_bound_us().filter(|_| root.is_live()) {
         notes.push(format!(
             "a process holds a bound of {us} µs through {}, which limits how deep CPUs sleep in suspend to idle",

@@ -31,12 +31,7 @@ impl Alarm {
     /// The first clock whose alarm can wake this machine and is not in use.
     pub fn find(root: &Root) -> Result<Self> {
         let cannot = |why: String| Err(Error::Cannot(why));
-        let entries = std::fs::read_dir(root.path(CLOCKS)).into_iter().flatten();
-        let mut names: Vec<String> = entries
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .collect();
-        names.sort();
+        let mut names = root.names(CLOCKS).unwrap_or_default();
         if names.is_empty() {
             return cannot(
                 "this machine has no real-time clock (/sys/class/rtc is empty): nothing would wake \
@@ -55,9 +50,8 @@ impl Alarm {
             ));
         }
         let wakes = |name: &&String| {
-            root.text(&format!("{CLOCKS}/{name}/device/power/wakeup"))
-                .as_deref()
-                == Some("enabled")
+            let wakeup = root.text(&format!("{CLOCKS}/{name}/device/power/wakeup"));
+            wakeup.as_deref() == Some("enabled")
         };
         let Some(name) = names.iter().find(wakes) else {
             let name = &names[0];

@@ -46,9 +46,8 @@ pub fn features(root: &Root) -> Vec<Feature> {
 fn states(root: &Root) -> Presence {
     let all = [Mode::Mem, Mode::Freeze, Mode::Standby].into_iter();
     let found = all.filter_map(|mode| SleepState::find(root, Some(mode)).ok());
-    let found: Vec<String> = found
-        .map(|one| format!("{} ({})", one.mode, one.sleep))
-        .collect();
+    let found = found.map(|one| format!("{} ({})", one.mode, one.sleep));
+    let found = Vec::from_iter(found);
     match found.is_empty() {
         true => Presence::No("/sys/power/state offers nothing".to_owned()),
         false => Presence::Yes(found.join(", ")),

@@ -58,9 +58,8 @@ impl KernelLog {
             let Some(record) = Record::parse(bytes) else {
                 continue;
             };
-            drained.lost += record
-                .number
-                .saturating_sub(self.next.unwrap_or(record.number));
+            let next = self.next.unwrap_or(record.number);
+            drained.lost += record.number.saturating_sub(next);
             self.next = Some(record.number + 1);
             drained.kept += 1;
             record.write(out)?;

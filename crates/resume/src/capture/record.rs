@@ -64,7 +64,7 @@ pub struct Record {
 }
 
 /// One cycle, as it is seen from outside of the kernel.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct CycleRecord {
     /// From 1.
     pub number: usize,
@@ -142,10 +142,8 @@ pub(super) fn firmware(root: &Root) -> Option<(u64, Firmware)> {
 
 pub(super) fn suspend_stats(root: &Root) -> BTreeMap<String, String> {
     const FOLDER: &str = "sys/power/suspend_stats";
-    let entries = std::fs::read_dir(root.path(FOLDER)).into_iter().flatten();
-    let names = entries.flatten().map(|entry| entry.file_name());
+    let names = root.names(FOLDER).unwrap_or_default().into_iter();
     let known = names.filter_map(|name| {
-        let name = name.into_string().ok()?;
         let value = root.line(&format!("{FOLDER}/{name}"))?;
         Some((name, value))
     });

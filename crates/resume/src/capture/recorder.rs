@@ -27,7 +27,8 @@ pub struct Recorder {
     log: KernelLog,
     tracer: Option<Tracer>,
     journal: Journal,
-    notes: Vec<String>,
+    /// What the kernel cannot log or trace, and why.
+    pub notes: Vec<String>,
 }
 
 impl Recorder {
@@ -75,11 +76,6 @@ impl Recorder {
             journal,
             notes,
         })
-    }
-
-    /// What the kernel cannot log or trace, and why.
-    pub fn notes(&self) -> &[String] {
-        &self.notes
     }
 
     /// Writes a line to the kernel's log before a cycle. Records are counted from its number on, so that

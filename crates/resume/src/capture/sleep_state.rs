@@ -170,11 +170,9 @@ pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
 /// the kernel, asked directly, would not.
 /// Source: the files that systemd-logind keeps; <https://systemd.io/INHIBITOR_LOCKS>.
 fn inhibitor(root: &Root) -> Option<String> {
-    let entries = std::fs::read_dir(root.path(INHIBITORS)).ok()?;
-    let mut files: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
-    files.sort();
-    files.iter().find_map(|file| {
-        let text = std::fs::read_to_string(file).ok()?;
+    let mut names = root.names(INHIBITORS)?.into_iter();
+    names.find_map(|name| {
+        let text = root.text(&format!("{INHIBITORS}/{name}"))?;
         let value = |key: &str| {
             let found = text.lines().find_map(|line| line.strip_prefix(key));
             found.map(|value| value.replace(char::is_control, " "))
