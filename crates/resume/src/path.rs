@@ -99,12 +99,8 @@ impl Link {
     }
 }
 
-/// What a step's start was set by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Bound {
-    Stage,
-    Step(usize, Why),
-}
+/// What set a step's start: another step, and why, or else its stage.
+pub(crate) type Bound = Option<(usize, Why)>;
 
 /// Times of a graph's stages and steps: as measured, or as a what-if has them.
 #[derive(Debug, Clone)]
@@ -115,7 +111,6 @@ pub(crate) struct Times {
     pub steps: Vec<Option<(Us, Us)>>,
     /// Where a step that is not in the run would have started: see [`crate::what_if`].
     pub would_start: Vec<Option<Us>>,
-    /// What set each step's start.
     pub bounds: Vec<Bound>,
     /// The step that each stage ended with, if there is one.
     pub last: Vec<Option<usize>>,
@@ -230,8 +225,8 @@ fn stage_links(graph: &Graph, times: &Times, stage: usize, links: &mut Vec<Link>
             };
             until = end.min(until);
             let (why, ready, next) = match times.bounds[step] {
-                Bound::Stage => (Why::StageBegins, begin, None),
-                Bound::Step(one, why) => {
+                None => (Why::StageBegins, begin, None),
+                Some((one, why)) => {
                     let end = times.steps[one].map_or(begin, |(_, end)| end);
                     (why, end, Some(one))
                 }

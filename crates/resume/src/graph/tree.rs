@@ -17,6 +17,8 @@ pub struct Tree {
     pub known_as: Arc<KnownAs>,
     /// Names of parents that several devices have.
     pub ambiguous: usize,
+    /// Only a capture's tree has them.
+    pub(crate) has_suppliers: bool,
 }
 
 /// A device, or a parent that has no calls of its own.
@@ -46,9 +48,9 @@ impl Tree {
         let mut parents: Vec<Option<Name>> = Vec::new();
         let all = std::iter::once(cycle).chain(machine);
         for call in all.flat_map(|cycle| &cycle.calls) {
-            let device = tree.find(&call.device, call.driver.as_ref());
-            let device =
-                device.unwrap_or_else(|| tree.add(call.device.clone(), call.driver.clone()));
+            let (name, driver) = (&call.device, &call.driver);
+            let device = tree.find(name, driver.as_ref());
+            let device = device.unwrap_or_else(|| tree.add(name.clone(), driver.clone()));
             parents.resize(tree.devices.len(), None);
             tree.devices[device].calls += 1;
             let parent = call.parent.as_ref().filter(|parent| &***parent != "none");
@@ -73,13 +75,6 @@ impl Tree {
         device
     }
 
-    /// Only a capture's tree has them.
-    pub(crate) fn has_suppliers(&self) -> bool {
-        self.devices
-            .iter()
-            .any(|device| !device.suppliers.is_empty())
-    }
-
     /// The device of this name and driver. Names are unique on a bus only, so the driver counts.
     pub fn find(&self, name: &str, driver: Option<&Name>) -> Option<usize> {
         let mut named = self.by_name.get(name)?.iter().copied();
@@ -101,9 +96,8 @@ impl Tree {
             same.or(named.first().filter(|_| named.len() == 1)).copied()
         };
         let places = self.devices.iter().enumerate();
-        let mut next: Vec<(usize, usize)> = places
-            .filter_map(|(device, one)| Some((place_of(one)?, device)))
-            .collect();
+        let places = places.filter_map(|(device, one)| Some((place_of(one)?, device)));
+        let mut next: Vec<(usize, usize)> = places.collect();
         let mut there: HashMap<usize, usize> = next.iter().copied().collect();
         while let Some((at, device)) = next.pop() {
             let one = &known[at];
@@ -121,6 +115,7 @@ impl Tree {
                 if is_parent {
                     self.lies_below(device, other);
                 } else {
+                    self.has_suppliers = true;
                     self.devices[device].suppliers.push(other);
                     self.devices[other].consumers.push(device);
                 }
@@ -137,14 +132,8 @@ impl Tree {
         let mut chosen: HashMap<Name, usize> = HashMap::new();
         for (device, parent) in parents.into_iter().enumerate() {
             let Some(name) = parent else { continue };
-            let parent = match chosen.get(&name) {
-                Some(&parent) => parent,
-                None => {
-                    let parent = self.named(&name);
-                    chosen.insert(name, parent);
-                    parent
-                }
-            };
+            let chosen = chosen.entry(name);
+            let parent = *chosen.or_insert_with_key(|name| self.named(name));
             self.lies_below(device, parent);
         }
     }
@@ -164,11 +153,9 @@ impl Tree {
             if one.parent.is_some() || one.calls > 0 {
                 continue;
             }
-            let device = of_usb_interface(&one.name).and_then(|name| {
-                let named = self.by_name.get(name.as_str())?;
-                named.first().copied()
-            });
-            if let Some(device) = device {
+            let named = of_usb_interface(&one.name);
+            let named = named.and_then(|name| self.by_name.get(name.as_str()));
+            if let Some(&device) = named.and_then(|named| named.first()) {
                 self.lies_below(interface, device);
             }
         }

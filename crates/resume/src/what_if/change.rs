@@ -168,11 +168,11 @@ impl Change {
     pub fn meets(&self, graph: &Graph) -> bool {
         let with_call: HashSet<usize> = graph.steps.iter().filter_map(|step| step.device).collect();
         match self {
-            Change::Without(pattern) | Change::Defer(pattern) => pattern
-                .devices(&graph.tree)
-                .into_iter()
-                .flat_map(|device| graph.tree.with_below(device))
-                .any(|device| with_call.contains(&device)),
+            Change::Without(pattern) | Change::Defer(pattern) => {
+                let devices = pattern.devices(&graph.tree).into_iter();
+                let mut all = devices.flat_map(|device| graph.tree.with_below(device));
+                all.any(|device| with_call.contains(&device))
+            }
             Change::Set {
                 what: Target::Devices { pattern, stage },
                 ..

@@ -1,6 +1,5 @@
 //! Which devices are worth taking out.
 
-use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
@@ -55,29 +54,8 @@ pub struct Next {
 ///
 /// Buses and bridges without a call are not among them: they cannot be taken out.
 pub fn best_removals(graph: &Graph) -> Vec<Removal> {
-    let run = Run::unchanged(graph);
-    let times = run.times();
-    let on_path = on_path(graph, &times);
-    let has_suppliers = graph.tree.has_suppliers();
-    let with_call = removable(graph);
-    let unchanged = remainder(graph, &times);
-    let mut removals: Vec<(Removal, usize)> = with_call
-        .iter()
-        .map(|&device| {
-            // What has no call on the path leaves the path as it is, and nothing gets longer; but a supplier
-            // without a call in a stage may hold up others there.
-            let after = match has_suppliers || on_path.contains(&device) {
-                true => remainder(graph, &run.without(device).times()),
-                false => unchanged.clone(),
-            };
-            (
-                removal(graph, &with_call, device, unchanged.0, after),
-                device,
-            )
-        })
-        .collect();
-    removals.sort_by_key(|(one, device)| (Reverse(one.saves_us), one.with_below, *device));
-    removals.into_iter().map(|(one, _)| one).collect()
+    let removals = removals(graph, &Run::unchanged(graph)).into_iter();
+    removals.map(|(one, _)| one).collect()
 }
 
 /// Step by step: after `changes`, the device whose removal saves most (of these the one with the
@@ -91,21 +69,9 @@ pub fn best_removals(graph: &Graph) -> Vec<Removal> {
 /// As [`super::replay`].
 pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Removal>> {
     let mut run = Run::new(graph, changes)?;
-    let has_suppliers = graph.tree.has_suppliers();
-    let with_call = removable(graph);
     let mut taken = Vec::new();
     while taken.len() < most {
-        let times = run.times();
-        let before = times.end - times.start;
-        let on_path = on_path(graph, &times);
-        let best = with_call
-            .iter()
-            .filter(|device| has_suppliers || on_path.contains(device))
-            .map(|&device| {
-                let after = remainder(graph, &run.without(device).times());
-                (removal(graph, &with_call, device, before, after), device)
-            })
-            .min_by_key(|(one, device)| (one.total_us, one.with_below, *device));
+        let best = removals(graph, &run).into_iter().next();
         let Some((removal, device)) = best.filter(|(one, _)| one.saves_us > 0) else {
             break;
         };
@@ -115,6 +81,37 @@ pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Remov
     Ok(taken)
 }
 
+/// Each device taken out of a run alone, and its place, the best one first.
+fn removals(graph: &Graph, run: &Run<'_>) -> Vec<(Removal, usize)> {
+    let tree = &graph.tree;
+    let times = run.times();
+    let with_call = removable(graph);
+    let on_path = on_path(graph, &times);
+    let unchanged = remainder(graph, &times);
+    let without = |&device: &usize| {
+        // What has no call on the path leaves the path as it is, and nothing gets longer; but a supplier
+        // without a call in a stage may hold up others there.
+        let (total_us, next) = match tree.has_suppliers || on_path.contains(&device) {
+            true => remainder(graph, &run.without(device).times()),
+            false => unchanged.clone(),
+        };
+        let below = tree.with_below(device).into_iter().skip(1);
+        let removal = Removal {
+            device: tree.devices[device].name.clone(),
+            driver: tree.devices[device].driver.clone(),
+            with_below: below.filter(|one| with_call.contains(one)).count(),
+            total_us,
+            saves_us: unchanged.0 - total_us,
+            next,
+            as_much: Vec::new(),
+        };
+        (removal, device)
+    };
+    let mut removals: Vec<(Removal, usize)> = with_call.iter().map(without).collect();
+    removals.sort_by_key(|(one, device)| (one.total_us, one.with_below, *device));
+    removals
+}
+
 fn removable(graph: &Graph) -> HashSet<usize> {
     let serial = |kind| matches!(kind, StageKind::Prepare | StageKind::Complete);
     let own = graph.steps.iter();
@@ -122,64 +119,35 @@ fn removable(graph: &Graph) -> HashSet<usize> {
     own.filter_map(|step| step.device).collect()
 }
 
-fn removal(
-    graph: &Graph,
-    with_call: &HashSet<usize>,
-    device: usize,
-    before: Us,
-    (total_us, next): (Us, Option<Next>),
-) -> Removal {
-    let below = graph.tree.with_below(device);
-    let below = below.iter().filter(|one| with_call.contains(one)).count();
-    let own = &graph.tree.devices[device];
-    Removal {
-        device: own.name.clone(),
-        driver: own.driver.clone(),
-        with_below: below.saturating_sub(1),
-        total_us,
-        saves_us: before - total_us,
-        next,
-        as_much: Vec::new(),
-    }
-}
-
 /// What the half takes, and the device with the longest call on its critical path.
 fn remainder(graph: &Graph, times: &Times) -> (Us, Option<Next>) {
-    (times.end - times.start, longest(graph, times))
-}
-
-fn longest(graph: &Graph, times: &Times) -> Option<Next> {
-    let links = path_of(graph, times).links;
-    let calls = links.iter().filter_map(|link| match link.part {
-        Part::Call(call) => Some((link.us(), call)),
-        _ => None,
+    let longest = calls_on_path(graph, times).max_by_key(|(us, _)| *us);
+    let device = longest.and_then(|(_, call)| device_of(graph, call));
+    let next = device.map(|device| Next {
+        device: graph.tree.devices[device].name.clone(),
+        driver: graph.tree.devices[device].driver.clone(),
     });
-    let (_, longest) = calls.max_by_key(|(us, _)| *us)?;
-    let mut steps = graph.steps.iter();
-    let step = steps.find(|step| matches!(step.what, What::Call(call) if call == longest))?;
-    let device = &graph.tree.devices[step.device?];
-    Some(Next {
-        device: device.name.clone(),
-        driver: device.driver.clone(),
-    })
+    (times.end - times.start, next)
 }
 
 /// The devices with a call on the critical path, and all that they lie below.
 fn on_path(graph: &Graph, times: &Times) -> HashSet<usize> {
-    let calls: HashSet<usize> = path_of(graph, times)
-        .links
-        .iter()
-        .filter_map(|link| match link.part {
-            Part::Call(call) => Some(call),
-            _ => None,
-        })
-        .collect();
-    let on_path = graph.steps.iter().filter(|step| match step.what {
-        What::Call(call) => calls.contains(&call),
-        What::Cpu(_) => false,
-    });
-    let devices = on_path.filter_map(|step| step.device);
-    devices
-        .flat_map(|device| graph.tree.with_ancestors(device))
-        .collect()
+    let devices = calls_on_path(graph, times).filter_map(|(_, call)| device_of(graph, call));
+    let with_ancestors = devices.flat_map(|device| graph.tree.with_ancestors(device));
+    with_ancestors.collect()
+}
+
+/// Their lengths and their numbers.
+fn calls_on_path(graph: &Graph, times: &Times) -> impl Iterator<Item = (Us, usize)> {
+    let links = path_of(graph, times).links.into_iter();
+    links.filter_map(|link| match link.part {
+        Part::Call(call) => Some((link.us(), call)),
+        _ => None,
+    })
+}
+
+fn device_of(graph: &Graph, call: usize) -> Option<usize> {
+    let mut steps = graph.steps.iter();
+    let step = steps.find(|step| step.what == What::Call(call))?;
+    step.device
 }

@@ -1,12 +1,12 @@
 //! One run of a graph.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{Change, Target};
+use super::change::{Change, Pattern, Target};
 use crate::cycle::{Name, Stage, StageKind, Us};
-use crate::graph::{Graph, Half, Step, What};
+use crate::graph::{Graph, Half, StageNode, Step, What};
 use crate::path::{Bound, CriticalPath, Times, Why, path_of};
 use crate::{Error, Result};
 
@@ -60,17 +60,16 @@ pub fn replay(graph: &Graph, changes: &[Change]) -> Result<Replayed> {
     }
     let deferred = run.deferred(times.end, &mut calls);
     let stages = graph.stages.iter().zip(&times.stages);
+    let stage = |(stage, &(start, end)): (&StageNode, &(Us, Us))| Stage {
+        kind: stage.kind,
+        start,
+        end,
+        says_us: None,
+    };
     let unmet = changes.iter().filter(|change| !change.meets(graph));
     Ok(Replayed {
         total_us: times.end - times.start,
-        stages: stages
-            .map(|(stage, &(start, end))| Stage {
-                kind: stage.kind,
-                start,
-                end,
-                says_us: None,
-            })
-            .collect(),
+        stages: stages.map(stage).collect(),
         calls,
         removed: run.removed(),
         deferred,
@@ -129,17 +128,16 @@ impl<'a> Run<'a> {
 
     pub(crate) fn new(graph: &'a Graph, changes: &[Change]) -> Result<Run<'a>> {
         let mut run = Run::unchanged(graph);
+        let devices = |pattern: &Pattern| pattern.devices(&graph.tree);
         for change in changes {
             match change {
-                Change::Without(pattern) => {
-                    run.mark(&pattern.devices(&graph.tree), Status::Removed)
-                }
+                Change::Without(pattern) => run.mark(&devices(pattern), Status::Removed),
                 Change::Defer(_) if graph.half == Half::Suspend => {
                     return Err(Error::Usage(format!(
                         "{change}: only a resume can leave devices for later"
                     )));
                 }
-                Change::Defer(pattern) => run.mark(&pattern.devices(&graph.tree), Status::Deferred),
+                Change::Defer(pattern) => run.mark(&devices(pattern), Status::Deferred),
                 Change::Set { what, us } => run.set(what, *us),
                 Change::Cpus(cpus) => run.cpus(*cpus)?,
             }
@@ -147,16 +145,11 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
+    /// The devices and all that lies below them.
     fn mark(&mut self, devices: &[usize], status: Status) {
-        for &device in devices {
-            self.mark_below(device, status);
-        }
-    }
-
-    /// The device and all that lies below it.
-    fn mark_below(&mut self, device: usize, status: Status) {
-        let mut marked = vec![false; self.graph.tree.devices.len()];
-        for one in self.graph.tree.with_below(device) {
+        let tree = &self.graph.tree;
+        let mut marked = vec![false; tree.devices.len()];
+        for one in devices.iter().flat_map(|&device| tree.with_below(device)) {
             marked[one] = true;
             if status == Status::Removed {
                 self.gone.insert(one);
@@ -172,7 +165,7 @@ impl<'a> Run<'a> {
     /// The same run without a device and all that lies below it.
     pub(crate) fn without(&self, device: usize) -> Run<'a> {
         let mut run = self.clone();
-        run.mark_below(device, Status::Removed);
+        run.mark(&[device], Status::Removed);
         run
     }
 
@@ -213,9 +206,8 @@ impl<'a> Run<'a> {
 
     fn cpus(&mut self, cpus: u32) -> Result<()> {
         let graph = self.graph;
-        let own: Vec<usize> = (0..graph.steps.len())
-            .filter(|&one| matches!(graph.steps[one].what, What::Cpu(_)))
-            .collect();
+        let is_cpu = |one: &usize| matches!(graph.steps[*one].what, What::Cpu(_));
+        let own: Vec<usize> = (0..graph.steps.len()).filter(is_cpu).collect();
         let Some(wanted) = cpus.checked_sub(1) else {
             let message = "0 CPUs: give 1 or more";
             return Err(Error::Usage(message.to_owned()));
@@ -244,18 +236,11 @@ impl<'a> Run<'a> {
     }
 
     fn removed(&self) -> Vec<Name> {
-        let mut gone: Vec<usize> = self.devices(Status::Removed).collect();
-        gone.sort_unstable();
-        gone.dedup();
+        let steps = self.graph.steps.iter().zip(&self.status);
+        let gone = steps.filter(|(_, own)| **own == Status::Removed);
+        let gone: BTreeSet<usize> = gone.filter_map(|(step, _)| step.device).collect();
         let devices = &self.graph.tree.devices;
         gone.iter().map(|&one| devices[one].name.clone()).collect()
-    }
-
-    fn devices(&self, status: Status) -> impl Iterator<Item = usize> + '_ {
-        let steps = self.graph.steps.iter().zip(&self.status);
-        steps
-            .filter(move |&(_, &own)| own == status)
-            .filter_map(|(step, _)| step.device)
     }
 
     /// When everything that runs starts and ends.
@@ -265,7 +250,7 @@ impl<'a> Run<'a> {
             stages: Vec::with_capacity(graph.stages.len()),
             steps: vec![None; graph.steps.len()],
             would_start: vec![None; graph.steps.len()],
-            bounds: vec![Bound::Stage; graph.steps.len()],
+            bounds: vec![None; graph.steps.len()],
             last: vec![None; graph.stages.len()],
             more_cpus: None,
             set: self.set.iter().map(Option::is_some).collect(),
@@ -314,10 +299,10 @@ impl<'a> Run<'a> {
     fn start(&self, index: usize, begin: Us, times: &Times, status: Status) -> (Us, Bound) {
         let graph = self.graph;
         let step = &graph.steps[index];
-        let (mut ready, mut bound) = (begin, Bound::Stage);
+        let (mut ready, mut bound) = (begin, None);
         let mut wait_for = |one: usize, why: Why| match (times.steps[one], times.would_start[one]) {
-            (Some((_, end)), _) if end >= ready => (ready, bound) = (end, Bound::Step(one, why)),
-            (None, Some(at)) if at > ready => (ready, bound) = (at, Bound::Stage),
+            (Some((_, end)), _) if end >= ready => (ready, bound) = (end, Some((one, why))),
+            (None, Some(at)) if at > ready => (ready, bound) = (at, None),
             _ => (),
         };
         if let Some(one) = step.just_after {
@@ -345,11 +330,9 @@ impl<'a> Run<'a> {
         };
         let is_absent = self.status[index] != status;
         let still = self.still_waits_for(step);
-        let is_still = |one: usize| {
-            let device = graph.steps[one].device;
-            still
-                .as_ref()
-                .is_none_or(|still| device.is_some_and(|device| still.contains(&device)))
+        let is_still = |one: usize| match (&still, graph.steps[one].device) {
+            (None, _) => true,
+            (Some(still), device) => device.is_some_and(|device| still.contains(&device)),
         };
         for &one in &step.tree {
             if is_absent || self.status[one] == status && is_still(one) {
@@ -363,9 +346,8 @@ impl<'a> Run<'a> {
     /// makes its consumers wait for what it waits for. `None`: all that it did wait for, as no device is between.
     fn still_waits_for(&self, step: &Step) -> Option<Vec<usize>> {
         let tree = &self.graph.tree;
-        let device = step
-            .device
-            .filter(|_| !self.gone.is_empty() && tree.has_suppliers())?;
+        let may_change = !self.gone.is_empty() && tree.has_suppliers;
+        let device = step.device.filter(|_| may_change)?;
         let with_call = &self.graph.stages[step.stage].with_call;
         Some(self.graph.nearest(device, with_call, &self.gone))
     }
@@ -410,14 +392,11 @@ impl<'a> Run<'a> {
             }
         }
         let devices = graph.tree.devices.iter().zip(ready);
-        devices
-            .filter_map(|(device, ready)| {
-                Some(Deferred {
-                    device: device.name.clone(),
-                    ready_us: ready?,
-                })
-            })
-            .collect()
+        let deferred = devices.filter_map(|(device, ready)| {
+            let (device, ready_us) = (device.name.clone(), ready?);
+            Some(Deferred { device, ready_us })
+        });
+        deferred.collect()
     }
 }
 
