@@ -5,30 +5,24 @@ use std::cmp::Reverse;
 use reveille_show::columns;
 use reveille_show::sheet::{Column, Heading, Origin, Table, Unit, Value};
 
+use super::path::PATH;
 use crate::analysis::{
     CallResult, CycleResult, DeviceSpread, Machine, Removal, Replay, Spread, SuspendDevice, WhatIf,
     half_name, stage_words,
 };
-use crate::cycle::{Name, StageKind, Us};
+use crate::cycle::{StageKind, Us};
 use crate::graph::Half;
 use crate::power::align::{Mean, Power};
 
-/// The columns by the list or object in the JSON that holds their rows.
+/// The columns of every table, by the list or object in the JSON that holds its rows. Four keys name
+/// what is calculated from other fields: `begins_us`, `at_us`, `share`, `of_idle`.
 pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
+    let (of_cycle, of_all) = STAGES.split_at(STAGES_MEDIAN);
     vec![
         ("machines[]", Column::headings(MACHINES)),
-        (
-            "machines[].stages[]",
-            Column::headings(&STAGES[STAGES_MEDIAN..]),
-        ),
-        (
-            "machines[].cycles[].stages[]",
-            Column::headings(&STAGES[..STAGES_MEDIAN]),
-        ),
-        (
-            "machines[].cycles[].path[]",
-            Column::headings(super::path::PATH),
-        ),
+        ("machines[].stages[]", Column::headings(of_all)),
+        ("machines[].cycles[].stages[]", Column::headings(of_cycle)),
+        ("machines[].cycles[].path[]", Column::headings(PATH)),
         ("machines[].cycles[].calls[]", Column::headings(CALLS)),
         ("machines[].devices[]", Column::headings(DEVICES)),
         (
@@ -102,15 +96,14 @@ pub fn stages(machine: &Machine, cycle: &CycleResult) -> Table {
     for (kind, all) in machine.all_stages() {
         let stage = cycle.stages.iter().find(|one| one.stage == kind);
         let takes = stage.and_then(|stage| stage.duration_us);
+        let with_calls = stage.filter(|stage| stage.calls > 0);
         rows.push(Stage {
             name: stage_words(kind),
             begins: stage.and_then(|stage| cycle.begins_us(stage)),
             takes,
             kernel: stage.and_then(|stage| stage.says_us),
             calls: stage.map(|stage| stage.calls),
-            calls_us: stage
-                .filter(|stage| stage.calls > 0)
-                .map(|stage| stage.calls_us),
+            calls_us: with_calls.map(|stage| stage.calls_us),
             all,
         });
         let is_around_sleep = matches!(kind, StageKind::Platform | StageKind::Idle);
@@ -147,11 +140,11 @@ pub fn stages_by_machine(machines: &[Machine]) -> Table {
     let rows: Vec<Stage> = kinds.iter().map(row).collect();
     let table = Table::of("Median length of each stage", &STAGES[..1], &rows);
     machines.iter().fold(table, |table, machine| {
-        let own = |kind: &StageKind| machine.stages.iter().find(|one| one.stage == *kind);
-        let values = kinds
-            .iter()
-            .map(|kind| own(kind).map(|one| one.duration_us.median).into());
-        table.column(of_machine(machine), values)
+        let own = |kind: &StageKind| {
+            let one = machine.stages.iter().find(|one| one.stage == *kind);
+            median(one.map(|one| one.duration_us))
+        };
+        table.column(of_machine(machine), kinds.iter().map(own))
     })
 }
 
@@ -195,23 +188,10 @@ const SUSPEND_DEVICES: &[Column<SuspendDevice>] = &columns!(|one|
 pub fn devices(machine: &Machine, half: Half) -> Table {
     let caption = format!("Devices in the {}, the slowest first", half_name(half));
     let table = match half {
-        Half::Resume => {
-            let devices = machine.devices.iter().map(|one| &one.device);
-            with_names(
-                Table::of(caption, DEVICES, &machine.devices),
-                machine,
-                devices,
-            )
-        }
-        Half::Suspend => {
-            let devices = machine.suspend_devices.iter().map(|one| &one.device);
-            with_names(
-                Table::of(caption, SUSPEND_DEVICES, &machine.suspend_devices),
-                machine,
-                devices,
-            )
-        }
+        Half::Resume => Table::of(caption, DEVICES, &machine.devices),
+        Half::Suspend => Table::of(caption, SUSPEND_DEVICES, &machine.suspend_devices),
     };
+    let table = with_names(table, machine);
     match machine.cycles.len() {
         1 => table.without(&[
             "resume_us.min",
@@ -290,18 +270,18 @@ const REMOVALS: &[Column<Removal>] = &columns!(|one|
 
 pub fn removals(machine: &Machine, removals: &[Removal]) -> Table {
     let caption = "A device removed, with all that lies below it";
-    let table = Table::of(caption, REMOVALS, removals);
-    with_names(table, machine, removals.iter().map(|one| &one.device))
+    with_names(Table::of(caption, REMOVALS, removals), machine)
 }
 
-/// A column more: other names of the devices, if any has one.
-fn with_names<'a>(
-    table: Table,
-    machine: &Machine,
-    devices: impl Iterator<Item = &'a Name> + Clone,
-) -> Table {
-    let known = |device| machine.known_as.get(device);
-    if devices.clone().all(|device| known(device).is_none()) {
+/// A column more: other names of the devices that the rows begin with, if any has one.
+fn with_names(table: Table, machine: &Machine) -> Table {
+    let known = |row: &Vec<Value>| match &row[0] {
+        Value::Text(device) => machine.known_as.get(device.as_str()),
+        _ => None,
+    };
+    let names = table.rows.iter().map(known);
+    let names = Vec::from_iter(names.map(|names| names.map(|names| names.join(", "))));
+    if names.iter().all(Option::is_none) {
         return table;
     }
     let heading = Heading {
@@ -312,8 +292,7 @@ fn with_names<'a>(
         about: "Other names that the log has for the device",
         detail: false,
     };
-    let names = devices.map(|device| known(device).map(|names| names.join(", ")).into());
-    table.column(heading, names)
+    table.column(heading, names.into_iter().map(Value::from))
 }
 
 const REPLAYS: &[Column<Replay>] = &columns!(|one|
