@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{
-    Call, CpuStep, Failure, Firmware, Gap, Name, Said, StageKind, Us, Words, carries, one,
+    Call, CpuStep, Failure, Firmware, Gap, Name, Said, StageKind, Us, Words, carries, one, yes,
 };
 use crate::graph::{self, DeviceTimes, Half};
 use crate::hibernation::Hibernation;
@@ -182,10 +182,10 @@ pub struct CycleResult {
     /// Of the resume's graph.
     pub left_out: graph::LeftOut,
     /// What the log has of devices in the suspend and in the resume.
-    #[serde(default = "ordered")]
+    #[serde(default)]
     pub suspend_has: DeviceTimes,
     /// What the log has of devices in the resume.
-    #[serde(default = "ordered")]
+    #[serde(default)]
     pub resume_has: DeviceTimes,
     /// False: the log's timestamps are not the kernel's, and only the lengths of stages are known.
     #[serde(default = "yes")]
@@ -200,14 +200,6 @@ pub struct CycleResult {
     /// What the kernel said of a device while a callback of that device ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub said: Vec<Said>,
-}
-
-fn ordered() -> DeviceTimes {
-    DeviceTimes::Ordered
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// A part of a cycle.
@@ -399,10 +391,17 @@ pub struct Replay {
 impl CycleResult {
     /// The critical path of a half.
     pub fn path_of(&self, half: Half) -> &[LinkResult] {
-        match half {
-            Half::Suspend => &self.suspend_path,
-            Half::Resume => &self.path,
-        }
+        half.of(&self.suspend_path, &self.path)
+    }
+
+    /// How long a half took.
+    pub(crate) fn us_of(&self, half: Half) -> Option<Us> {
+        half.of(self.suspend_us, self.resume_us)
+    }
+
+    /// Where that is `None`, a lower bound.
+    pub(crate) fn at_least_us_of(&self, half: Half) -> Option<Us> {
+        half.of(self.suspend_at_least_us, self.resume_at_least_us)
     }
 
     /// What the kernel said of a device within that time: the last error, or else the last message.
@@ -414,10 +413,7 @@ impl CycleResult {
 
     /// What the log has of devices in a half.
     pub fn has(&self, half: Half) -> DeviceTimes {
-        match half {
-            Half::Suspend => self.suspend_has,
-            Half::Resume => self.resume_has,
-        }
+        half.of(self.suspend_has, self.resume_has)
     }
 
     /// From the cycle's beginning to this stage's; `None` if it is unknown.
@@ -435,11 +431,6 @@ impl CycleResult {
         calls.filter(move |(_, one)| half.has(one.call.stage))
     }
 
-    /// The calls of the resume.
-    pub fn resume_calls(&self) -> impl Iterator<Item = (usize, &CallResult)> {
-        self.calls_of(Half::Resume)
-    }
-
     /// Calls of a half that had not returned when the log ended: nothing of a later stage is there.
     pub fn unreturned(&self, half: Half) -> impl Iterator<Item = &CallResult> {
         let last = self.last_stage();
@@ -448,6 +439,11 @@ impl CycleResult {
             let is_open = one.call.start.is_some() && one.call.end.is_none();
             self.cut && is_open && Some(one.call.stage) == last
         })
+    }
+
+    /// The half ends in the log, as far as its calls show.
+    pub(crate) fn returns(&self, half: Half) -> bool {
+        self.unreturned(half).next().is_none()
     }
 
     /// Of which anything is there.
@@ -472,30 +468,34 @@ impl CycleResult {
         self.sleep.as_deref() == Some(DISK)
     }
 
-    pub(crate) fn has_both_ends(&self) -> bool {
-        self.words.first.is_some() && self.words.last.is_some()
+    pub(crate) fn has_more_than_its_entry(&self) -> bool {
+        let has_both_ends = self.words.first.is_some() && self.words.last.is_some();
+        let has_stages = !self.stages.is_empty() || self.has_other_parts();
+        has_stages || has_both_ends || self.stalls() || self.is_to_disk()
+    }
+
+    /// Than stages.
+    fn has_other_parts(&self) -> bool {
+        !self.calls.is_empty() || !self.failures.is_empty() || self.asleep_us.is_some()
     }
 
     /// It began, and nothing shows that processes were frozen, although the log goes on.
     pub(crate) fn stalls(&self) -> bool {
         const LEAST_US: Us = 1_000_000;
-        let is_silent = self
-            .stages
-            .iter()
-            .all(|stage| stage.stage == StageKind::Sync);
-        let has_more =
-            !self.calls.is_empty() || !self.failures.is_empty() || self.asleep_us.is_some();
+        let mut stages = self.stages.iter();
+        let is_silent = stages.all(|stage| stage.stage == StageKind::Sync);
         let is_open = self.cut && self.words.first.is_some() && self.words.after_sleep.is_none();
-        is_open && is_silent && !has_more && self.until_us() - self.start_us >= LEAST_US
+        is_open
+            && is_silent
+            && !self.has_other_parts()
+            && self.until_us() - self.start_us >= LEAST_US
     }
 
     /// From the first word of it to the last one, the sleep included, where neither half of it is known.
     pub fn whole_us(&self) -> Option<Us> {
-        let words = self.words.first.zip(self.words.last);
-        let is_known = self.suspend_us.is_some() || self.resume_us.is_some();
-        words
-            .filter(|_| !is_known)
-            .map(|(first, last)| last - first)
+        let (first, last) = self.words.first.zip(self.words.last)?;
+        let is_known = self.suspend_us.or(self.resume_us).is_some();
+        (!is_known).then_some(last - first)
     }
 
     /// Are all its times known, and did it sleep?
@@ -507,10 +507,7 @@ impl CycleResult {
 impl Machine {
     /// Single devices whose absence shortens that half of the shown cycle.
     pub fn removals_of(&self, half: Half) -> &[Removal] {
-        match half {
-            Half::Suspend => &self.suspend_removals,
-            Half::Resume => &self.removals,
-        }
+        half.of(&self.suspend_removals, &self.removals)
     }
 
     /// A device with its driver and its other names: `3-1 (USB 10/100/1000 LAN, r8152)`.
@@ -518,11 +515,8 @@ impl Machine {
         let known = self.known_as.get(device).into_iter().flatten();
         // That it is on the bus of USB its name says.
         let driver = driver.filter(|driver| &***driver != "usb" || known.clone().next().is_none());
-        let names: Vec<&str> = driver
-            .into_iter()
-            .chain(known)
-            .map(|name| &**name)
-            .collect();
+        let names = driver.into_iter().chain(known);
+        let names = Vec::from_iter(names.map(|name| &**name));
         match names.is_empty() {
             true => device.to_string(),
             false => format!("{device} ({})", names.join(", ")),

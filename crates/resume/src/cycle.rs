@@ -33,6 +33,7 @@ pub(crate) fn time(us: Us) -> String {
 
 /// One suspend and its resume.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Cycle {
     /// From 1, in the order of the log.
     pub number: usize,
@@ -50,7 +51,6 @@ pub struct Cycle {
     /// (suspend to idle). It is not in the other times, though the log's clock may go on meanwhile.
     pub asleep_us: Option<Us>,
     /// What is added to the log's timestamps at the cycle's end: its clock goes on in sleep, or was set.
-    #[serde(default)]
     pub shift_us: Us,
     /// What failed, in the kernel's own text: a device that refused, an aborted suspend, a watchdog.
     pub failures: Vec<Failure>,
@@ -66,22 +66,16 @@ pub struct Cycle {
     pub resolution_us: Us,
     /// The kernel's first message after the sleep, where its last one before it is missing (an excerpt);
     /// otherwise a stage ends there.
-    #[serde(default)]
     pub woke: Option<Us>,
     /// What bounds it where no stage does.
-    #[serde(default)]
     pub words: Words,
     /// What woke the machine, in the order of the log: `IRQ 9`.
-    #[serde(default)]
     pub woken: Vec<String>,
     /// By the firmware's own clock, if the log has it.
-    #[serde(default)]
     pub firmware: Option<Firmware>,
     /// The longest times without a message of the kernel, in their order; at most [`GAPS`].
-    #[serde(default)]
     pub gaps: Vec<Gap>,
     /// What the kernel said of devices while a callback of theirs ran, in its order; at most [`SAID`].
-    #[serde(default)]
     pub said: Vec<Said>,
     /// All devices of the machine, if a capture kept them.
     #[serde(skip)]
@@ -136,9 +130,8 @@ impl Cycle {
 
     /// [`Call::printing_us`], as far as the timestamps resolve it.
     pub fn printing_us(&self, call: &Call) -> Us {
-        Some(call.printing_us())
-            .filter(|&us| self.carries(us))
-            .unwrap_or(0)
+        let us = call.printing_us();
+        if self.carries(us) { us } else { 0 }
     }
 
     /// Suspend to idle; before Linux 4.14 it is called freeze.
@@ -159,7 +152,7 @@ impl Failure {
     }
 }
 
-fn yes() -> bool {
+pub(crate) fn yes() -> bool {
     true
 }
 

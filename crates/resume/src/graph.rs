@@ -86,18 +86,24 @@ pub enum Half {
 impl Half {
     /// Whether this stage belongs to it. The time asleep belongs to neither.
     pub fn has(self, stage: StageKind) -> bool {
+        self.of(stage < StageKind::Platform, stage > StageKind::Test)
+    }
+
+    /// The one that belongs to it.
+    pub(crate) fn of<T>(self, suspend: T, resume: T) -> T {
         match self {
-            Half::Suspend => stage < StageKind::Platform,
-            Half::Resume => stage > StageKind::Test,
+            Half::Suspend => suspend,
+            Half::Resume => resume,
         }
     }
 }
 
 /// What a log has of the devices in one half of a cycle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceTimes {
     /// Each call, with its parent or the process that ran it.
+    #[default]
     #[serde(rename = "told")]
     Ordered,
     /// How long devices took, and not what they waited for: `resume of drv:sd dev:3:0:0:0 complete

@@ -11,14 +11,15 @@ use reveille_show::chart::Bars;
 use reveille_show::chart::bars::{Part, Row};
 use reveille_show::page::RESUME_SCRIPT;
 use reveille_show::quantity::{self, counted};
-use reveille_show::sheet::{Heading, Section, Sheet};
+use reveille_show::sheet::{Section, Sheet};
 
 use crate::analysis::{
-    Analysis, Machine, Removal, Replay, Spread, WhatIf, half_name, no_devices, no_length,
-    stage_words,
+    Analysis, CycleResult, Machine, Removal, Replay, Spread, WhatIf, half_name, no_devices,
+    no_length, stage_words,
 };
 use crate::cycle::{Name, Us, time};
 use crate::graph::Half;
+pub use tables::reference;
 
 /// Devices in a timeline by default: as many as in the paper's figures.
 pub const DEVICES: usize = 40;
@@ -34,12 +35,6 @@ const FOOT: &str = "Times are differences of the log's timestamps, without the t
                     end of a suspend or a resume. Slack is how much longer a call could take without \
                     lengthening the whole; a call without slack is on a critical path. A what-if leaves all \
                     other durations as they are.";
-
-/// The columns of every table, by the list or object in the JSON that holds its rows. Four keys name
-/// what is calculated from other fields: `begins_us`, `at_us`, `share`, `of_idle`.
-pub fn reference() -> Vec<(&'static str, Vec<Heading>)> {
-    tables::reference()
-}
 
 /// The analysis for every medium. `top`: rows of a table on a terminal and devices in a timeline.
 pub fn sheet(analysis: &Analysis, top: Option<usize>) -> Sheet<'_> {
@@ -73,11 +68,8 @@ fn about(machine: &Machine, between: &str) -> String {
 /// How the machine slept; of several ways, how often in each.
 fn modes(machine: &Machine) -> Option<String> {
     let mut counts: Vec<(&str, usize)> = Vec::new();
-    for mode in machine
-        .cycles
-        .iter()
-        .filter_map(|cycle| cycle.sleep.as_deref())
-    {
+    let cycles = machine.cycles.iter();
+    for mode in cycles.filter_map(|cycle| cycle.sleep.as_deref()) {
         match counts.iter_mut().find(|(one, _)| *one == mode) {
             Some((_, count)) => *count += 1,
             None => counts.push((mode, 1)),
@@ -122,8 +114,7 @@ fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
     if let Some(chart) = bins::Chart::of(cycle) {
         sheet.section(bins.chart(move || chart.html()));
     }
-    let is_timed =
-        |one: &crate::analysis::CycleResult| one.suspend_us.is_some() || one.resume_us.is_some();
+    let is_timed = |one: &CycleResult| one.suspend_us.or(one.resume_us).is_some();
     if machine.cycles.len() > 1 && machine.cycles.iter().any(is_timed) {
         let cycles = Section::new("cycles", "Suspend and resume of each cycle");
         sheet.section(cycles.chart(|| spread::cycles(machine)));
@@ -156,26 +147,17 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
         sheet.fact("Cycle", of + nearest);
     }
     let at_most = cycle.asleep_at_most_us.map(|us| ("at most", us));
-    let at_least = |us: Option<Us>| us.map(|us| ("at least", us));
-    for (word, us, bound, all, half) in [
-        (
-            "Suspend",
-            cycle.suspend_us,
-            at_least(cycle.suspend_at_least_us),
-            machine.suspend_us,
-            Some(Half::Suspend),
-        ),
-        ("Asleep", cycle.asleep_us, at_most, machine.asleep_us, None),
-        (
-            "Resume",
-            cycle.resume_us,
-            at_least(cycle.resume_at_least_us),
-            machine.resume_us,
-            Some(Half::Resume),
-        ),
-    ] {
+    let of = |half| {
+        let at_least = cycle.at_least_us_of(half).map(|us| ("at least", us));
         // The path of a half that the log has a part of.
-        let known = half.map_or(0, |half| path::total(cycle.path_of(half)));
+        let known = path::total(cycle.path_of(half));
+        (cycle.us_of(half), at_least, known)
+    };
+    for (word, (us, bound, known), all) in [
+        ("Suspend", of(Half::Suspend), machine.suspend_us),
+        ("Asleep", (cycle.asleep_us, at_most, 0), machine.asleep_us),
+        ("Resume", of(Half::Resume), machine.resume_us),
+    ] {
         let us = match (us, bound) {
             (Some(us), _) => time(us),
             (None, Some((bound, us))) => format!("{bound} {}", time(us)),
@@ -204,11 +186,10 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
         sheet.fact("Woken by", cycle.woken.join(", then "));
     }
     let left_out = machine.source.left_out.iter();
-    let left_out: Vec<String> = left_out
-        .map(|(why, times)| format!("{} {why}", quantity::count(*times)))
-        .collect();
+    let left_out = left_out.map(|(why, times)| format!("{} {why}", quantity::count(*times)));
+    let left_out = Vec::from_iter(left_out).join(", ");
     if !left_out.is_empty() {
-        sheet.fact("Left out", left_out.join(", "));
+        sheet.fact("Left out", left_out);
     }
 }
 
@@ -218,14 +199,12 @@ const MATTERS: Us = 2;
 /// The half that most of the time goes to, as far as it is known.
 fn matters(machine: &Machine) -> Half {
     let cycle = machine.shown();
-    let us = |half, known: Option<Us>| known.unwrap_or(path::total(cycle.path_of(half)));
-    let suspend = us(
-        Half::Suspend,
-        cycle.suspend_us.or(cycle.suspend_at_least_us),
-    );
-    let resume = us(Half::Resume, cycle.resume_us.or(cycle.resume_at_least_us));
+    let us = |half| {
+        let known = cycle.us_of(half).or(cycle.at_least_us_of(half));
+        known.unwrap_or(path::total(cycle.path_of(half)))
+    };
     let has_path = path::total(&cycle.suspend_path) > 0 && machine.what_if.is_none();
-    match has_path && suspend > MATTERS * resume {
+    match has_path && us(Half::Suspend) > MATTERS * us(Half::Resume) {
         true => Half::Suspend,
         false => Half::Resume,
     }
@@ -263,18 +242,14 @@ fn answer(machine: &Machine) -> String {
 /// The stage that takes longest, where no path shows what does; or the half, if it takes longer than that.
 fn longest_stage(machine: &Machine) -> String {
     let cycle = machine.shown();
-    let bounds = [
-        (Half::Suspend, cycle.suspend_at_least_us),
-        (Half::Resume, cycle.resume_at_least_us),
-    ];
-    let (half, bound) = bounds
-        .into_iter()
-        .max_by_key(|one| one.1)
-        .unwrap_or(bounds[1]);
+    let bounds = [Half::Suspend, Half::Resume].into_iter();
+    let bounds = bounds.filter_map(|half| Some((cycle.at_least_us_of(half)?, half_name(half))));
     let stages = machine.stages.iter().filter(|one| !one.stage.is_rest());
     let longest = stages.max_by_key(|one| one.duration_us.median);
-    if let Some(us) = bound.filter(|&us| longest.is_none_or(|one| one.duration_us.median < us)) {
-        return format!("The {} takes {} at least. ", half_name(half), time(us));
+    if let Some((us, half)) = bounds.max_by_key(|bound| bound.0)
+        && longest.is_none_or(|one| one.duration_us.median < us)
+    {
+        return format!("The {half} takes {} at least. ", time(us));
     }
     let Some(longest) = longest else {
         return String::new();
@@ -319,10 +294,7 @@ fn with_below(machine: &Machine, removal: &Removal) -> String {
 fn half<'a>(machine: &'a Machine, half: Half, top: Option<usize>, sheet: &mut Sheet<'a>) {
     let (cycle, name) = (machine.shown(), half_name(half));
     // Of the suspend a terminal has a sentence.
-    let rows = top.unwrap_or(match half {
-        Half::Resume => ROWS,
-        Half::Suspend => 0,
-    });
+    let rows = top.unwrap_or(half.of(0, ROWS));
     let ids = match half {
         Half::Resume => ["timeline", "path", "devices", "removals"],
         Half::Suspend => [
@@ -371,9 +343,8 @@ fn what_if(machine: &Machine, rows: usize, sheet: &mut Sheet<'_>) {
         "What if, each change on top of those before it (cycle {})",
         machine.shown
     );
-    let mut section = Section::new("what-if", heading)
-        .titled()
-        .bars(stairs(machine));
+    let mut section = Section::new("what-if", heading).titled();
+    section = section.bars(stairs(machine));
     if let Some(what_if) = &machine.what_if {
         section = section.table(tables::replays(what_if).first(usize::MAX));
         let removed = what_if.replays.iter().filter(|one| !one.removed.is_empty());

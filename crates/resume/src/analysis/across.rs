@@ -19,10 +19,8 @@ pub fn compared(cycles: &[CycleResult]) -> Vec<&CycleResult> {
 pub fn stages(cycles: &[&CycleResult]) -> Vec<StageSpread> {
     let mut durations: BTreeMap<StageKind, Vec<Us>> = BTreeMap::new();
     for stage in cycles.iter().flat_map(|cycle| &cycle.stages) {
-        durations
-            .entry(stage.stage)
-            .or_default()
-            .extend(stage.duration_us);
+        let all = durations.entry(stage.stage).or_default();
+        all.extend(stage.duration_us);
     }
     let one = |(stage, durations)| {
         let duration_us = spread(durations)?;

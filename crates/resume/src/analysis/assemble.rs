@@ -71,11 +71,11 @@ pub fn analyse(inputs: Vec<Input>, question: &Question) -> Result<Analysis> {
         let first = machines.first().map(Machine::shown);
         let no_length = first.and_then(|cycle| no_length(cycle, Half::Resume));
         let no_devices = first.and_then(|cycle| no_devices(cycle, Half::Resume));
-        let no_devices = no_devices.filter(|_| !matches!(change, Change::Cpus(_)));
-        let why = match (no_length, no_devices) {
+        let is_of_devices = !matches!(change, Change::Cpus(_));
+        let why = match (no_length, no_devices.filter(|_| is_of_devices)) {
             (Some(why), _) => format!("{why}; what a change would save is unknown"),
             (None, Some(why)) => why,
-            (None, None) if matches!(change, Change::Cpus(_)) => {
+            (None, None) if !is_of_devices => {
                 "no CPU comes on after another one in this resume".to_owned()
             }
             (None, None) => {
@@ -120,17 +120,8 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     }
     let power = |meter| power(meter, &cycles, question.meter_offset_us);
     let power = question.meter.as_ref().map(power).transpose()?;
-    let mut results = Vec::new();
-    for cycle in &cycles {
-        let without_stages = cycle.stages.is_empty()
-            && cycle.calls.is_empty()
-            && cycle.asleep_us.is_none()
-            && cycle.failures.is_empty();
-        let one = result(cycle);
-        if !without_stages || one.has_both_ends() || one.stalls() || one.is_to_disk() {
-            results.push(one);
-        }
-    }
+    let results = cycles.iter().map(result);
+    let results = Vec::from_iter(results.filter(CycleResult::has_more_than_its_entry));
     let empty = cycles.len() - results.len();
     if empty > 0 {
         notes.push(match empty {
@@ -152,11 +143,9 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     let of_shown = results.iter().find(|cycle| cycle.number == shown);
     // Savings need a known whole.
     let ends = |half| of_shown.is_some_and(|cycle| no_length(cycle, half).is_none());
-    let graph = cycle
-        .filter(|cycle| cycle.stamped && ends(Half::Resume))
-        .map(Graph::of)
-        .filter(|graph| !graph.stages.is_empty());
-    let suspend = cycle.filter(|cycle| cycle.stamped && ends(Half::Suspend));
+    let graph = cycle.filter(|_| ends(Half::Resume)).map(Graph::of);
+    let graph = graph.filter(|graph| !graph.stages.is_empty());
+    let suspend = cycle.filter(|_| ends(Half::Suspend));
     let suspend = suspend.map(|cycle| Graph::of_half(cycle, &cycles, Half::Suspend));
     let suspend_removals = suspend.as_ref().map_or(Vec::new(), saving);
     let (mut removals, mut best) = (Vec::new(), Vec::new());
@@ -256,10 +245,8 @@ fn shown(cycles: &[&CycleResult]) -> Option<usize> {
     let Some(all) = spread(known.clone().map(|(us, _)| us).collect()) else {
         // The first of those of which most is known.
         let is_vague = |one: &CycleResult| one.suspend_us.or(one.suspend_at_least_us).is_none();
-        let most = cycles
-            .iter()
-            .min_by_key(|cycle| (is_vague(cycle), cycle.number));
-        return most.map(|cycle| cycle.number);
+        let most = cycles.iter().map(|cycle| (is_vague(cycle), cycle.number));
+        return most.min().map(|(_, number)| number);
     };
     let median = all.median;
     let nearest = known.min_by_key(|&(us, _)| (us.abs_diff(median), std::cmp::Reverse(us)));
@@ -357,13 +344,11 @@ fn result(cycle: &Cycle) -> CycleResult {
         said: cycle.said.clone(),
     };
     // A half that did not end has neither a length nor a path.
-    if result.unreturned(Half::Suspend).next().is_some() {
-        result.suspend_us = None;
-        result.suspend_path.clear();
+    if !result.returns(Half::Suspend) {
+        (result.suspend_us, result.suspend_path) = (None, Vec::new());
     }
-    if result.unreturned(Half::Resume).next().is_some() {
-        result.resume_us = None;
-        result.path.clear();
+    if !result.returns(Half::Resume) {
+        (result.resume_us, result.path) = (None, Vec::new());
     }
     result
 }
@@ -372,10 +357,7 @@ fn stages(cycle: &Cycle) -> Vec<StageResult> {
     let one = |stage: &crate::cycle::Stage| {
         let us = stage.end - stage.start;
         let calls = cycle.calls.iter().filter(|call| call.stage == stage.kind);
-        let durations: Vec<Us> = calls
-            .clone()
-            .filter_map(|call| cycle.took_us(call))
-            .collect();
+        let durations = calls.clone().filter_map(|call| cycle.took_us(call));
         StageResult {
             stage: stage.kind,
             start_us: stage.start,
@@ -385,7 +367,7 @@ fn stages(cycle: &Cycle) -> Vec<StageResult> {
             },
             says_us: stage.says_us,
             calls: calls.count(),
-            calls_us: durations.iter().sum(),
+            calls_us: durations.sum(),
         }
     };
     cycle.stages.iter().map(one).collect()
@@ -445,16 +427,16 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         1 => "the cycle".to_owned(),
         _ => format!("{count} of {all} cycles"),
     };
-    let count = |is: Is| cycles.iter().filter(|cycle| is(cycle)).count();
     let verb = |count: usize, (one, many): Verbs| if count == 1 { one } else { many };
-    let some = |is: Is, verbs: Verbs, what: &str| match count(is) {
-        0 => None,
-        count => Some(format!("{} {} {what}", of(count), verb(count, verbs))),
+    let count = |is: Is| {
+        let count = cycles.iter().filter(|cycle| is(cycle)).count();
+        (count > 0).then_some(count)
     };
-    let within = |is: Is, what: &str| match count(is) {
-        0 => None,
-        count => Some(format!("in {} {what}", of(count))),
+    let some = |is: Is, verbs: Verbs, what: &str| {
+        let count = count(is)?;
+        Some(format!("{} {} {what}", of(count), verb(count, verbs)))
     };
+    let within = |is: Is, what: &str| Some(format!("in {} {what}", of(count(is)?)));
     let calls = |figure: fn(&CycleResult) -> usize, verbs: Verbs, what: &str| {
         let count = cycles.iter().map(figure).sum();
         let noun = match count {
@@ -480,17 +462,28 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         let is_known = cycle.resume_us.is_some() || cycle.resume_start_us.is_some();
         !is_known && !cycle.cut && !cycle.aborted && cycle.stamped
     };
+    let half = "no beginning or no end and no place in a path";
+    let placeless = "no place in a path";
     let backward = (
         "ends before it begins, by the log, and has",
         "end before they begin, by the log, and have",
     );
-    let is_unordered =
-        |cycle: &CycleResult| cycle.left_out.main_unknown && cycle.resume_calls().next().is_some();
+    let outlast = |cycle: &CycleResult| match cycle.stamped {
+        true => cycle.left_out.outlast,
+        false => 0,
+    };
+    let outlasts = "after the stage, which does not wait";
+    let is_unordered = |cycle: &CycleResult| {
+        cycle.left_out.main_unknown && cycle.calls_of(Half::Resume).next().is_some()
+    };
+    let unordered = "the log does not show which process ran the synchronous devices; their order may be \
+                     missing from the path";
     let begins_late = |cycle: &CycleResult| {
         let first = cycle.stages.first().map(|stage| stage.stage);
         let is_late = |kind| (StageKind::Suspend..StageKind::Platform).contains(&kind);
         !cycle.cut && cycle.stamped && first.is_some_and(is_late)
     };
+    let late = "no line precedes the suspend of devices: freezing is not in the times";
     let notes = [
         some(|cycle| cycle.cut, IS, &cut),
         some(|cycle| cycle.aborted, IS, &aborted),
@@ -498,37 +491,12 @@ fn notes_of(cycles: &[CycleResult]) -> Vec<String> {
         // Of one cycle the answer says it.
         some(is_unmarked, HAS, &unmarked).filter(|_| all > 1),
         coarse(cycles, of),
-        calls(
-            |cycle| cycle.left_out.half_calls,
-            HAS,
-            "no beginning or no end and no place in a path",
-        ),
-        calls(
-            |cycle| cycle.left_out.backward_calls,
-            backward,
-            "no place in a path",
-        ),
-        calls(
-            |cycle| {
-                if cycle.stamped {
-                    cycle.left_out.outlast
-                } else {
-                    0
-                }
-            },
-            ("ends", "end"),
-            "after the stage, which does not wait",
-        ),
+        calls(|cycle| cycle.left_out.half_calls, HAS, half),
+        calls(|cycle| cycle.left_out.backward_calls, backward, placeless),
+        calls(outlast, ("ends", "end"), outlasts),
         printing(cycles),
-        within(
-            is_unordered,
-            "the log does not show which process ran the synchronous devices; their order may be missing \
-             from the path",
-        ),
-        within(
-            begins_late,
-            "no line precedes the suspend of devices: freezing is not in the times",
-        ),
+        within(is_unordered, unordered),
+        within(begins_late, late),
     ];
     notes.into_iter().flatten().collect()
 }

@@ -74,11 +74,9 @@ fn one(path: &Path, name: String) -> Result<Input> {
 /// A capture's record; `None` where the path is not a folder with one.
 fn record(folder: &Path) -> std::result::Result<Option<Record>, String> {
     use ErrorKind::{NotADirectory, NotFound};
+    let why = |error: serde_json::Error| error.to_string();
     match std::fs::read(folder.join(RECORD)) {
-        Ok(text) => match serde_json::from_slice(&text) {
-            Ok(record) => Ok(Some(record)),
-            Err(error) => Err(error.to_string()),
-        },
+        Ok(text) => Ok(Some(serde_json::from_slice(&text).map_err(why)?)),
         Err(error) if matches!(error.kind(), NotFound | NotADirectory) => Ok(None),
         Err(error) => Err(error.to_string()),
     }
@@ -89,10 +87,8 @@ fn add(input: &mut Input, record: Record) {
     input.notes.extend(record.all_notes());
     input.source.kernel = record.machine.kernel;
     let devices: Arc<[Device]> = record.devices.into();
-    let mut known_as = input
-        .cycles
-        .first()
-        .map_or_else(KnownAs::default, |cycle| (*cycle.known_as).clone());
+    let first = input.cycles.first();
+    let mut known_as = first.map_or(KnownAs::default(), |cycle| (*cycle.known_as).clone());
     known_as.add_sysfs(&devices);
     let known_as = Arc::new(known_as);
     for cycle in &mut input.cycles {

@@ -1,16 +1,13 @@
 //! Words for kinds: stages, links, reasons.
 
-use super::{CycleResult, LinkKind, LinkResult, StageResult};
+use super::{CycleResult, LinkKind, LinkResult};
 use crate::cycle::{StageKind, stage_words, time};
 use crate::graph::{DeviceTimes, Half};
 use crate::path::Why;
 
 /// `suspend` or `resume`.
 pub fn half_name(half: Half) -> &'static str {
-    match half {
-        Half::Suspend => "suspend",
-        Half::Resume => "resume",
-    }
+    half.of("suspend", "resume")
 }
 
 /// Why single devices are unknown in a half, and what to do; `None` if they are known.
@@ -45,17 +42,13 @@ pub fn no_devices(cycle: &CycleResult, half: Half) -> Option<String> {
 /// Why the length of a half is unknown; `None` where it is known. A half of unknown length has no savings.
 pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
     let name = half_name(half);
-    let (us, there) = match half {
-        Half::Suspend => (cycle.suspend_us, cycle.stages.iter().any(is_of_suspend)),
-        Half::Resume => (cycle.resume_us, cycle.resume_start_us.is_some()),
-    };
-    let (word, bound) = match half {
-        Half::Suspend => (cycle.words.first, "ended"),
-        Half::Resume => (cycle.words.after_sleep, "began"),
-    };
-    if us.is_some() {
+    if cycle.us_of(half).is_some() {
         return None;
     }
+    let has_suspend = cycle.stages.iter().any(|one| Half::Suspend.has(one.stage));
+    let there = half.of(has_suspend, cycle.resume_start_us.is_some());
+    let word = half.of(cycle.words.first, cycle.words.after_sleep);
+    let bound = half.of("ended", "began");
     let is_begun = half == Half::Resume || cycle.words.first.is_some();
     Some(match (cycle.stamped, there, cycle.cut) {
         (false, ..) => "The log's timestamps are not the kernel's".to_owned(),
@@ -72,10 +65,6 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
         ),
         (true, true, false) => format!("The log does not show where the {name} starts or ends"),
     })
-}
-
-fn is_of_suspend(stage: &StageResult) -> bool {
-    Half::Suspend.has(stage.stage)
 }
 
 /// Of what a path is, behind its name: the half, or what the log has of it.

@@ -71,10 +71,8 @@ fn entry(cycle: &Cycle, half: Half, end: Us) -> Option<(StageKind, Us)> {
 /// A resume begins where the sleep ends, a suspend with its first word or stage.
 fn begin(cycle: &Cycle, half: Half, spans: &[(StageKind, Us, Us)]) -> Us {
     let rest = cycle.stages.iter().find(|stage| stage.kind.is_rest());
-    let word = match half {
-        Half::Suspend => cycle.words.first,
-        Half::Resume => rest.map(|rest| rest.end).or(cycle.woke),
-    };
+    let woke = rest.map(|rest| rest.end).or(cycle.woke);
+    let word = half.of(cycle.words.first, woke);
     let first = spans.first().map(|&(_, start, _)| start);
     word.into_iter().chain(first).min().unwrap_or_default()
 }
@@ -157,10 +155,7 @@ fn steps_by_stage(
             _ => left_out.half_calls += 1,
         }
     }
-    let (on, kind) = match half {
-        Half::Suspend => (false, StageKind::CpusOff),
-        Half::Resume => (true, StageKind::CpusOn),
-    };
+    let (on, kind) = half.of((false, StageKind::CpusOff), (true, StageKind::CpusOn));
     for (index, cpu) in cycle.cpus.iter().enumerate() {
         if cpu.on == on && cpu.start <= cpu.end {
             add(kind, What::Cpu(index), None, (cpu.start, cpu.end), 0);

@@ -7,6 +7,7 @@ use reveille_show::chart::{Frame, Quantity, figure, legend};
 
 use crate::analysis::CycleResult;
 use crate::cycle::{Us, time};
+use crate::graph::Half;
 
 /// About this many bins.
 const BINS: Us = 16;
@@ -25,7 +26,7 @@ impl Chart {
             return None;
         }
         let start = cycle.resume_start_us?;
-        let calls = || cycle.resume_calls().map(|(_, one)| &one.call);
+        let calls = || cycle.calls_of(Half::Resume).map(|(_, one)| &one.call);
         let since = |at: Us| (at - start).max(0);
         let starts: Vec<Us> = calls().filter_map(|call| call.start).map(since).collect();
         let returns: Vec<Us> = calls().filter_map(|call| call.end).map(since).collect();
@@ -82,11 +83,8 @@ impl Chart {
         });
         let keys = [("c5", "calls that start"), ("c1", "calls that return")];
         let keys = legend(keys.map(|(class, name)| (class.to_owned(), name)));
-        let figure = figure(
-            &format!("Starts and returns, bins of {bins}"),
-            &(svg + &keys),
-            "",
-        );
+        let title = format!("Starts and returns, bins of {bins}");
+        let figure = figure(&title, &(svg + &keys), "");
         format!("<div class=\"charts\">{figure}</div>")
     }
 }

@@ -5,7 +5,7 @@ use reveille_show::quantity::{counted, shortened};
 use reveille_show::sheet::{Column, Section, Table};
 
 use crate::analysis::{
-    CycleResult, LinkKind, LinkResult, Machine, extent, half_name, no_devices, no_length,
+    CycleResult, LinkKind, LinkResult, Machine, Removal, extent, half_name, no_devices, no_length,
     silence as silence_words, stage_words, why_words,
 };
 use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS, time};
@@ -30,10 +30,8 @@ pub(super) fn sentence(machine: &Machine, half: Half) -> String {
             true => String::new(),
             false => format!(" {why}"),
         };
-        return format!(
-            "The {name}{extent} {parts}.{}{why}",
-            silence(path, usize::MAX)
-        );
+        let silence = silence(path, usize::MAX);
+        return format!("The {name}{extent} {parts}.{silence}{why}");
     }
     let longest = longest_call(path).map_or(String::new(), |link| {
         format!(
@@ -41,7 +39,7 @@ pub(super) fn sentence(machine: &Machine, half: Half) -> String {
             named(machine, link),
             time(link.duration_us),
             stage_words(link.stage),
-            said(cycle, link, usize::MAX).map_or(String::new(), |said| format!(" {said}."))
+            said(cycle, link, usize::MAX)
         )
     });
     format!("The critical path of the {name}{extent} {parts}.{longest}")
@@ -49,7 +47,7 @@ pub(super) fn sentence(machine: &Machine, half: Half) -> String {
 
 /// Why a half has no path, and what shows it; empty where another sentence has the reason.
 pub(super) fn no_path(cycle: &CycleResult, half: Half) -> String {
-    if cycle.unreturned(half).next().is_some() {
+    if !cycle.returns(half) {
         return no_devices(cycle, half).unwrap_or_default();
     }
     let Some(why) = no_length(cycle, half) else {
@@ -74,32 +72,28 @@ pub(super) fn answer(machine: &Machine, half: Half) -> String {
         return no_path(cycle, half);
     }
     let whole = format!("{name}{}", extent(cycle, half));
+    let parts = shares(cycle, half, PARTS);
+    let parts = format!("The {whole} takes {}: {parts}.", time(total));
     if no_devices(cycle, half).is_some() {
-        let (takes, parts) = (time(total), shares(cycle, half, PARTS));
-        let silence = silence(path, MESSAGE);
-        return format!("The {whole} takes {takes}: {parts}.{silence}");
+        return parts + &silence(path, MESSAGE);
     }
-    let longest = longest_call(path);
     let Some(link) = leading(path) else {
-        let (takes, parts) = (time(total), shares(cycle, half, PARTS));
-        let longest = longest.map_or(String::new(), |link| {
+        let longest = longest_call(path).map_or(String::new(), |link| {
             let takes = time(link.duration_us);
             format!(" The longest call is {}, {takes}.", named(machine, link))
         });
-        return format!("The {whole} takes {takes}: {parts}.{longest}");
+        return parts + &longest;
     };
     let takes = format!("{} takes {}", named(machine, link), time(link.duration_us));
     let takes = format!("{takes} of the {} of the {whole}", time(total));
-    let said = said(cycle, link, MESSAGE).map_or(String::new(), |said| format!(" {said}."));
+    let said = said(cycle, link, MESSAGE);
     // Where its length is unknown, so is what a removal saves.
     if no_length(cycle, half).is_some() {
         return format!("{takes}.{said}");
     }
     let device = link.device.as_ref();
-    let Some(without) = removals
-        .iter()
-        .find(|one| device.is_some_and(|name| one.takes(name)))
-    else {
+    let is_its = |one: &&Removal| device.is_some_and(|name| one.takes(name));
+    let Some(without) = removals.iter().find(is_its) else {
         return format!(
             "{takes}; removing it does not shorten the {name}: others take as long.{said}"
         );
@@ -139,25 +133,23 @@ fn longest_call(path: &[LinkResult]) -> Option<&LinkResult> {
 }
 
 fn named(machine: &Machine, link: &LinkResult) -> String {
-    let device = link.device.as_ref();
-    device.map_or_else(
-        || link.words(),
-        |device| machine.called(device, link.driver.as_ref()),
-    )
+    match &link.device {
+        Some(device) => machine.called(device, link.driver.as_ref()),
+        None => link.words(),
+    }
 }
 
 /// What the kernel said of a call's device within it, in so many letters.
-fn said(cycle: &CycleResult, link: &LinkResult, letters: usize) -> Option<String> {
-    let device = link
-        .device
-        .as_ref()
-        .filter(|_| link.what == LinkKind::Call)?;
-    let said = cycle.said_of(device, link.start_us..=link.start_us + link.duration_us)?;
-    Some(format!(
-        "{} into the call of {device} the kernel says \u{201c}{}\u{201d}",
-        time(said.at - link.start_us),
-        shortened(&said.message, letters)
-    ))
+fn said(cycle: &CycleResult, link: &LinkResult, letters: usize) -> String {
+    let within = link.start_us..=link.start_us + link.duration_us;
+    let device = link.device.as_ref().filter(|_| link.what == LinkKind::Call);
+    let said = device.and_then(|device| cycle.said_of(device, within));
+    said.map_or(String::new(), |said| {
+        let into = time(said.at - link.start_us);
+        let message = shortened(&said.message, letters);
+        let device = &said.device;
+        format!(" {into} into the call of {device} the kernel says \u{201c}{message}\u{201d}.")
+    })
 }
 
 /// Devices, CPUs, the kernel itself and what the log does not explain, as shares of a path: the `most`
@@ -192,10 +184,7 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
     let is_of_devices = WITH_CALLS.contains(&link.stage);
     match link.what {
         LinkKind::Call => "devices",
-        LinkKind::Cpu | LinkKind::BeforeCpu => match half {
-            Half::Suspend => "CPUs that go off",
-            Half::Resume => "CPUs that come on",
-        },
+        LinkKind::Cpu | LinkKind::BeforeCpu => half.of("CPUs that go off", "CPUs that come on"),
         LinkKind::Printing => "printing",
         LinkKind::Unexplained => "unexplained waits",
         LinkKind::Silence | LinkKind::Stage | LinkKind::BeforeStage => match link.stage {
@@ -285,9 +274,7 @@ pub(super) fn section(
         // The answer has the reason for the resume, or that is in a sentence here.
         return match half {
             Half::Resume => gaps(cycle).into_iter().fold(section, Section::text),
-            Half::Suspend if cycle.unreturned(half).next().is_some() => {
-                section.text(unknown.unwrap_or_default())
-            }
+            Half::Suspend if !cycle.returns(half) => section.text(unknown.unwrap_or_default()),
             Half::Suspend => section,
         };
     }
@@ -299,8 +286,7 @@ pub(super) fn section(
     section = silences(path).into_iter().fold(section, Section::text);
     let unexplained = path.iter();
     let unexplained = unexplained.filter(|link| link.what == LinkKind::Unexplained);
-    let unexplained: Us = unexplained.map(|link| link.duration_us).sum();
-    match unexplained {
+    match unexplained.map(|link| link.duration_us).sum::<Us>() {
         0 => section,
         us => section.text(format!(
             "The log does not show what {} of it waited for: a supplier of the device, a lock, a busy \
@@ -319,11 +305,10 @@ const LEAST_SHARE: f64 = 0.0005;
 /// A call with the first of its device's other names.
 fn words(machine: &Machine, link: &LinkResult) -> String {
     let device = link.device.as_ref().filter(|_| link.what == LinkKind::Call);
-    let known = device.and_then(|device| machine.known_as.get(device)?.first());
-    known.map_or_else(
-        || link.words(),
-        |known| format!("{} ({known})", link.words()),
-    )
+    match device.and_then(|device| machine.known_as.get(device)?.first()) {
+        Some(known) => format!("{} ({known})", link.words()),
+        None => link.words(),
+    }
 }
 
 fn table(machine: &Machine, half: Half) -> Table {

@@ -122,10 +122,8 @@ impl<'a> Drawing<'a> {
         if cycle.resolution_us > 1 && path.is_empty() {
             return None;
         }
-        let start = match half {
-            Half::Resume => cycle.resume_start_us,
-            Half::Suspend => stages().map(|stage| stage.start_us).min(),
-        }?;
+        let first = stages().map(|stage| stage.start_us).min();
+        let start = half.of(first, cycle.resume_start_us)?;
         // A suspend's path continues after its last stage.
         let links = path.iter().map(|link| link.start_us + link.duration_us);
         let end = stages().map(stage_end).chain(links).max()?;
