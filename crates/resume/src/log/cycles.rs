@@ -16,7 +16,7 @@ use super::names::{Id, Names};
 use super::prefix::{Clock, MINUTE_US};
 use super::stages::{Open, short};
 use super::stamp::Instant;
-use crate::cycle::{Call, Cycle, Failure, SAID, Said, StageKind, Us};
+use crate::cycle::{Call, Cycle, Failure, Name, SAID, STAGES, Said, StageKind, Us};
 use crate::hibernation::Hibernation;
 use offsets::Offsets;
 
@@ -109,10 +109,11 @@ pub(super) struct Cycles {
     shift: Us,
     /// This kernel prints the stages' times.
     has_stage_times: bool,
-    hibernating: bool,
     /// A hibernation began whose end is still to come. Kernels boot meanwhile: the one that reads the
     /// image, and the machine's own.
-    hibernation_counted: bool,
+    is_to_disk: bool,
+    /// None of them booted yet: events are not of a suspend.
+    hibernating: bool,
 }
 
 impl Cycles {
@@ -149,7 +150,7 @@ impl Cycles {
         if at.resolution_us >= MINUTE_US
             && let Some(open) = &mut self.open
         {
-            open.resolution_us = open.resolution_us.max(at.resolution_us);
+            open.cycle.resolution_us = open.cycle.resolution_us.max(at.resolution_us);
         }
     }
 
@@ -160,34 +161,28 @@ impl Cycles {
 
     /// A message of a suspend to disk.
     fn hears_of_disk(&mut self, message: &[u8]) {
-        let is_near = self.hibernating || self.hibernation_counted;
-        if !message.starts_with(b"PM: ") && !is_near {
+        if !self.is_to_disk && !message.starts_with(b"PM: ") {
             return;
         }
         let text = String::from_utf8_lossy(message);
-        match self
-            .hibernations
-            .last_mut()
-            .filter(|last| is_near && !last.ended)
+        if self.is_to_disk
+            && let Some(last) = self.hibernations.last_mut()
         {
-            Some(last) => _ = last.hears(&text),
-            // The log begins within it.
-            None => {
-                let mut cut = Hibernation::default();
-                if cut.hears(&text) {
-                    self.hibernation_begins();
-                    self.hibernation_counted = true;
-                    self.hibernations.pop();
-                    self.hibernations.push(cut);
-                }
-            }
+            last.hears(&text);
+            return;
+        }
+        // The log begins within it.
+        let mut cut = Hibernation::default();
+        if cut.hears(&text) {
+            self.hibernation_begins(cut);
+            self.is_to_disk = true;
         }
     }
 
-    fn hibernation_begins(&mut self) {
+    fn hibernation_begins(&mut self, hibernation: Hibernation) {
         self.left_out.hibernations += 1;
         if self.hibernations.len() < CYCLES_MAX {
-            self.hibernations.push(Hibernation::default());
+            self.hibernations.push(hibernation);
         }
     }
 
@@ -201,7 +196,7 @@ impl Cycles {
         open.hears(at.us + self.shift, message);
         if open.refusing
             && let Some(name) = refuses(message)
-            && let Some(failure) = open.failures.last_mut()
+            && let Some(failure) = open.cycle.failures.last_mut()
             && failure.message.len() < FAILURE_BYTES_MAX
         {
             let has_one = failure.message.contains("; refused by ");
@@ -219,16 +214,13 @@ impl Cycles {
         // `usb 3-1`, or `r8152 3-1:1.0 eth0`
         let device = words.find_map(|word| {
             let interface = memchr::memchr(b':', word).map_or(word, |at| &word[..at]);
-            let ids = [word, interface].map(|name| self.names.known(name));
-            let called = ids
-                .into_iter()
-                .flatten()
-                .find_map(|id| self.by_device.get(&id)?.last());
-            let call = &open.calls[*called? as usize];
+            let last = |name| self.by_device.get(&self.names.known(name)?)?.last();
+            let called = last(word).or_else(|| last(interface));
+            let call = &open.cycle.calls[*called? as usize];
             (call.start.is_some() && call.end.is_none()).then(|| call.device.clone())
         })?;
-        if open.said.len() < SAID {
-            open.said.push(Said {
+        if open.cycle.said.len() < SAID {
+            open.cycle.said.push(Said {
                 device,
                 at: at.us + self.shift,
                 message: String::from_utf8_lossy(short(&message[colon + 2..])).into_owned(),
@@ -258,11 +250,10 @@ impl Cycles {
     }
 
     fn slept_by_wall(&mut self) {
-        if let Some((number, us)) = self.offsets.slept() {
-            let cycle = self.done.iter_mut().rfind(|cycle| cycle.number == number);
-            cycle
-                .into_iter()
-                .for_each(|cycle| cycle.asleep_us = Some(us));
+        if let Some((number, us)) = self.offsets.slept()
+            && let Some(cycle) = self.done.iter_mut().rfind(|cycle| cycle.number == number)
+        {
+            cycle.asleep_us = Some(us);
         }
     }
 
@@ -278,11 +269,6 @@ impl Cycles {
             _ => {}
         }
         self.copied
-    }
-
-    /// The end of the log.
-    pub(super) fn finish(&mut self) {
-        self.close();
     }
 
     /// A clock that was set, or a machine that was started again.
@@ -323,8 +309,9 @@ impl Cycles {
     /// When the call of a return line began.
     pub(super) fn begun(&self, open: &Open, ret: &Return<'_>) -> Option<Us> {
         let calls = self.by_device.get(&self.names.known(ret.device)?)?;
-        let calls = calls.iter().rev().map(|&call| &open.calls[call as usize]);
-        calls.take(RECENT).find(|call| call.end.is_none())?.start
+        let recent = calls.iter().rev().take(RECENT);
+        let mut recent = recent.map(|&call| &open.cycle.calls[call as usize]);
+        recent.find(|call| call.end.is_none())?.start
     }
 
     /// Can the open cycle go on with it?
@@ -335,7 +322,7 @@ impl Cycles {
             Event::Boot => false,
             // Android's kernels print a second one, with the date in place of the state.
             Event::Begin { first: true, sleep } => {
-                open.only_entry && open.sleep.is_some() != sleep.is_some()
+                open.only_entry && open.cycle.sleep.is_some() != sleep.is_some()
             }
             Event::Begin { first: false, .. }
             | Event::Syncing
@@ -349,28 +336,32 @@ impl Cycles {
             // CPUs also go off by hand, once processes run.
             Event::Cpus { on: false }
             | Event::CpuEnd { on: false, .. }
-            | Event::Message { awake: false } => open.ended || open.words.after_sleep.is_none(),
+            | Event::Message { awake: false } => {
+                open.ended || open.cycle.words.after_sleep.is_none()
+            }
             // Of a device that is late: `suspend exit` is still to come.
             _ if open.ended && open.may_be_late(us, event) => true,
-            Event::StageBegin(kind) => !(open.ended || resumes && *kind <= StageKind::SuspendNoirq),
+            Event::StageBegin(kind) | Event::Took { stage: kind, .. } => {
+                !(open.ended || resumes && *kind <= StageKind::SuspendNoirq)
+            }
             Event::StageEnd {
                 kind,
                 aborted,
                 says_us,
             } => {
                 let goes_back = resumes && *kind <= StageKind::SuspendNoirq && !aborted;
-                let again = says_us.is_some_and(|says| open.has_ended_before(*kind, us - says));
+                // A stage that begins when it has ended is another cycle's.
+                let ended = open.mark_of(*kind).end.zip(*says_us);
+                let again = ended.is_some_and(|(end, says)| us - says >= end);
                 !(open.ended || goes_back || again)
             }
             Event::Call(call) => !open.ended && open.goes_on_with(call.function),
-            Event::Took { stage, .. } => {
-                !(open.ended || resumes && *stage <= StageKind::SuspendNoirq)
-            }
             _ => true,
         }
     }
 
-    fn close(&mut self) {
+    /// The open cycle ends here, or the log does.
+    pub(super) fn close(&mut self) {
         let shift = std::mem::take(&mut self.shift);
         self.step = None;
         self.by_device.clear();
@@ -380,11 +371,6 @@ impl Cycles {
         };
         let mut stamps = std::mem::take(&mut open.stamps);
         stamps.sort_unstable();
-        let count = |is: fn(&&Call) -> bool| open.calls.iter().filter(is).count() as u64;
-        let (starts_only, ends_only) = (
-            count(|one| one.end.is_none()),
-            count(|one| one.start.is_none()),
-        );
         let is_copied = open.clock == Some(Clock::None);
         match open.close() {
             Some(_) if self.done.len() >= CYCLES_MAX => self.left_out.too_many += 1,
@@ -396,9 +382,10 @@ impl Cycles {
                 self.gaps += cycle.gaps.len();
                 self.failures += cycle.failures.len();
                 self.left_out.late_stamps += u64::from(!cycle.stamped && !is_copied);
-                self.left_out.calls_without_end += starts_only;
+                let count = |is: fn(&&Call) -> bool| cycle.calls.iter().filter(is).count() as u64;
+                self.left_out.calls_without_end += count(|one| one.end.is_none());
+                self.left_out.calls_without_start += count(|one| one.start.is_none());
                 self.left_out.returns_without_call += orphans;
-                self.left_out.calls_without_start += ends_only;
                 cycle.number = self.done.len() + 1;
                 cycle.shift_us = shift;
                 self.calls += cycle.calls.len();
@@ -407,8 +394,8 @@ impl Cycles {
                 self.stamps.push(stamps);
                 self.slept_by_wall();
             }
-            None if self.hibernation_counted => {}
-            None => self.hibernation_begins(),
+            None if self.is_to_disk => {}
+            None => self.hibernation_begins(Hibernation::default()),
         }
     }
 
@@ -425,23 +412,19 @@ impl Cycles {
         mark.end = Some(us);
         mark.says_us = says_us;
         mark.aborted = aborted;
-        if kind == StageKind::Sync {
-            return;
-        }
-        if kind == StageKind::Prepare && says_us.is_some() {
-            // It stands behind the suspend, which it is the whole of.
+        // The line of the prepare stands behind the suspend, which it is the whole of.
+        let is_told = says_us.is_some();
+        let is_over = is_told && (kind == StageKind::Prepare || aborted && resumes);
+        if kind == StageKind::Sync || is_over {
             return;
         }
         if let Some(says_us) = says_us {
-            if aborted && resumes {
-                return;
-            }
             if kind == StageKind::ResumeNoirq {
                 open.comes_up(open.as_stamp(us - says_us));
             }
             open.calls_since(open.as_stamp(us - says_us), kind);
         }
-        open.settled = open.calls.len();
+        open.settled = open.cycle.calls.len();
         if kind == StageKind::SuspendNoirq && !aborted {
             open.goes_down(us);
         }
@@ -451,55 +434,50 @@ impl Cycles {
     fn fails(&mut self, us: Us, device: Option<&[u8]>, message: &[u8]) {
         let names = &mut self.names;
         let Some(open) = &mut self.open else { return };
-        if open.failures.len() >= FAILURES_MAX
-            || self.failures + open.failures.len() >= ALL_FAILURES_MAX
+        if open.cycle.failures.len() >= FAILURES_MAX
+            || self.failures + open.cycle.failures.len() >= ALL_FAILURES_MAX
         {
             self.left_out.too_many += 1;
             return;
         }
         let device = device.map(|device| (names.id(device), names.name(device)));
-        let call = device.as_ref().and_then(|(id, _)| {
-            let last = self.by_device.get(id)?.last()?;
-            Some(open.calls[*last as usize].stage)
-        });
+        let last = |(id, _): &(Id, Name)| self.by_device.get(id)?.last();
+        let last = device.as_ref().and_then(last);
+        let call = last.map(|&last| open.cycle.calls[last as usize].stage);
         let all = message.starts_with(b"Some devices failed");
         // Without a device's words, or those of stages that ended before, the place is not known once devices
         // suspend.
         let is_placed = self.has_stage_times || open.stage != StageKind::Prepare;
         let call = call.or_else(|| {
-            let (_, name) = device.as_ref()?;
-            let before = open.failures.last()?;
-            before
-                .stage
-                .filter(|_| before.device.as_ref() == Some(name))
+            let (before, (_, name)) = open.cycle.failures.last().zip(device.as_ref())?;
+            let is_its = before.device.as_ref() == Some(name);
+            before.stage.filter(|_| is_its)
         });
         let place = call.unwrap_or(open.stage);
         let named = failed_stage(message, place);
         let stage = named.or(Some(place).filter(|_| is_placed || call.is_some()));
         // `noirq suspend of devices failed` says where, of what came before it.
         if device.is_none() && named.is_some() {
-            let untold = open.failures.iter_mut().rev();
+            let untold = open.cycle.failures.iter_mut().rev();
             for before in untold.take_while(|before| before.stage.is_none()) {
                 before.stage = named;
             }
         }
-        if let Some(stage) =
-            stage.filter(|kind| (StageKind::Suspend..StageKind::Platform).contains(kind))
-            && (all || device.is_some())
-        {
-            open.failed = Some((stage, us));
+        if all || device.is_some() {
+            let of_devices = StageKind::Suspend..StageKind::Platform;
+            let failed = stage.filter(|kind| of_devices.contains(kind));
+            open.failed = failed.map(|stage| (stage, us)).or(open.failed);
         }
         // In older kernels nothing else shows that the resume starts.
         if all && open.stage <= StageKind::Suspend {
             open.stage = StageKind::Resume;
         }
-        open.failures.push(Failure {
+        let message = String::from_utf8_lossy(message);
+        open.cycle.failures.push(Failure {
             at: us,
             device: device.map(|(_, name)| name),
             stage,
-            message: String::from_utf8_lossy(message)
-                .trim_end_matches([' ', ':'])
-                .to_owned(),
+            message: message.trim_end_matches([' ', ':']).to_owned(),
         });
     }
 }
@@ -523,21 +501,13 @@ fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
 /// Which stage follows.
 fn after(stage: StageKind, aborted: bool) -> StageKind {
     match (stage, aborted) {
-        (StageKind::Sync, _) => StageKind::Freeze,
         (StageKind::Freeze, _) => StageKind::Suspend,
         (StageKind::Prepare | StageKind::Suspend, true) => StageKind::Resume,
         (StageKind::SuspendLate, true) => StageKind::ResumeEarly,
         (StageKind::SuspendNoirq, true) => StageKind::ResumeNoirq,
-        (StageKind::Prepare, false) => StageKind::Suspend,
-        (StageKind::Suspend, false) => StageKind::SuspendLate,
-        (StageKind::SuspendLate, false) => StageKind::SuspendNoirq,
-        (StageKind::SuspendNoirq, false) => StageKind::CpusOff,
-        (StageKind::CpusOff | StageKind::Platform, _) => StageKind::ResumeNoirq,
-        (StageKind::Idle | StageKind::Test | StageKind::CpusOn, _) => StageKind::ResumeNoirq,
-        (StageKind::ResumeNoirq, _) => StageKind::ResumeEarly,
-        (StageKind::ResumeEarly, _) => StageKind::Resume,
-        (StageKind::Resume | StageKind::Complete, _) => StageKind::Complete,
-        (StageKind::Thaw, _) => StageKind::Thaw,
+        _ if (StageKind::CpusOff..=StageKind::CpusOn).contains(&stage) => StageKind::ResumeNoirq,
+        (StageKind::Complete | StageKind::Thaw, _) => stage,
+        _ => STAGES[stage as usize + 1].0,
     }
 }
 

@@ -170,10 +170,8 @@ pub(super) fn stage_of_name(function: &[u8]) -> Option<(Option<StageKind>, bool)
 /// Of `freeze`, `thaw`, `poweroff` and `restore`: to disk and back.
 pub(super) fn is_of_hibernation(function: &[u8]) -> bool {
     let has = |word: &[u8]| memchr::memmem::find(function, word).is_some();
-    stage_of_name(function).is_none()
-        && [&b"_freeze"[..], b"_thaw", b"_poweroff", b"_restore"]
-            .iter()
-            .any(|&word| has(word))
+    let mut words = [&b"_freeze"[..], b"_thaw", b"_poweroff", b"_restore"].into_iter();
+    stage_of_name(function).is_none() && words.any(has)
 }
 
 #[cfg(test)]

@@ -55,11 +55,8 @@ pub(super) fn of_json(line: &[u8]) -> Option<Entry> {
 }
 
 fn entry(monotonic: Option<&[u8]>, realtime: Option<&[u8]>, message: Vec<u8>) -> Option<Entry> {
-    let (text, clock) = match (monotonic, realtime) {
-        (Some(text), _) => (text, Clock::Kernel),
-        (None, Some(text)) => (text, Clock::Wall),
-        (None, None) => return None,
-    };
+    let kernel = monotonic.map(|text| (text, Clock::Kernel));
+    let (text, clock) = kernel.or(realtime.map(|text| (text, Clock::Wall)))?;
     let us = Cursor(text).number().filter(|&us| us < 1 << 55)? as Us;
     Some(Entry { us, clock, message })
 }

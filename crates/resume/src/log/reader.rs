@@ -185,12 +185,12 @@ impl Reader {
                 self.printk.event(&at, event);
             }
         }
-        self.printk.finish();
+        self.printk.close();
     }
 
     fn finish(mut self) -> Log {
-        self.printk.finish();
-        self.ftrace.finish();
+        self.printk.close();
+        self.ftrace.close();
         for (place, firmware) in std::mem::take(&mut self.firmware) {
             let stream = match self.printk.done.is_empty() {
                 true => &mut self.ftrace,

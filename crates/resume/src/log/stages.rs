@@ -1,12 +1,14 @@
 //! From a cycle's lines to its stages.
 
+use std::ops::Range;
+
 use super::event::{Event, stage_of_name};
 use super::message::accounted_between;
 use super::prefix::Clock;
 use super::stamp::Cursor;
 use crate::cycle::{
-    Call, CpuStep, Cycle, Failure, GAP_US, GAPS, Gap, STAGES, Said, Stage, StageKind, Us,
-    WITH_CALLS, Words, carries,
+    Call, CpuStep, Cycle, GAP_US, GAPS, Gap, STAGES, Stage, StageKind, Us, WITH_CALLS, Words,
+    carries,
 };
 
 const KINDS: usize = STAGES.len();
@@ -23,17 +25,11 @@ pub(super) struct Mark {
 /// A cycle of which lines are still to come.
 #[derive(Debug, Default)]
 pub(super) struct Open {
-    pub(super) sleep: Option<String>,
-    pub(super) at: Option<String>,
+    /// As far as it is known.
+    pub(super) cycle: Cycle,
     marks: [Mark; KINDS],
-    pub(super) cpus: Vec<CpuStep>,
-    pub(super) calls: Vec<Call>,
-    pub(super) failures: Vec<Failure>,
-    pub(super) asleep_us: Option<Us>,
     /// Where it is.
     pub(super) stage: StageKind,
-    /// The first word of a suspend was there.
-    pub(super) began: bool,
     /// Processes run again.
     pub(super) ended: bool,
     /// Processes are frozen; from here on it is about devices.
@@ -41,16 +37,12 @@ pub(super) struct Open {
     /// The last word before sleep, and the first one after it.
     down: Option<Us>,
     up: Option<Us>,
-    /// The first one after it where no line is before it: an excerpt.
-    woke: Option<Us>,
     /// A message of the kernel shows that it was asleep.
     pub(super) slept: bool,
     /// When it last reported how long.
     slept_at: Option<Us>,
     /// The log's clock does not go on in sleep.
     stands_still: bool,
-    /// It went on in a sleep before.
-    goes_on: bool,
     /// What the kernel slept longer by its own word than this clock shows, of sleeps so far.
     ahead: Us,
     /// It logs when it starts to idle: only the end of that is the first message then.
@@ -60,8 +52,6 @@ pub(super) struct Open {
     pub(super) hibernates: bool,
     /// The stamp of its last line.
     pub(super) last: Us,
-    /// The coarsest step of its timestamps.
-    pub(super) resolution_us: Us,
     /// So many calls began before the line that ended a stage last: they are of that one, or of those
     /// before it.
     pub(super) settled: usize,
@@ -73,9 +63,6 @@ pub(super) struct Open {
     pub(super) refusing: bool,
     /// The stage in which devices failed to suspend, and when the last of them was reported.
     pub(super) failed: Option<(StageKind, Us)>,
-    pub(super) words: Words,
-    pub(super) woken: Vec<String>,
-    pub(super) said: Vec<Said>,
     /// Nothing but its entry was there so far.
     pub(super) only_entry: bool,
     /// The clock was set within it.
@@ -85,7 +72,6 @@ pub(super) struct Open {
     /// Of messages with the kernel's own wall clock (`PM: suspend exit 2014-08-21 12:00:28.122331393 UTC`):
     /// the first one and the last one, by stamp and by that clock.
     walls: Option<[(Us, Us); 2]>,
-    gaps: Vec<Gap>,
     /// Of gaps, by their ends: for how much of them the kernel accounts.
     accounted: Vec<(Us, Us)>,
     /// The message before.
@@ -98,10 +84,14 @@ const MESSAGE_BYTES_MAX: usize = 200;
 
 impl Open {
     pub(super) fn at(us: Us, wall: Option<&[u8]>, clock: Option<Clock>) -> Self {
-        Self {
+        let cycle = Cycle {
             at: wall.map(|wall| String::from_utf8_lossy(wall).into_owned()),
-            last: us,
             resolution_us: 1,
+            ..Cycle::default()
+        };
+        Self {
+            cycle,
+            last: us,
             clock,
             rest: StageKind::Platform,
             only_entry: true,
@@ -111,19 +101,18 @@ impl Open {
 
     /// A word of its beginning.
     pub(super) fn begins(&mut self, at: Us) {
-        self.began = true;
-        self.words.first.get_or_insert(at);
+        self.cycle.words.first.get_or_insert(at);
     }
 
     /// A word of its end: processes run again.
     pub(super) fn ends(&mut self, at: Us) {
         self.ended = true;
-        self.words.last = self.words.last.max(Some(at));
+        self.cycle.words.last = self.cycle.words.last.max(Some(at));
     }
 
     pub(super) fn is_called(&mut self, sleep: Option<&[u8]>) {
         if let Some(sleep) = sleep {
-            self.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
+            self.cycle.sleep = Some(String::from_utf8_lossy(sleep).into_owned());
         }
     }
 
@@ -132,10 +121,8 @@ impl Open {
         /// The kernel's figure has milliseconds, and a line has to be written.
         const APART_US: Us = 10_000;
         self.begins(at - took);
-        let first = self
-            .words
-            .first
-            .filter(|first| at - first <= took + APART_US);
+        let first = self.cycle.words.first;
+        let first = first.filter(|first| at - first <= took + APART_US);
         *self.mark(StageKind::Sync) = Mark {
             start: Some(first.unwrap_or(self.as_stamp(at - took))),
             end: Some(at),
@@ -153,13 +140,13 @@ impl Open {
         if let Some(before) = self.said_at
             && at - before >= GAP_US
         {
-            self.gaps.push(Gap {
+            self.cycle.gaps.push(Gap {
                 start: before,
                 end: at,
                 message: String::from_utf8_lossy(&self.last_message).into_owned(),
                 ended_by: String::from_utf8_lossy(short(message)).into_owned(),
             });
-            if self.gaps.len() >= 4 * GAPS {
+            if self.cycle.gaps.len() >= 4 * GAPS {
                 self.keep_longest_gaps();
             }
             let accounted = accounted_between(&self.last_message, message);
@@ -184,7 +171,7 @@ impl Open {
 
     /// A word of the suspend, or of the resume from `since` on.
     pub(super) fn says(&mut self, of_resume: bool, at: Us, since: Us) {
-        let words = &mut self.words;
+        let words = &mut self.cycle.words;
         match of_resume {
             false if words.after_sleep.is_none() => words.before_sleep = Some(at),
             false => {}
@@ -199,7 +186,7 @@ impl Open {
     /// An instant calculated from a stamp and a time that the kernel reports, as a stamp would have
     /// it: it is no finer than that stamp, which is half a step early in the mean.
     pub(super) fn as_stamp(&self, us: Us) -> Us {
-        let step = self.resolution_us.max(1);
+        let step = self.cycle.resolution_us.max(1);
         (us + step / 2).div_euclid(step) * step
     }
 
@@ -211,14 +198,14 @@ impl Open {
     /// It leaped ahead, which is no silence.
     pub(super) fn forgets_leap(&mut self) {
         self.said_at = None;
-        self.gaps.retain(|gap| gap.end <= self.last);
+        self.cycle.gaps.retain(|gap| gap.end <= self.last);
     }
 
     fn keep_longest_gaps(&mut self) {
-        self.gaps
-            .sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
-        self.gaps.truncate(GAPS);
-        self.gaps.sort_by_key(|gap| gap.start);
+        let gaps = &mut self.cycle.gaps;
+        gaps.sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
+        gaps.truncate(GAPS);
+        gaps.sort_by_key(|gap| gap.start);
     }
 
     /// The clock continued while the machine slept: from here on it is set back by this much.
@@ -229,16 +216,16 @@ impl Open {
         let share = |us: Us| us - us / 50;
         // Where the kernel sleeps several times, it reports each at its end; but an RTC reports it when
         // devices resume already.
-        let since = self.slept_at.replace(at).unwrap_or(down);
+        let before = self.slept_at.replace(at);
+        let since = before.unwrap_or(down);
         let late = self.up.filter(|_| self.stage >= StageKind::ResumeNoirq);
         let until = late.unwrap_or(at);
         let shown = until - since;
-        let is_rounded = self.goes_on && asleep - shown <= ROUNDED_US && shown >= asleep / 2;
+        let is_rounded = before.is_some() && asleep - shown <= ROUNDED_US && shown >= asleep / 2;
         self.stands_still |= shown < share(asleep) && !is_rounded;
         if self.stands_still {
             return None;
         }
-        self.goes_on = true;
         let apart = (asleep + self.ahead).min(shown);
         self.ahead += asleep - apart;
         // Messages since then had leaped, too.
@@ -253,20 +240,20 @@ impl Open {
 
     /// Messages from there on, by this much.
     fn set_back(&mut self, from: Us, by: Us) {
+        let cycle = &mut self.cycle;
+        let words = [&mut cycle.words.after_sleep, &mut cycle.words.last];
         let marks = self.marks.iter_mut();
         let marks = marks.flat_map(|mark| [&mut mark.start, &mut mark.end]);
-        let calls = self.calls.iter_mut();
+        let calls = cycle.calls.iter_mut();
         let calls = calls.flat_map(|call| [&mut call.start, &mut call.end]);
-        let cpus = self.cpus.iter_mut();
+        let cpus = cycle.cpus.iter_mut();
         let cpus = cpus.flat_map(|step| [&mut step.start, &mut step.end]);
-        let gaps = self.gaps.iter_mut();
+        let gaps = cycle.gaps.iter_mut();
         let gaps = gaps.flat_map(|gap| [&mut gap.start, &mut gap.end]);
-        let failures = self.failures.iter_mut().map(|failure| &mut failure.at);
-        let said = self.said.iter_mut().map(|said| &mut said.at);
-        let words = &mut self.words;
-        let words = [&mut words.after_sleep, &mut words.last].into_iter();
-        let all = marks.chain(calls).chain(words).flatten();
-        let all = all.chain(cpus).chain(gaps).chain(failures).chain(said);
+        let failures = cycle.failures.iter_mut().map(|failure| &mut failure.at);
+        let said = cycle.said.iter_mut().map(|said| &mut said.at);
+        let known = marks.chain(calls).chain(words).flatten();
+        let all = known.chain(cpus).chain(gaps).chain(failures).chain(said);
         for at in all.filter(|at| (from..Us::MAX).contains(at)) {
             *at -= by;
         }
@@ -293,15 +280,9 @@ impl Open {
         })
     }
 
-    /// A stage that begins when it has ended is another cycle's.
-    pub(super) fn has_ended_before(&self, kind: StageKind, begin: Us) -> bool {
-        let end = self.marks[kind as usize].end;
-        end.is_some_and(|end| begin >= end)
-    }
-
     /// Processes run, and a device resumes anyway: it began before, unless its line does not show it.
     pub(super) fn may_be_late(&self, at: Us, event: &Event<'_>) -> bool {
-        let thaw = self.marks[StageKind::Thaw as usize].start;
+        let thaw = self.mark_of(StageKind::Thaw).start;
         let is_of_it = |us: Us| thaw.is_none_or(|thaw| at - us <= thaw);
         match event {
             Event::Call(call) => call.function.and_then(stage_of_name) == Some((None, false)),
@@ -325,6 +306,14 @@ impl Open {
         before.filter_map(|mark| mark.end).max()
     }
 
+    /// A word after sleep, or before it.
+    pub(super) fn turns(&mut self, awake: bool, at: Us) {
+        match awake {
+            true => self.comes_up(at),
+            false => self.goes_down(at),
+        }
+    }
+
     /// A word before sleep.
     pub(super) fn goes_down(&mut self, at: Us) {
         if self.up.is_none() {
@@ -339,7 +328,7 @@ impl Open {
         }
         match self.down {
             Some(_) => self.up = Some(at),
-            None => _ = self.woke.get_or_insert(at),
+            None => _ = self.cycle.woke.get_or_insert(at),
         }
     }
 
@@ -369,7 +358,7 @@ impl Open {
         const STEP_US: Us = 1_000_000;
         /// After the leap of a logger whose clock stands still in sleep everything takes this share of it at most.
         const SHARE: Us = 10;
-        if self.marks[StageKind::Freeze as usize].aborted {
+        if self.mark_of(StageKind::Freeze).aborted {
             return None;
         }
         let least = match self.clock? {
@@ -379,14 +368,14 @@ impl Open {
         };
         let (end, us) = self.longest_unaccounted()?;
         let is_late = self.first_of_devices().is_none_or(|at| at >= end);
-        let sleeps_longer = self.asleep_us.is_some_and(|asleep| asleep > us + STEP_US);
-        let thaw = self.marks[StageKind::Thaw as usize].start;
-        let stands_apart = self.gaps.iter().any(|gap| {
+        let is_longer = |asleep: Us| asleep > us + STEP_US && self.clock == Some(Clock::Wall);
+        let sleeps_longer = self.cycle.asleep_us.is_some_and(is_longer);
+        let thaw = self.mark_of(StageKind::Thaw).start;
+        let stands_apart = self.cycle.gaps.iter().any(|gap| {
             let is_after = gap.start >= end && thaw.is_none_or(|thaw| gap.end <= thaw);
             is_after && gap.end - gap.start >= LEAST_US
         });
         let goes_on = self.slept_at.is_some() && !self.stands_still;
-        let sleeps_longer = sleeps_longer && self.clock == Some(Clock::Wall);
         let is_frozen = is_late && !sleeps_longer && !stands_apart && !goes_on;
         (is_frozen && us >= least.max(GAP_US)).then_some(us)
     }
@@ -398,7 +387,7 @@ impl Open {
             gap.end - gap.start - accounted.map_or(0, |&(_, us)| us)
         };
         // What comes after its last line is not of it.
-        let gaps = self.gaps.iter().filter(|gap| gap.end <= self.last);
+        let gaps = self.cycle.gaps.iter().filter(|gap| gap.end <= self.last);
         let longest = gaps.max_by_key(|gap| unaccounted(gap))?;
         Some((longest.end, unaccounted(longest)))
     }
@@ -413,7 +402,8 @@ impl Open {
         });
         let words = frozen.chain([self.suspending, self.down]).flatten();
         // The beginning of a call that only its return shows has no stamp.
-        let calls = self.calls.iter().filter_map(|call| match call.worker {
+        let calls = self.cycle.calls.iter();
+        let calls = calls.filter_map(|call| match call.worker {
             Some(_) => call.start.or(call.end),
             None => call.end,
         });
@@ -430,7 +420,7 @@ impl Open {
         // A logger that is not frozen may be late, but not by its own clock of the boot.
         let most = |span: Us| match self.clock {
             Some(Clock::Logger) => span + span / 10 + APART_US / 20,
-            _ => 2 * span + APART_US + 2 * self.resolution_us,
+            _ => 2 * span + APART_US + 2 * self.cycle.resolution_us,
         };
         let stage = |&(kind, ..): &(StageKind, &str, &str)| {
             let mark = self.marks[kind as usize];
@@ -447,7 +437,7 @@ impl Open {
             let stamps = call.start.zip(call.end).zip(call.says_us);
             stamps.is_some_and(|((start, end), says)| says > most(end - start))
         };
-        STAGES[1..].iter().any(stage) || self.calls.iter().any(call)
+        STAGES[1..].iter().any(stage) || self.cycle.calls.iter().any(call)
     }
 
     /// Does the kernel sleep, as far as its messages show?
@@ -457,28 +447,30 @@ impl Open {
 
     /// A CPU is off or on. It began with `CpuBegin`, or when the one before was done.
     pub(super) fn cpu_done(&mut self, cpu: u32, on: bool, at: Us) {
-        let mut same = self.cpus.iter_mut().rev().filter(|step| step.on == on);
+        let begun = self.mark_of(stage_of_cpus(on)).start;
+        let cpus = &mut self.cycle.cpus;
+        let mut same = cpus.iter_mut().rev().filter(|step| step.on == on);
         // ARM has two lines for a CPU that goes off.
         let known = same.find(|step| step.cpu == cpu && (step.end == Us::MAX || !on));
         if let Some(step) = known {
             step.end = at;
         } else {
-            let mut same = self.cpus.iter().rev().filter(|step| step.on == on);
+            let mut same = cpus.iter().rev().filter(|step| step.on == on);
             let before = same.find(|step| step.end != Us::MAX).map(|step| step.end);
-            let start = before.or(self.mark_of_cpus(on).start).unwrap_or(at);
-            self.cpus.push(CpuStep {
+            let start = before.or(begun).unwrap_or(at);
+            cpus.push(CpuStep {
                 cpu,
                 on,
                 start: start.min(at),
                 end: at,
             });
         }
-        self.mark_of_cpus(on).end = Some(at);
+        self.mark(stage_of_cpus(on)).end = Some(at);
     }
 
     pub(super) fn cpu_begins(&mut self, cpu: u32, on: bool, at: Us) {
-        self.mark_of_cpus(on).start.get_or_insert(at);
-        self.cpus.push(CpuStep {
+        self.mark(stage_of_cpus(on)).start.get_or_insert(at);
+        self.cycle.cpus.push(CpuStep {
             cpu,
             on,
             start: at,
@@ -486,23 +478,16 @@ impl Open {
         });
     }
 
-    fn mark_of_cpus(&mut self, on: bool) -> &mut Mark {
-        match on {
-            true => self.mark(StageKind::CpusOn),
-            false => self.mark(StageKind::CpusOff),
-        }
-    }
-
     /// The stage's own time holds for the calls that began in it, where their functions' names do not
     /// say otherwise: before a stage is over its calls cannot be distinguished from those of another.
     pub(super) fn calls_since(&mut self, start: Us, kind: StageKind) {
         let suspends = kind <= StageKind::SuspendNoirq;
         // Stamps of one step do not order calls; the lines do.
-        let settled = match self.resolution_us {
+        let settled = match self.cycle.resolution_us {
             ..=1 => 0,
             _ => self.settled,
         };
-        for call in self.calls[settled..].iter_mut().rev() {
+        for call in self.cycle.calls[settled..].iter_mut().rev() {
             let Some(at) = call.start.or(call.end) else {
                 continue;
             };
@@ -522,31 +507,30 @@ impl Open {
         if self.hibernates {
             return None;
         }
-        self.cpus.retain(|step| step.end != Us::MAX);
-        self.cpus.sort_by_key(|step| (step.end, step.start));
+        self.cycle.cpus.retain(|step| step.end != Us::MAX);
+        self.cycle.cpus.sort_by_key(|step| (step.end, step.start));
         self.place_by_order();
-        self.calls.sort_by_key(|call| call.start.or(call.end));
-        self.calls.shrink_to_fit();
+        self.cycle.calls.sort_by_key(|call| call.start.or(call.end));
+        self.cycle.calls.shrink_to_fit();
         let logger_slept = self.logger_slept();
-        self.asleep_us = self.asleep_us.or(self.slept_by_wall());
-        if !self.suspend_failed() && self.clock == Some(Clock::Wall) {
-            self.asleep_us = self.asleep_us.or(logger_slept);
+        self.cycle.asleep_us = self.cycle.asleep_us.or(self.slept_by_wall());
+        if !self.cycle.suspend_failed() && self.clock == Some(Clock::Wall) {
+            self.cycle.asleep_us = self.cycle.asleep_us.or(logger_slept);
         }
         let read_late = logger_slept.is_some() || self.stamps_contradict();
         let stamped = self.clock != Some(Clock::None) && !read_late;
         let mut stages = self.stages();
-        let asleep_us = self.asleep_us.or_else(|| {
+        let asleep_us = self.cycle.asleep_us.or_else(|| {
             let idle = stages.iter().find(|stage| stage.kind == StageKind::Idle)?;
-            Some(idle.end - idle.start).filter(|&us| carries(self.resolution_us, us))
+            Some(idle.end - idle.start).filter(|&us| self.cycle.carries(us))
         });
         let rests = |gap: &Gap| {
             let rest = stages.iter().find(|stage| stage.kind.is_rest());
             rest.is_some_and(|rest| (rest.start..rest.end).contains(&gap.start))
         };
-        let mut gaps = std::mem::take(&mut self.gaps);
-        let is_told = |gap: &Gap| carries(self.resolution_us, gap.end - gap.start);
-        gaps.retain(|gap| stamped && !rests(gap) && is_told(gap));
-        self.gaps = gaps;
+        let step = self.cycle.resolution_us;
+        let is_told = |gap: &Gap| !rests(gap) && carries(step, gap.end - gap.start);
+        self.cycle.gaps.retain(|gap| stamped && is_told(gap));
         self.keep_longest_gaps();
         if !stamped {
             stages.retain(|stage| stage.says_us.is_some());
@@ -554,12 +538,11 @@ impl Open {
                 stage.start = stage.end - stage.says_us.unwrap_or(0);
             }
         }
-        let thawing = self.mark_of(StageKind::Thaw).start;
         let words = Words {
-            thawing,
-            ..self.words
+            thawing: self.mark_of(StageKind::Thaw).start,
+            ..self.cycle.words
         };
-        let woke = self.woke.filter(|_| stamped && self.up.is_none());
+        let woke = self.cycle.woke.filter(|_| stamped && self.up.is_none());
         let woke = woke.filter(|&woke| {
             let is_between = |stage: &Stage| match stage.kind < StageKind::Platform {
                 true => stage.end <= woke,
@@ -568,26 +551,13 @@ impl Open {
             stages.iter().all(is_between)
         });
         Some(Cycle {
-            number: 0,
-            cut: !(self.began && self.ended),
-            sleep: self.sleep,
-            at: self.at,
+            cut: self.cycle.words.first.is_none() || !self.ended,
             stages,
-            cpus: self.cpus,
-            calls: self.calls,
             asleep_us,
-            shift_us: 0,
-            failures: self.failures,
             stamped,
-            resolution_us: self.resolution_us,
             woke,
             words: if stamped { words } else { Words::default() },
-            woken: self.woken,
-            firmware: None,
-            gaps: self.gaps,
-            said: self.said,
-            devices: Default::default(),
-            known_as: Default::default(),
+            ..self.cycle
         })
     }
 
@@ -615,25 +585,17 @@ impl Open {
     fn rests(&mut self, found: &[Option<Stage>; KINDS]) -> Option<(Us, Us)> {
         let is_test = self.rest == StageKind::Test;
         if let (Some(start), Some(end)) = (self.down, self.up) {
-            let rested = self.slept || is_test || !self.suspend_failed();
-            if self.rest == StageKind::Platform && self.is_idle() {
+            let rested = self.slept || is_test || !self.cycle.suspend_failed();
+            if self.rest == StageKind::Platform && self.cycle.is_idle() {
                 self.rest = StageKind::Idle;
             }
             return rested.then_some((start, end));
         }
         let end = found[StageKind::SuspendNoirq as usize].as_ref()?.end;
         let start = found[StageKind::ResumeNoirq as usize].as_ref()?.start;
-        let is_known = self.is_idle() && !self.suspend_failed() && end <= start;
+        let is_known = self.cycle.is_idle() && !self.cycle.suspend_failed() && end <= start;
         self.rest = StageKind::Idle;
         is_known.then_some((end, start))
-    }
-
-    fn suspend_failed(&self) -> bool {
-        self.failures.iter().any(Failure::is_of_suspend)
-    }
-
-    fn is_idle(&self) -> bool {
-        matches!(self.sleep.as_deref(), Some("s2idle" | "freeze"))
     }
 
     /// A stage whose line has its length began after the rest at the earliest, and after the stage before
@@ -642,8 +604,9 @@ impl Open {
     fn after_rest(&self, found: &mut [Option<Stage>; KINDS]) {
         let mut before: Option<Us> = None;
         for stage in found.iter_mut().flatten() {
-            let own = self.marks[stage.kind as usize].start;
-            let of_call = self.calls.iter().filter(|call| call.stage == stage.kind);
+            let own = self.mark_of(stage.kind).start;
+            let of_call = self.cycle.calls.iter();
+            let of_call = of_call.filter(|call| call.stage == stage.kind);
             let earliest = of_call.filter_map(|call| call.start).chain(own).min();
             if let Some(end) = before
                 && stage.start < end
@@ -658,37 +621,29 @@ impl Open {
     /// Callbacks whose functions' names have no stage are in that of the calls that ran before and after
     /// them: a stage begins when all calls of the one before it have returned.
     fn place_by_order(&mut self) {
-        let certain = |call: &&Call| is_certain(call);
+        use StageKind::{Resume, ResumeEarly, ResumeNoirq, Suspend, SuspendLate, SuspendNoirq};
+        // What starts then is of this stage, by its certain calls.
         let span = |kind: StageKind| {
-            let own = self.calls.iter().filter(certain);
-            let own = own.filter(|call| call.stage == kind);
-            let ends = own.clone().filter_map(|call| call.end).max();
-            (own.filter_map(|call| call.start).min(), ends)
-        };
-        // A stage's own line has already shown which calls are of it.
-        let untold = |kind: &StageKind| self.marks[*kind as usize].end.is_none();
-        let spans = |kinds: [StageKind; 2]| -> Vec<_> {
-            let kinds = kinds.into_iter().filter(untold);
-            kinds.map(|kind| (kind, span(kind))).collect()
-        };
-        let after = spans([StageKind::ResumeNoirq, StageKind::ResumeEarly]);
-        let before = spans([StageKind::SuspendNoirq, StageKind::SuspendLate]);
-        for call in &mut self.calls {
-            let Some(start) = call.start.filter(|_| !certain(&&*call)) else {
-                continue;
+            let calls = self.cycle.calls.iter();
+            let calls = calls.filter(|call| call.stage == kind && is_certain(call));
+            let span = match kind < StageKind::Platform {
+                true => calls.filter_map(|call| call.start).min()? + 1..Us::MAX,
+                false => Us::MIN..calls.filter_map(|call| call.end).max()?,
             };
-            let place = match call.stage {
-                StageKind::ResumeEarly | StageKind::Resume => {
-                    let mut after = after.iter();
-                    after.find(|(_, (_, end))| end.is_some_and(|end| start < end))
-                }
-                StageKind::Suspend | StageKind::SuspendLate => {
-                    let mut before = before.iter();
-                    before.find(|(_, (begin, _))| begin.is_some_and(|begin| begin < start))
-                }
-                _ => None,
+            // A stage's own line has already shown which calls are of it.
+            Some((kind, span)).filter(|_| self.mark_of(kind).end.is_none())
+        };
+        let spans = |kinds: [StageKind; 2]| Vec::from_iter(kinds.into_iter().filter_map(span));
+        let before = spans([SuspendNoirq, SuspendLate]);
+        let after = spans([ResumeNoirq, ResumeEarly]);
+        for call in self.cycle.calls.iter_mut().filter(|call| !is_certain(call)) {
+            let spans = match call.stage {
+                Suspend | SuspendLate => &before,
+                ResumeEarly | Resume => &after,
+                _ => continue,
             };
-            if let Some((kind, _)) = place {
+            let starts_in = |span: &Range<Us>| call.start.is_some_and(|at| span.contains(&at));
+            if let Some((kind, _)) = spans.iter().find(|(_, span)| starts_in(span)) {
                 call.stage = *kind;
             }
         }
@@ -697,29 +652,22 @@ impl Open {
     /// From the stage's own lines; where it has none, from the first call's start to the last one's end.
     fn of_calls(&self, kind: StageKind) -> Option<Stage> {
         let mark = self.marks[kind as usize];
-        let all = || self.calls.iter().filter(|call| call.stage == kind);
+        let all = || self.cycle.calls.iter().filter(|call| call.stage == kind);
         // Without the stage's own line the calls that are certainly of it bound it, if there are such.
         let by_name = mark.end.is_none() && all().any(is_certain);
         let calls = || all().filter(|call| !by_name || is_certain(call));
         let first = calls().filter_map(|call| call.start).min();
-        let reported = match (mark.end, mark.says_us) {
-            (Some(end), Some(us)) => Some(self.as_stamp(end - us)),
-            _ => None,
-        };
         // Where other stages have their line, this one's got lost, and with it where the calls of the next one
         // begin, unless their functions' names say it.
-        let has_times = WITH_CALLS
-            .iter()
-            .any(|&kind| self.mark_of(kind).says_us.is_some());
+        let is_told = |&kind: &StageKind| self.mark_of(kind).says_us.is_some();
+        let has_times = WITH_CALLS.iter().any(is_told);
         if mark.end.is_none() && has_times && calls().any(|call| !is_certain(call)) {
             return None;
         }
         // The line comes a little after the time in it was taken: a call that began before that time
         // was in the stage as well.
-        let start = mark.start.or(match (reported, first) {
-            (Some(reported), Some(first)) => Some(reported.min(first)),
-            (reported, first) => reported.or(first),
-        });
+        let start = [self.told_start(mark), first].into_iter().flatten().min();
+        let start = mark.start.or(start);
         // A device that failed in a stage may be the only sign of it. It began where the one before ended.
         let failed = self.failed.filter(|&(stage, _)| stage == kind);
         let before = match kind {
@@ -762,10 +710,8 @@ impl Open {
         set(StageKind::Sync, sync.start, sync.end, sync.says_us);
         let freeze = mark(StageKind::Freeze);
         let of_users = freeze.start.zip(freeze.says_us);
-        let end = freeze
-            .end
-            .or(of_users.map(|(start, took)| self.as_stamp(start + took)));
-        let frozen = match (end, self.suspending) {
+        let of_users = of_users.map(|(start, took)| self.as_stamp(start + took));
+        let frozen = match (freeze.end.or(of_users), self.suspending) {
             (Some(end), Some(next)) if !freeze.aborted => Some(end.min(next)),
             (end, next) => end.or(next),
         };
@@ -773,16 +719,11 @@ impl Open {
         let (prepare, suspend) = (mark(StageKind::Prepare), mark(StageKind::Suspend));
         if prepare.start.is_none() {
             // `start suspend of devices complete` is the end of the suspend, too.
-            let says = |mark: Mark| Some(self.as_stamp(mark.end? - mark.says_us?));
-            let begun = suspend.start.or(says(suspend));
+            let begun = suspend.start.or(self.told_start(suspend));
             let end = begun.or(prepare.end.filter(|_| prepare.aborted));
-            let start = says(prepare).or(self.suspending);
-            set(
-                StageKind::Prepare,
-                start.filter(|start| Some(*start) < end),
-                end,
-                None,
-            );
+            let start = self.told_start(prepare).or(self.suspending);
+            let start = start.filter(|start| Some(*start) < end);
+            set(StageKind::Prepare, start, end, None);
         }
         let (resume, thaw) = (mark(StageKind::Resume), mark(StageKind::Thaw));
         if mark(StageKind::Complete).start.is_none() && !has_completed {
@@ -791,20 +732,32 @@ impl Open {
         set(StageKind::Thaw, thaw.start, thaw.end, None);
     }
 
-    fn mark_of(&self, kind: StageKind) -> Mark {
+    pub(super) fn mark_of(&self, kind: StageKind) -> Mark {
         self.marks[kind as usize]
+    }
+
+    /// By the time that the kernel gives the stage.
+    fn told_start(&self, mark: Mark) -> Option<Us> {
+        Some(self.as_stamp(mark.end? - mark.says_us?))
     }
 
     fn of_cpus(&self, kind: StageKind) -> Option<Stage> {
         let mark = self.marks[kind as usize];
         let on = kind == StageKind::CpusOn;
-        let own = self.cpus.iter().filter(|step| step.on == on);
+        let own = self.cycle.cpus.iter().filter(|step| step.on == on);
         // Of a step without a line of its beginning only the end is known.
-        let first = own
-            .min_by_key(|step| step.start)
-            .filter(|first| first.start < first.end);
+        let first = own.min_by_key(|step| step.start);
+        let first = first.filter(|first| first.start < first.end);
         let start = mark.start.or(first.map(|first| first.start))?;
         stage(kind, start, mark.end?, None)
+    }
+}
+
+/// The stage in which CPUs come on, or go off.
+pub(super) fn stage_of_cpus(on: bool) -> StageKind {
+    match on {
+        true => StageKind::CpusOn,
+        false => StageKind::CpusOff,
     }
 }
 

@@ -38,21 +38,18 @@ impl Cycles {
             ..cycle::Call::default()
         };
         // Its return may have come before it.
-        let recent = self.orphans.iter().enumerate().rev().take(RECENT);
-        let orphan = recent
-            .map(|(at, &orphan)| (at, orphan))
-            .find(|&(_, orphan)| {
-                let ended = &open.calls[orphan as usize];
-                ended.device == began.device
-                    && (ended.function == began.function || ended.function.is_none())
-                    && ended
-                        .start
-                        .is_some_and(|start| (start - us).abs() <= MIXED_US)
-                    && ended.end.is_some_and(|end| us <= end)
-            });
-        if let Some((at, orphan)) = orphan {
+        let is_its = |&(_, &orphan): &(usize, &u32)| {
+            let ended = &open.cycle.calls[orphan as usize];
+            let starts = ended.start.is_some_and(|at| (at - us).abs() <= MIXED_US);
+            ended.device == began.device
+                && (ended.function == began.function || ended.function.is_none())
+                && starts
+                && ended.end.is_some_and(|end| us <= end)
+        };
+        let mut recent = self.orphans.iter().enumerate().rev().take(RECENT);
+        if let Some((at, &orphan)) = recent.find(is_its) {
             self.orphans.remove(at);
-            let ended = &mut open.calls[orphan as usize];
+            let ended = &mut open.cycle.calls[orphan as usize];
             *ended = cycle::Call {
                 end: ended.end,
                 says_us: ended.says_us,
@@ -61,11 +58,9 @@ impl Cycles {
             };
             return;
         }
-        self.by_device
-            .entry(device)
-            .or_default()
-            .push(open.calls.len() as u32);
-        open.calls.push(began);
+        let number = open.cycle.calls.len() as u32;
+        self.by_device.entry(device).or_default().push(number);
+        open.cycle.calls.push(began);
     }
 
     /// The stage of a call that begins.
@@ -112,12 +107,11 @@ impl Cycles {
     /// Has the device been through that stage? One callback is all it has in one.
     fn was_in(&self, device: Id, stage: StageKind) -> bool {
         let Some(open) = &self.open else { return false };
-        self.by_device.get(&device).is_some_and(|calls| {
-            calls.iter().rev().take(RECENT).any(|&call| {
-                let call = &open.calls[call as usize];
-                call.stage == stage && call.end.is_some()
-            })
-        })
+        let calls = self.by_device.get(&device).into_iter().flatten().rev();
+        let mut recent = calls
+            .take(RECENT)
+            .map(|&call| &open.cycle.calls[call as usize]);
+        recent.any(|call| call.stage == stage && call.end.is_some())
     }
 
     pub(super) fn returns(&mut self, us: Us, at: &At<'_>, ret: Return<'_>) {
@@ -131,7 +125,7 @@ impl Cycles {
         let calls = self.by_device.entry(device).or_default();
         let recent = calls.iter().rev().take(RECENT).copied();
         let mut begun = recent.filter(|&call| {
-            let call = &open.calls[call as usize];
+            let call = &open.cycle.calls[call as usize];
             // No call goes on in sleep: the return of one of the suspend got lost.
             let is_lost = open.has_woken() && call.stage < StageKind::Platform;
             call.end.is_none()
@@ -142,10 +136,10 @@ impl Cycles {
         // Of several devices of one name: the one in the same hands.
         let any = begun.clone().next();
         let begun = begun
-            .find(|&call| worker.is_none() || open.calls[call as usize].worker == worker)
+            .find(|&call| worker.is_none() || open.cycle.calls[call as usize].worker == worker)
             .or(any);
         if let Some(begun) = begun {
-            let call = &mut open.calls[begun as usize];
+            let call = &mut open.cycle.calls[begun as usize];
             call.end = Some(us);
             call.says_us = ret.says_us;
             call.result = ret.result;
@@ -167,14 +161,14 @@ impl Cycles {
             let name = self.names.name(ret.device);
             let stage = self.stage_of(at, device, ret.function);
             let Some(open) = &mut self.open else { return };
-            let number = open.calls.len() as u32;
+            let number = open.cycle.calls.len() as u32;
             self.by_device.entry(device).or_default().push(number);
             self.orphans.push(number);
             if ret.function.and_then(stage_of_name).is_some() {
                 open.stage = open.stage.max(stage);
                 open.says(stage > StageKind::Test, us, us - took.unwrap_or(0));
             }
-            open.calls.push(cycle::Call {
+            open.cycle.calls.push(cycle::Call {
                 device: name,
                 driver,
                 parent: None,
@@ -210,15 +204,15 @@ impl Cycles {
         let Some(open) = &mut self.open else { return };
         let calls = self.by_device.entry(id).or_default();
         let printed = calls.iter().rev().copied().find(|&call| {
-            let call = &open.calls[call as usize];
+            let call = &open.cycle.calls[call as usize];
             call.stage == stage && (call.driver.is_none() || call.driver == driver)
         });
         if let Some(printed) = printed {
-            open.calls[printed as usize].driver = driver;
+            open.cycle.calls[printed as usize].driver = driver;
             return;
         }
-        calls.push(open.calls.len() as u32);
-        open.calls.push(cycle::Call {
+        calls.push(open.cycle.calls.len() as u32);
+        open.cycle.calls.push(cycle::Call {
             device,
             driver,
             stage,

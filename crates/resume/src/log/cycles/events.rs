@@ -3,9 +3,10 @@
 use super::super::event::Event;
 use super::super::message::failed_after;
 use super::super::prefix::{Clock, MINUTE_US};
-use super::super::stages::Open;
+use super::super::stages::{Open, stage_of_cpus};
 use super::{ALL_CALLS_MAX, At, CALLS_MAX, CPUS_MAX, Cycles, half_of, opens};
 use crate::cycle::{StageKind, Us};
+use crate::hibernation::Hibernation;
 
 /// More names of what woke a machine say nothing.
 const WOKEN_MAX: usize = 20;
@@ -32,22 +33,7 @@ impl Cycles {
     /// A line's event. Its stamp has to have passed.
     pub(in crate::log) fn event(&mut self, at: &At<'_>, event: Event<'_>) {
         if let Event::Hibernation { ends } = event {
-            let before = self.left_out.hibernations;
-            if ends && let Some(open) = &mut self.open {
-                open.hibernates = true;
-            }
-            self.close();
-            // It may have begun before the log did.
-            let is_counted = self.hibernation_counted || self.left_out.hibernations > before;
-            if !ends || !is_counted {
-                self.hibernation_begins();
-            }
-            if let Some(last) = self.hibernations.last_mut().filter(|_| ends) {
-                last.ended = true;
-            }
-            self.hibernating = !ends;
-            self.hibernation_counted = !ends;
-            return;
+            return self.hibernates(ends);
         }
         if let Event::DevicesTook { kind, us } = event {
             let took = self.open.as_mut().is_some_and(|open| {
@@ -73,7 +59,7 @@ impl Cycles {
             self.hibernating = false;
         }
         // Only a machine that did not come back from a hibernation suspends before its end.
-        self.hibernation_counted &= !suspends;
+        self.is_to_disk &= !suspends;
         if self.hibernating {
             return;
         }
@@ -103,6 +89,23 @@ impl Cycles {
         self.apply(us + self.shift, at, event);
     }
 
+    /// A suspend to disk begins, or ends; it may have begun before the log did.
+    fn hibernates(&mut self, ends: bool) {
+        let is_counted = ends && (self.is_to_disk || self.open.is_some());
+        if let Some(open) = &mut self.open {
+            open.hibernates |= ends;
+        }
+        self.close();
+        if !is_counted {
+            self.hibernation_begins(Hibernation::default());
+        }
+        if let Some(last) = self.hibernations.last_mut().filter(|_| ends) {
+            last.ended = true;
+        }
+        self.is_to_disk = !ends;
+        self.hibernating = !ends;
+    }
+
     fn apply(&mut self, us: Us, at: &At<'_>, event: Event<'_>) {
         let Some(open) = &mut self.open else { return };
         // CPUs that are taken off and brought on later are none of its business.
@@ -120,9 +123,10 @@ impl Cycles {
         }
         let many = match event {
             Event::Call(_) | Event::Return(_) | Event::Took { .. } => {
-                open.calls.len() >= CALLS_MAX || self.calls + open.calls.len() >= ALL_CALLS_MAX
+                open.cycle.calls.len() >= CALLS_MAX
+                    || self.calls + open.cycle.calls.len() >= ALL_CALLS_MAX
             }
-            Event::CpuBegin { .. } | Event::CpuEnd { .. } => open.cpus.len() >= CPUS_MAX,
+            Event::CpuBegin { .. } | Event::CpuEnd { .. } => open.cycle.cpus.len() >= CPUS_MAX,
             _ => false,
         };
         if many {
@@ -143,10 +147,13 @@ impl Cycles {
         open.only_entry &= matches!(event, Event::Begin { first: true, .. });
         // Lines that were copied later have no timestamps of their own.
         if at.clock != Some(Clock::None) && at.resolution_us < MINUTE_US {
-            open.resolution_us = open.resolution_us.max(at.resolution_us);
+            open.cycle.resolution_us = open.cycle.resolution_us.max(at.resolution_us);
         }
         match event {
-            Event::Boot | Event::Hibernation { .. } | Event::DevicesTook { .. } => {}
+            Event::Boot
+            | Event::Hibernation { .. }
+            | Event::DevicesTook { .. }
+            | Event::Around { .. } => {}
             Event::Begin { sleep, first } => {
                 open.begins(us);
                 open.is_called(sleep);
@@ -156,7 +163,7 @@ impl Cycles {
                     sync.end.get_or_insert(us);
                 }
             }
-            Event::Syncing => {
+            Event::Syncing | Event::StageBegin(StageKind::Sync) => {
                 open.begins(us);
                 open.mark(StageKind::Sync).start = Some(us);
             }
@@ -171,11 +178,9 @@ impl Cycles {
                 open.mark(StageKind::Freeze).end = Some(open.as_stamp(us + after_us.unwrap_or(0)));
             }
             Event::Done if open.stage == StageKind::Freeze && !open.ended => {
-                let freezes = open.mark(StageKind::Freeze).start.is_some();
-                let kind = if freezes {
-                    StageKind::Freeze
-                } else {
-                    StageKind::Sync
+                let kind = match open.mark(StageKind::Freeze).start {
+                    Some(_) => StageKind::Freeze,
+                    None => StageKind::Sync,
                 };
                 open.mark(kind).end = Some(us);
             }
@@ -183,10 +188,6 @@ impl Cycles {
                 open.is_called(sleep);
                 open.suspending.get_or_insert(us);
                 open.stage = StageKind::Prepare;
-            }
-            Event::StageBegin(StageKind::Sync) => {
-                open.begins(us);
-                open.mark(StageKind::Sync).start = Some(us);
             }
             Event::StageBegin(kind) => {
                 open.mark(kind).start = Some(us);
@@ -211,15 +212,10 @@ impl Cycles {
                 device,
                 us: took,
             } => self.took(us, stage, driver, device, took),
-            Event::Cpus { on: false } => {
-                open.mark(StageKind::CpusOff).start = Some(us);
-                open.goes_down(us);
-                open.stage = StageKind::CpusOff;
-            }
-            Event::Cpus { on: true } => {
-                open.comes_up(us);
-                open.mark(StageKind::CpusOn).start = Some(us);
-                open.stage = StageKind::CpusOn;
+            Event::Cpus { on } => {
+                open.turns(on, us);
+                open.stage = stage_of_cpus(on);
+                open.mark(stage_of_cpus(on)).start = Some(us);
             }
             Event::CpuBegin { cpu, on } => {
                 if on {
@@ -229,11 +225,7 @@ impl Cycles {
             }
             Event::CpuEnd { cpu, on } => {
                 open.cpu_done(cpu, on, us);
-                if on {
-                    open.comes_up(us);
-                } else {
-                    open.goes_down(us);
-                }
+                open.turns(on, us);
             }
             Event::CpuLoses => {
                 if open.mark(StageKind::CpusOff).start.is_some() {
@@ -241,29 +233,24 @@ impl Cycles {
                     open.goes_down(us);
                 }
             }
-            Event::Around { .. } => {}
             Event::Woken(what) => {
                 let what = String::from_utf8_lossy(what).into_owned();
-                if open.woken.last() != Some(&what) && open.woken.len() < WOKEN_MAX {
-                    open.woken.push(what);
+                if open.cycle.woken.last() != Some(&what) && open.cycle.woken.len() < WOKEN_MAX {
+                    open.cycle.woken.push(what);
                 }
             }
-            Event::Message { awake: false } => open.goes_down(us),
-            Event::Message { awake: true } => {
-                open.slept |= open.is_down();
-                open.comes_up(us);
+            Event::Message { awake } => {
+                open.slept |= awake && open.is_down();
+                open.turns(awake, us);
             }
-            Event::Idle { ends: false } => {
-                open.goes_down(us);
-                open.idling = true;
-                open.rest = StageKind::Idle;
-                open.sleep.get_or_insert_with(|| "s2idle".to_owned());
-            }
-            Event::Idle { ends: true } => {
-                open.sleep.get_or_insert_with(|| "s2idle".to_owned());
-                open.idling = false;
-                open.slept = true;
-                open.comes_up(us);
+            Event::Idle { ends } => {
+                open.cycle.sleep.get_or_insert_with(|| "s2idle".to_owned());
+                open.idling = !ends;
+                open.turns(ends, us);
+                match ends {
+                    true => open.slept = true,
+                    false => open.rest = StageKind::Idle,
+                }
             }
             // A test suspends the clocks, too.
             Event::Asleep(_) if open.rest == StageKind::Test => {}
@@ -273,7 +260,7 @@ impl Cycles {
                 open.clocks_run(us);
             }
             Event::Asleep(asleep) => {
-                open.asleep_us = Some(open.asleep_us.unwrap_or(0) + asleep);
+                open.cycle.asleep_us = Some(open.cycle.asleep_us.unwrap_or(0) + asleep);
                 open.slept = true;
                 let apart = open.sleeps_apart(asleep, us).unwrap_or(0);
                 self.shift -= apart;
@@ -287,7 +274,7 @@ impl Cycles {
             }
             Event::NotFrozen { message } => {
                 let begun = failed_after(message).map(|took| us - took);
-                let begun = begun.max(open.words.first.filter(|_| begun.is_some()));
+                let begun = begun.max(open.cycle.words.first.filter(|_| begun.is_some()));
                 let mark = open.mark(StageKind::Freeze);
                 mark.start = mark.start.or(begun);
                 mark.end = Some(us);

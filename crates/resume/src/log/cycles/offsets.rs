@@ -48,10 +48,8 @@ impl Offsets {
         self.step_us = step_us;
         let line = (kernel, wall.us - kernel);
         self.last = Some(line);
-        if self
-            .ended
-            .is_some_and(|(_, end)| within || kernel > end + NEAR_US)
-        {
+        let is_over = |(_, end): (usize, Us)| within || kernel > end + NEAR_US;
+        if self.ended.is_some_and(is_over) {
             // The lines after a cycle are those before the next.
             self.ended = None;
             self.before = std::mem::take(&mut self.after);
@@ -78,11 +76,8 @@ impl Offsets {
         let untold = cycle.asleep_us.is_none() && !cycle.suspend_failed() && !cycle.cut;
         self.ended = end.filter(|_| untold).map(|end| (cycle.number, end));
         // The line that ended it is one behind it.
-        self.after = self
-            .last
-            .filter(|&(at, _)| end.is_none_or(|end| at >= end))
-            .into_iter()
-            .collect();
+        let is_behind = |&(at, _): &Line| end.is_none_or(|end| at >= end);
+        self.after = VecDeque::from_iter(self.last.filter(is_behind));
         if self.ended.is_none() {
             self.before = std::mem::take(&mut self.after);
         }

@@ -53,7 +53,7 @@ fn open<'a>(lines: impl IntoIterator<Item = (At<'a>, Event<'a>)>) -> Cycles {
 /// A complete log.
 fn read<'a>(lines: impl IntoIterator<Item = (At<'a>, Event<'a>)>) -> Cycles {
     let mut cycles = open(lines);
-    cycles.finish();
+    cycles.close();
     cycles
 }
 
@@ -290,7 +290,7 @@ fn a_line_with_a_long_elapsed_time_belongs_to_the_clock_that_stepped_back() {
         );
         assert_eq!(cycles.left_out.clock_jumps, 2);
         let shift = cycles.shift;
-        cycles.finish();
+        cycles.close();
         (shift, cycles.done.remove(0))
     };
     for (stated, shift, end) in [
@@ -422,7 +422,7 @@ fn a_failure_names_refusing_tasks_up_to_a_length() {
         );
         let line = "workqueue c: flags=0x4";
         pass(&mut cycles, kernel(30 * SECOND), line, None);
-        cycles.finish();
+        cycles.close();
         cycles.done[0].failures[0].message.clone()
     };
     assert_eq!(
@@ -683,35 +683,35 @@ fn events_beyond_the_limits_are_counted() {
     assert_eq!(beyond(&mut cycles, returns(None), 1), 2);
     assert_eq!(beyond(&mut cycles, took(K::Suspend, 1), 1), 3);
     let mut cycles = call();
-    let all = &mut cycles.open.as_mut().unwrap().calls;
+    let all = &mut cycles.open.as_mut().unwrap().cycle.calls;
     *all = vec![all[0].clone(); CALLS_MAX - 1];
     assert_eq!(beyond(&mut cycles, calls(None), 1), 0);
     assert_eq!(beyond(&mut cycles, calls(None), 1), 1);
-    cycles.finish();
+    cycles.close();
     assert_eq!(cycles.calls, CALLS_MAX);
     // CPUs.
     let cpu = Event::CpuBegin { cpu: 1, on: true };
     let mut cycles = open([(at, BEGIN), (at, cpu.clone())]);
-    let all = &mut cycles.open.as_mut().unwrap().cpus;
+    let all = &mut cycles.open.as_mut().unwrap().cycle.cpus;
     *all = vec![all[0].clone(); CPUS_MAX - 1];
     assert_eq!(beyond(&mut cycles, cpu, 1), 0);
     assert_eq!(
         beyond(&mut cycles, Event::CpuEnd { cpu: 1, on: true }, 1),
         1
     );
-    assert_eq!(cycles.open.as_ref().unwrap().cpus.len(), CPUS_MAX);
+    assert_eq!(cycles.open.as_ref().unwrap().cycle.cpus.len(), CPUS_MAX);
     // Failures, per cycle and in total.
     let failure = || fails(None, "Wakeup pending, aborting suspend");
     let mut cycles = open([(at, BEGIN)]);
     assert_eq!(beyond(&mut cycles, failure(), FAILURES_MAX), 0);
     assert_eq!(beyond(&mut cycles, failure(), 2), 2);
-    cycles.finish();
+    cycles.close();
     assert_eq!(cycles.failures, FAILURES_MAX);
     let mut cycles = open([(at, BEGIN)]);
     cycles.failures = ALL_FAILURES_MAX - 3;
     assert_eq!(beyond(&mut cycles, failure(), 3), 0);
     assert_eq!(beyond(&mut cycles, failure(), 1), 1);
-    cycles.finish();
+    cycles.close();
     assert_eq!(cycles.failures, ALL_FAILURES_MAX);
     // Silences: the last one that is kept, and three of a cycle that has too many.
     let silences = |cycles: &mut Cycles, count: Us| {
@@ -719,7 +719,7 @@ fn events_beyond_the_limits_are_counted() {
         for place in 1..=count {
             pass(cycles, kernel(20 * SECOND + place * 10_000), "words", None);
         }
-        cycles.finish();
+        cycles.close();
         (cycles.done.last().unwrap().gaps.len(), cycles.gaps)
     };
     let mut cycles = Cycles {
@@ -735,7 +735,7 @@ fn events_beyond_the_limits_are_counted() {
     cycles.done = vec![cycle; CYCLES_MAX - 1];
     cycles.left_out = LeftOut::default();
     assert_eq!(beyond(&mut cycles, BEGIN, 2), 0);
-    cycles.finish();
+    cycles.close();
     assert_eq!(cycles.left_out.too_many, 1);
     assert_eq!(cycles.done.len(), CYCLES_MAX);
 }
@@ -1159,7 +1159,7 @@ fn a_failure_is_in_the_stage_of_its_message_or_of_the_devices_last_call() {
             stage: Some(stage),
             message: message.to_owned(),
         };
-        assert_eq!(open.failures, [failure]);
+        assert_eq!(open.cycle.failures, [failure]);
         let expected = in_suspend.then_some((stage, 11 * SECOND));
         assert_eq!(
             (open.failed, open.stage),
@@ -1273,7 +1273,7 @@ fn without_other_evidence_a_device_goes_to_the_stage_after_its_last() {
         for us in [SECOND + 10, SECOND + 20] {
             pass(&mut cycles, kernel(us), "words", Some(calls(None)));
         }
-        let calls = &cycles.open.as_ref().unwrap().calls;
+        let calls = &cycles.open.as_ref().unwrap().cycle.calls;
         (calls[1].stage, cycles.left_out.guessed_stages)
     };
     assert_eq!(second(true, None, None), (K::SuspendLate, 1));
@@ -1316,7 +1316,7 @@ fn a_return_before_its_call_belongs_to_it_if_the_start_times_agree() {
             ..Call::default()
         });
         pass(&mut cycles, at(begun), "words", Some(event));
-        let calls = &cycles.open.as_ref().unwrap().calls;
+        let calls = &cycles.open.as_ref().unwrap().cycle.calls;
         (calls.len(), cycles.orphans.len())
     };
     let suspend = Some("usb_dev_suspend");
@@ -1346,7 +1346,7 @@ fn a_return_before_its_call_belongs_to_it_if_the_start_times_agree() {
         ]);
         let event = calls(Some("usb_dev_suspend"));
         pass(&mut cycles, kernel(begun), "words", Some(event));
-        cycles.finish();
+        cycles.close();
         (cycles.done.remove(0).calls, cycles.left_out)
     };
     let expected = cycle::Call {
@@ -1393,7 +1393,7 @@ fn a_return_ends_the_last_matching_call() {
         for event in calls.into_iter().chain([ret]) {
             pass(&mut cycles, kernel(SECOND), "words", Some(event));
         }
-        let calls = &cycles.open.as_ref().unwrap().calls;
+        let calls = &cycles.open.as_ref().unwrap().cycle.calls;
         let ended = calls.iter().position(|call| call.end.is_some());
         assert_eq!(cycles.orphans.len(), calls.len() - 3);
         ended.unwrap()
@@ -1483,7 +1483,7 @@ fn a_slow_devices_line_is_its_only_call_or_names_the_driver() {
             (kernel(2 * SECOND), call),
             (kernel(3 * SECOND), event),
         ]);
-        let calls = &cycles.open.as_ref().unwrap().calls;
+        let calls = &cycles.open.as_ref().unwrap().cycle.calls;
         let driver = |call: &cycle::Call| call.driver.as_deref().unwrap_or("-").to_owned();
         calls.iter().map(driver).collect::<Vec<_>>()
     };

@@ -2,6 +2,7 @@
 
 use super::StageKind as K;
 use super::*;
+use crate::cycle::Failure;
 
 const SECOND: Us = 1_000_000;
 
@@ -54,7 +55,7 @@ fn a_silence_is_kept_from_5_ms_on_with_the_message_before_it() {
         ended_by: ended_by.to_owned(),
     };
     assert_eq!(
-        cycle.gaps,
+        cycle.cycle.gaps,
         [
             of(SECOND + 4_999, SECOND + 9_999, "first", "second"),
             of(SECOND + 9_999, SECOND + 15_000, "second", "third"),
@@ -64,7 +65,7 @@ fn a_silence_is_kept_from_5_ms_on_with_the_message_before_it() {
     let mut cycle = open();
     cycle.hears(0, format!("  {}", "m".repeat(300)).as_bytes());
     cycle.hears(GAP_US, b"");
-    assert_eq!(cycle.gaps[0].message, "m".repeat(198));
+    assert_eq!(cycle.cycle.gaps[0].message, "m".repeat(198));
 }
 
 #[test]
@@ -79,7 +80,7 @@ fn the_longest_silences_are_kept_in_order() {
     };
     for place in 0..400 {
         cycle.hears(at, b"words");
-        assert!(cycle.gaps.len() <= 4 * GAPS);
+        assert!(cycle.cycle.gaps.len() <= 4 * GAPS);
         at += long(place);
     }
     cycle.hears(at, b"words");
@@ -168,25 +169,25 @@ fn messages_after_the_clock_leaped_are_set_back_with_it() {
         cycle.stage = K::CpusOn;
         cycle.mark(K::CpusOff).end = Some(9_900_000);
         cycle.mark(K::CpusOn).start = Some(13_010_000);
-        cycle.calls = vec![
+        cycle.cycle.calls = vec![
             call(K::SuspendNoirq, None, Some(9_500_000), Some(12_999_999)),
             call(K::ResumeNoirq, None, Some(13 * SECOND), None),
         ];
         cycle.cpu_begins(1, true, 13_020_000);
-        cycle.gaps = vec![gap(9_000_000, 13_030_000)];
-        cycle.failures = vec![Failure {
+        cycle.cycle.gaps = vec![gap(9_000_000, 13_030_000)];
+        cycle.cycle.failures = vec![Failure {
             at: 13_040_000,
             device: None,
             stage: None,
             message: String::new(),
         }];
         let apart = cycle.sleeps_apart(asleep, 13_100_000);
-        let calls = cycle.calls.iter().map(|call| (call.start, call.end));
+        let calls = cycle.cycle.calls.iter().map(|call| (call.start, call.end));
         let calls: Vec<_> = calls.collect();
         let (off, on) = (cycle.mark(K::CpusOff).end, cycle.mark(K::CpusOn).start);
-        let cpu = (cycle.cpus[0].start, cycle.cpus[0].end);
-        let gap = (cycle.gaps[0].start, cycle.gaps[0].end);
-        let failed = cycle.failures[0].at;
+        let cpu = (cycle.cycle.cpus[0].start, cycle.cycle.cpus[0].end);
+        let gap = (cycle.cycle.gaps[0].start, cycle.cycle.gaps[0].end);
+        let failed = cycle.cycle.failures[0].at;
         (apart, cycle.up, (off, on), calls, cpu, gap, failed)
     };
     let suspended = (Some(9_500_000), Some(12_999_999));
@@ -248,10 +249,10 @@ fn a_leap_of_a_loggers_clock_before_all_device_messages_is_the_sleep() {
         cycle.down = Some(end);
         cycle.mark(K::Suspend).start = Some(end);
         cycle.mark(K::Suspend).end = Some(end);
-        cycle.calls = vec![call(K::Suspend, None, None, Some(end))];
+        cycle.cycle.calls = vec![call(K::Suspend, None, None, Some(end))];
         cycle.last = end + 2 * SECOND;
         // A shorter one follows.
-        cycle.gaps = vec![gap(10 * SECOND, end), gap(end + 1, end + 1_000_001)];
+        cycle.cycle.gaps = vec![gap(10 * SECOND, end), gap(end + 1, end + 1_000_001)];
         change(&mut cycle);
         cycle.logger_slept()
     };
@@ -261,13 +262,13 @@ fn a_leap_of_a_loggers_clock_before_all_device_messages_is_the_sleep() {
     for change in [
         |cycle: &mut Open| cycle.clock = Some(Clock::Kernel),
         |cycle: &mut Open| cycle.mark(K::Freeze).aborted = true,
-        |cycle: &mut Open| cycle.gaps.clear(),
+        |cycle: &mut Open| cycle.cycle.gaps.clear(),
         |cycle: &mut Open| cycle.mark(K::Freeze).end = Some(15 * SECOND - 1),
         |cycle: &mut Open| cycle.suspending = Some(15 * SECOND - 1),
         |cycle: &mut Open| cycle.down = Some(15 * SECOND - 1),
         |cycle: &mut Open| cycle.mark(K::Suspend).start = Some(15 * SECOND - 1),
         |cycle: &mut Open| cycle.mark(K::Suspend).end = Some(15 * SECOND - 1),
-        |cycle: &mut Open| cycle.calls[0].end = Some(15 * SECOND - 1),
+        |cycle: &mut Open| cycle.cycle.calls[0].end = Some(15 * SECOND - 1),
     ] {
         assert_eq!(slept(5 * SECOND, change), None);
     }
@@ -294,7 +295,7 @@ fn a_cpu_starts_with_its_own_line_or_when_the_previous_one_is_done() {
     cycle.cpu_done(4, false, 1300);
     cycle.cpu_done(4, true, 1400);
     assert_eq!(
-        cycle.cpus,
+        cycle.cycle.cpus,
         [
             step(1, false, 100, 200),
             step(3, false, 250, Us::MAX),
@@ -315,9 +316,9 @@ fn a_cpu_starts_with_its_own_line_or_when_the_previous_one_is_done() {
     assert_eq!(stages.cpus.len(), 6);
     let mut alone = open();
     alone.cpu_done(1, false, 200);
-    assert_eq!(alone.cpus, [step(1, false, 200, 200)]);
+    assert_eq!(alone.cycle.cpus, [step(1, false, 200, 200)]);
     let mut both = open();
-    both.cpus = vec![step(1, false, 100, 200), step(1, true, 300, 400)];
+    both.cycle.cpus = vec![step(1, false, 100, 200), step(1, true, 300, 400)];
     both.mark(K::CpusOff).end = Some(200);
     both.mark(K::CpusOn).end = Some(400);
     assert_eq!(found(both), [(K::CpusOff, 100, 200), (K::CpusOn, 300, 400)]);
@@ -329,7 +330,7 @@ fn a_stages_own_time_selects_its_calls() {
         let mut cycle = open();
         let at = |us| call(K::Prepare, None, Some(us), None);
         let named = |us, name| call(K::Prepare, Some(name), Some(us), None);
-        cycle.calls = vec![
+        cycle.cycle.calls = vec![
             at(101),
             at(99),
             at(100),
@@ -340,7 +341,7 @@ fn a_stages_own_time_selects_its_calls() {
             named(140, "pci_pm_suspend_late"),
         ];
         cycle.calls_since(100, kind);
-        let is = cycle.calls.iter().map(|call| call.stage == kind);
+        let is = cycle.cycle.calls.iter().map(|call| call.stage == kind);
         is.map(u8::from).collect::<Vec<_>>()
     };
     // To the last one that started before it, from the end.
@@ -362,7 +363,7 @@ fn a_call_without_a_known_stage_is_in_that_of_its_neighbours() {
             false => "pm_runtime_force_resume",
         };
         let mut cycle = open();
-        cycle.calls = vec![
+        cycle.cycle.calls = vec![
             call(certain.1, Some(certain.0), Some(100), Some(200)),
             call(stage, Some(name), Some(start), Some(start + 5)),
         ];
@@ -370,8 +371,8 @@ fn a_call_without_a_known_stage_is_in_that_of_its_neighbours() {
             cycle.mark(certain.1).end = Some(300);
         }
         cycle.place_by_order();
-        assert_eq!(cycle.calls[0].stage, certain.1);
-        cycle.calls[1].stage
+        assert_eq!(cycle.cycle.calls[0].stage, certain.1);
+        cycle.cycle.calls[1].stage
     };
     let late = ("pci_pm_suspend_late", K::SuspendLate);
     let noirq = ("pci_pm_suspend_noirq", K::SuspendNoirq);
@@ -407,8 +408,8 @@ fn a_call_without_a_known_stage_is_in_that_of_its_neighbours() {
 fn an_idle_machine_sleeps_between_its_device_stages() {
     let rest = |sleep: &str, change: fn(&mut Open)| {
         let mut cycle = open();
-        cycle.sleep = Some(sleep.to_owned());
-        cycle.calls = vec![
+        cycle.cycle.sleep = Some(sleep.to_owned());
+        cycle.cycle.calls = vec![
             call(
                 K::SuspendNoirq,
                 Some("a_suspend_noirq"),
@@ -421,7 +422,7 @@ fn an_idle_machine_sleeps_between_its_device_stages() {
         found(cycle).into_iter().find(|stage| stage.0.is_rest())
     };
     fn failed(cycle: &mut Open) {
-        cycle.failures = vec![Failure {
+        cycle.cycle.failures = vec![Failure {
             at: 150,
             device: None,
             stage: Some(K::Suspend),
@@ -435,9 +436,9 @@ fn an_idle_machine_sleeps_between_its_device_stages() {
     assert_eq!(rest("s2idle", |_| {}), Some((K::Idle, 200, 300)));
     assert_eq!(rest("deep", |_| {}), None);
     assert_eq!(rest("s2idle", failed), None);
-    let touch = |cycle: &mut Open| cycle.calls[1].start = Some(200);
+    let touch = |cycle: &mut Open| cycle.cycle.calls[1].start = Some(200);
     assert_eq!(rest("s2idle", touch), Some((K::Idle, 200, 200)));
-    let cross = |cycle: &mut Open| cycle.calls[1].start = Some(199);
+    let cross = |cycle: &mut Open| cycle.cycle.calls[1].start = Some(199);
     assert_eq!(rest("s2idle", cross), None);
     // With messages about it; those about firmware occur on an idle machine, too.
     assert_eq!(rest("deep", down), Some((K::Platform, 210, 290)));
@@ -474,7 +475,7 @@ fn a_stage_has_the_bounds_of_its_own_lines_or_its_calls() {
         let mark = cycle.mark(K::Resume);
         (mark.start, mark.end, mark.says_us) = (own, end, says_us);
         if let Some(first) = first {
-            cycle.calls = vec![
+            cycle.cycle.calls = vec![
                 call(K::Resume, None, Some(first + 10), Some(first + 20)),
                 call(K::Resume, None, Some(first), Some(first + 15)),
                 call(K::ResumeEarly, None, Some(1), None),
@@ -578,7 +579,8 @@ fn messages_between_stages_bound_those_without_their_own() {
     );
     let own = with(|cycle| *cycle.mark(K::Complete) = mark(705, 715));
     assert_eq!(own[4], (K::Complete, 705, 715));
-    let called = with(|cycle| cycle.calls = vec![call(K::Complete, None, Some(703), Some(713))]);
+    let called =
+        with(|cycle| cycle.cycle.calls = vec![call(K::Complete, None, Some(703), Some(713))]);
     assert_eq!(called[4], (K::Complete, 703, 713));
     // Without a line at both ends there is no stage, whatever lies around it.
     for (lacking, change) in [
@@ -613,7 +615,7 @@ fn a_stage_that_overlaps_the_previous_one_starts_after_it_unless_a_call_did_not(
         let mark = cycle.mark(K::Resume);
         (mark.start, mark.end, mark.says_us) = (own, Some(end), Some(end - 150));
         if first.is_some() {
-            cycle.calls = vec![call(K::Resume, None, first, Some(end))];
+            cycle.cycle.calls = vec![call(K::Resume, None, first, Some(end))];
         }
         found(cycle)[1]
     };
