@@ -170,7 +170,9 @@ pub(super) fn refuse(root: &Root, virtual_machine: bool) -> Result<()> {
 /// the kernel, asked directly, would not.
 /// Source: the files that systemd-logind keeps; <https://systemd.io/INHIBITOR_LOCKS>.
 fn inhibitor(root: &Root) -> Option<String> {
-    let mut names = root.names(INHIBITORS)?.into_iter();
+    // `1.ref` is the pipe that whoever asked for `1` keeps open: reading it would wait for the end of that.
+    let names = root.names(INHIBITORS)?.into_iter();
+    let mut names = names.filter(|name| !name.ends_with(".ref"));
     names.find_map(|name| {
         let text = root.text(&format!("{INHIBITORS}/{name}"))?;
         let value = |key: &str| {

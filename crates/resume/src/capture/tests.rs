@@ -178,6 +178,8 @@ fn virtual_machines_and_sleep_inhibitors_are_respected() {
         "run/systemd/inhibit/2",
         "WHAT=handle-lid-switch\nMODE=block\nWHO=Desktop\n",
     );
+    // A pipe; nobody is to read it.
+    machine.write("run/systemd/inhibit/2.ref", "WHAT=sleep\nMODE=block\n");
     assert!(prepare(&machine.root, &machine.options()).is_ok());
     machine.write(
         "run/systemd/inhibit/3",
