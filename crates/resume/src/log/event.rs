@@ -148,20 +148,28 @@ pub(super) enum Parsed<'a> {
 /// A name without `noirq`, `late` or `early` may be of any stage of its direction: one function may
 /// serve several (`pm_runtime_force_suspend`).
 pub(super) fn stage_of_name(function: &[u8]) -> Option<(Option<StageKind>, bool)> {
-    let has = |word: &[u8]| memchr::memmem::find(function, word).is_some();
-    let suspends = has(b"suspend");
-    if suspends == has(b"resume") {
+    let (mut suspends, mut resumes) = (false, false);
+    let (mut is_late, mut is_early) = (function.ends_with(b"_late"), function.ends_with(b"_early"));
+    // Both words have this letter once, and little else has it in a name: each call's is searched.
+    for at in memchr::memchr_iter(b'u', function) {
+        let (before, behind) = function.split_at(at);
+        if behind.starts_with(b"uspend") && before.ends_with(b"s") {
+            suspends = true;
+            is_late |= before.ends_with(b"late_s");
+        } else if behind.starts_with(b"ume") && before.ends_with(b"res") {
+            resumes = true;
+            is_early |= before.ends_with(b"early_res");
+        }
+    }
+    if suspends == resumes {
         return None;
     }
-    let stage = match (has(b"noirq"), suspends) {
-        (true, true) => Some(StageKind::SuspendNoirq),
-        (true, false) => Some(StageKind::ResumeNoirq),
-        (false, true) if function.ends_with(b"_late") || has(b"late_suspend") => {
-            Some(StageKind::SuspendLate)
-        }
-        (false, false) if function.ends_with(b"_early") || has(b"early_resume") => {
-            Some(StageKind::ResumeEarly)
-        }
+    let is_noirq = memchr::memchr_iter(b'q', function).any(|at| function[..at].ends_with(b"noir"));
+    let stage = match suspends {
+        true if is_noirq => Some(StageKind::SuspendNoirq),
+        false if is_noirq => Some(StageKind::ResumeNoirq),
+        true if is_late => Some(StageKind::SuspendLate),
+        false if is_early => Some(StageKind::ResumeEarly),
         _ => None,
     };
     Some((stage, suspends))

@@ -19,7 +19,6 @@ pub(super) struct Messages {
     returned: Finder<'static>,
     timeout: Finder<'static>,
     unrecoverable: Finder<'static>,
-    fails: Finder<'static>,
 }
 
 impl Default for Messages {
@@ -30,7 +29,6 @@ impl Default for Messages {
             returned: Finder::new(" return"),
             timeout: Finder::new("**** DPM device timeout"),
             unrecoverable: Finder::new(": unrecoverable failure"),
-            fails: Finder::new("failed to "),
         }
     }
 }
@@ -91,7 +89,7 @@ impl Messages {
         if let Some(parsed) = stage_time(text).filter(|_| !failed) {
             return parsed;
         }
-        if failed || self.fails.find(text).is_some() {
+        if failed || memmem::find(text, b"failed to ").is_some() {
             let device = text
                 .strip_prefix(b"Device ")
                 .and_then(|rest| rest.split(|&byte| byte == b' ').next());
@@ -109,6 +107,7 @@ impl Messages {
         if device.is_empty() {
             return Parsed::Nothing;
         }
+        let damaged = if named { Parsed::Torn } else { Parsed::Nothing };
         if let Some(rest) = text.strip_prefix(b"calling ") {
             let function = function(rest);
             return match call_tail(rest) {
@@ -121,11 +120,11 @@ impl Messages {
                     worker: Some(worker),
                     stage: None,
                 })),
-                None if named => Parsed::Torn,
-                None => Parsed::Nothing,
+                None => damaged,
             };
         }
-        if let Some(at) = memmem::find(text, b" returned ") {
+        let mut returns = self.returned.find_iter(text);
+        if let Some(at) = returns.find(|&at| text[at..].starts_with(b" returned ")) {
             let function = function(text);
             // `initcall FN+0x0/0x10 returned 0 after …` and `probe of DEVICE returned …` are others'.
             let is_callback = named || memchr::memchr(b'+', &text[..at]).is_some();
@@ -141,13 +140,12 @@ impl Messages {
                     says_us: Some(us),
                     of_1024_ns: false,
                 })),
-                None if named => Parsed::Torn,
-                None => Parsed::Nothing,
+                None => damaged,
             };
         }
         let reported = memmem::find(text, b" returns -").is_some();
         if self.timeout.find(text).is_some()
-            || (named && (self.fails.find(text).is_some() || reported))
+            || (named && (memmem::find(text, b"failed to ").is_some() || reported))
         {
             return Parsed::Event(failure(head, text));
         }
@@ -277,9 +275,8 @@ fn cpu(text: &[u8]) -> Option<Event<'_>> {
     let _ = rest.eat(b':');
     let starts = |words: &[u8]| rest.0.starts_with(words);
     let on = starts(b" is up");
-    let off: [&[u8]; 3] = [b" is now offline", b" shutdown", b" killed"];
-    let is_known = on || off.into_iter().any(starts);
-    is_known.then_some(Event::CpuEnd { cpu, on })
+    let is_off = starts(b" is now offline") || starts(b" shutdown") || starts(b" killed");
+    (on || is_off).then_some(Event::CpuEnd { cpu, on })
 }
 
 /// `Calling timekeeping_suspend+0x0/0x2f0`: what runs on the last CPU, with interrupts off. `PM: `
@@ -321,12 +318,14 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
 /// How much of the time between two messages the kernel accounts for in them: file systems were synced,
 /// or processes froze. To 6.2 a line of that may have the stamp of its beginning or of its end.
 pub(super) fn accounted_between(before: &[u8], message: &[u8]) -> Us {
+    // Silences are many, and such a message is rare.
     let figure = |text: &[u8], word: &[u8]| {
-        let (_, figure) = split_at(text, word)?;
-        millionths(&mut Cursor(figure))
+        let mut places = memchr::memchr_iter(word[0], text);
+        let at = places.find(|&at| text[at..].starts_with(word))?;
+        millionths(&mut Cursor(&text[at + word.len()..]))
     };
-    let is_begin = memmem::find(before, b" completed").is_none();
-    let behind = figure(before, b"(elapsed ").filter(|_| is_begin);
+    let is_begin = |_: &Us| memmem::find(before, b" completed").is_none();
+    let behind = figure(before, b"(elapsed ").filter(is_begin);
     let sync = figure(message, b"Filesystems sync: ");
     sync.or_else(|| figure(message, b"(elapsed ")).unwrap_or(0) + behind.unwrap_or(0)
 }
@@ -538,8 +537,9 @@ fn old_call(text: &[u8]) -> Parsed<'_> {
 
 /// `… @ 4321, parent: NAME`: the worker, and the parent where there is one.
 fn call_tail(text: &[u8]) -> Option<(u32, Option<&[u8]>)> {
-    let at = memmem::find(text, b" @ ")?;
-    let mut rest = Cursor(&text[at + 3..]);
+    let mut signs = memchr::memchr_iter(b'@', text);
+    let is_apart = |at: usize| text[..at].ends_with(b" ") && text[at + 1..].starts_with(b" ");
+    let mut rest = Cursor(&text[signs.find(|&at| is_apart(at))? + 1..]);
     rest.spaces();
     let worker = u32::try_from(rest.number()?).ok()?;
     rest.eat_text(b", parent:")?;

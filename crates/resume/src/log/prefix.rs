@@ -69,6 +69,9 @@ pub(super) struct Prefixes {
     years_us: Us,
     /// One of this year was of 29 February.
     leap_year: bool,
+    /// The date of the line before with two letters behind it, and its instant: many lines have the same.
+    again: Vec<u8>,
+    again_at: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -171,25 +174,23 @@ impl Prefixes {
             return Some(());
         }
         match text.peek()? {
-            b'+' => {
-                text.eat(b'+')?;
+            // `+` of `dmesg -H`, and `<` of `dmesg --show-delta --notime`.
+            sign @ (b'+' | b'<') => {
+                text.eat(sign)?;
+                if sign == b'<' {
+                    text.spaces();
+                }
                 let delta = text.seconds()?;
-                self.running_us = self.running_us.saturating_add(delta.us);
-                parts.kernel = Some(self.running(delta.resolution_us));
-            }
-            // `dmesg --show-delta --notime`
-            b'<' => {
-                text.eat(b'<')?;
-                text.spaces();
-                let delta = text.seconds()?;
-                text.eat(b'>')?;
+                if sign == b'<' {
+                    text.eat(b'>')?;
+                }
                 self.running_us = self.running_us.saturating_add(delta.us);
                 parts.kernel = Some(self.running(delta.resolution_us));
             }
             b'0'..=b'9' => {
                 let at = text.seconds()?;
                 // Behind it another figure: the CPU, or the time since the line before.
-                let behind = memchr(b']', text.0).filter(|&n| n < 32)?;
+                let behind = text.0.iter().take(32).position(|&byte| byte == b']')?;
                 text.0 = &text.0[behind..];
                 parts.kernel = Some(at);
             }
@@ -258,10 +259,8 @@ impl Prefixes {
         }
         *text = before;
         if let Some(us) = kmsg(text) {
-            parts.kernel = Some(Instant {
-                us,
-                resolution_us: 1,
-            });
+            let resolution_us = 1;
+            parts.kernel = Some(Instant { us, resolution_us });
             return Some(());
         }
         *text = before;
@@ -297,10 +296,26 @@ impl Prefixes {
         })
     }
 
+    fn date(&mut self, text: &mut Cursor<'_>) -> Option<Instant> {
+        let before = text.0;
+        if !self.again.is_empty() && before.starts_with(&self.again) {
+            text.0 = &before[self.again.len() - 2..];
+            return self.again_at;
+        }
+        self.again.clear();
+        self.again_at = Some(self.new_date(text)?);
+        // With a small letter behind it nothing that follows is of it: a fraction, a year or a zone.
+        if let [b' ', b'a'..=b'z', ..] = text.0 {
+            let taken = before.len() - text.0.len();
+            self.again.extend_from_slice(&before[..taken + 2]);
+        }
+        self.again_at
+    }
+
     /// A stamp without a year is one of 2000 here, or of a year behind it: of the one in which it is
     /// nearest to the stamp before. Whether its year has a 29 February is not known before a line is of
     /// that day: without one, 1 March is the day behind 28 February.
-    fn date(&mut self, text: &mut Cursor<'_>) -> Option<Instant> {
+    fn new_date(&mut self, text: &mut Cursor<'_>) -> Option<Instant> {
         const DAY_US: Us = 86_400_000_000;
         const FEBRUARY_29: Us = (10_957 + 59) * DAY_US;
         const MARCH: Us = FEBRUARY_29 + DAY_US;
@@ -418,8 +433,9 @@ fn host_and_program(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> 
         return Some(());
     }
     // A program that passes on the kernel's messages leaves the kernel's stamp.
-    let program = memmem::find(&text.0[..text.0.len().min(PREFIX_BYTES_MAX)], b": [")?;
-    text.0 = &text.0[program + 2..];
+    let within = &text.0[..text.0.len().min(PREFIX_BYTES_MAX)];
+    let bracket = memchr::memchr_iter(b'[', within).find(|&at| within[..at].ends_with(b": "))?;
+    text.0 = &text.0[bracket..];
     Some(())
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use memchr::{memchr, memchr2, memmem, memrchr};
+use memchr::{memchr, memchr2, memchr3, memmem, memrchr};
 use reveille_show::progress::Reading;
 
 use super::cycles::{At, Cycles};
@@ -33,8 +33,6 @@ struct Reader {
     printk: Cycles,
     ftrace: Cycles,
     pending: Pending,
-    /// Without colours.
-    plain: Vec<u8>,
     lines: u64,
     bytes: u64,
     event_lines: u64,
@@ -226,28 +224,23 @@ impl Reader {
     }
 
     fn line(&mut self, line: &[u8]) {
-        let spaced = with_plain_spaces(line);
-        let line = spaced.as_deref().unwrap_or(line);
-        if memchr(0x1b, line).is_some() {
-            let mut plain = std::mem::take(&mut self.plain);
-            without_colours(line, &mut plain);
-            self.plain_line(&plain);
-            self.plain = plain;
-        } else {
-            self.plain_line(line);
+        // One search for what either of them changes: nothing in most lines.
+        if memchr3(0xa0, 0xbd, 0x1b, line).is_none() {
+            return self.plain_line(line);
         }
+        let spaced = with_plain_spaces(line);
+        let mut plain = Vec::new();
+        without_colours(spaced.as_deref().unwrap_or(line), &mut plain);
+        self.plain_line(&plain);
     }
 
     fn plain_line(&mut self, line: &[u8]) {
-        if line.first() == Some(&b'{') {
-            if let Some(entry) = journal::of_json(line) {
-                self.entry(entry);
-                return;
-            }
-        } else if let Some(entry) = self.export.line(line.strip_suffix(b"\r").unwrap_or(line)) {
-            if let Some(entry) = entry {
-                self.entry(entry);
-            }
+        let entry = match line.first() {
+            Some(b'{') => journal::of_json(line).map(Some),
+            _ => self.export.line(line.strip_suffix(b"\r").unwrap_or(line)),
+        };
+        if let Some(entry) = entry {
+            entry.into_iter().for_each(|entry| self.entry(entry));
             return;
         }
         match self.prefixes.strip(line) {
@@ -351,10 +344,8 @@ impl Reader {
 
     /// Parses the message, now that it is whole.
     fn flush(&mut self) {
-        if !std::mem::take(&mut self.pending.is_some) {
-            return;
-        }
-        let Some((at, clock)) = self.pending.at else {
+        let is_some = std::mem::take(&mut self.pending.is_some);
+        let Some((at, clock)) = self.pending.at.filter(|_| is_some) else {
             return;
         };
         let text = std::mem::take(&mut self.pending.text);

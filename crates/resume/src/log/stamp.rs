@@ -95,17 +95,13 @@ impl<'a> Cursor<'a> {
         self.eat(b':')?;
         let second = self.two_digits()?;
         let whole = (hour * 60 + minute) * 60 + second;
-        if matches!(self.peek(), Some(b'.' | b',')) {
-            let mut ahead = Cursor(&self.0[1..]);
-            if let Some(fraction) = ahead.digits() {
-                *self = ahead;
-                return Some(with_fraction(whole, fraction));
-            }
+        let mut ahead = *self;
+        let sign = ahead.eat(b'.').or_else(|| ahead.eat(b','));
+        let fraction = sign.and_then(|()| ahead.digits());
+        if fraction.is_some() {
+            *self = ahead;
         }
-        Some(Instant {
-            us: whole * SECOND_US,
-            resolution_us: SECOND_US,
-        })
+        Some(with_fraction(whole, fraction.unwrap_or_default()))
     }
 
     fn month(&mut self) -> Option<i64> {
@@ -189,21 +185,16 @@ impl<'a> Cursor<'a> {
     }
 }
 
+/// Of at most nineteen digits.
 fn value_of(digits: &[u8]) -> u64 {
-    digits.iter().fold(0, |value: u64, &digit| {
-        value
-            .saturating_mul(10)
-            .saturating_add(u64::from(digit.wrapping_sub(b'0')))
-    })
+    let digits = digits.iter().map(|digit| u64::from(digit - b'0'));
+    digits.fold(0, |value, digit| value * 10 + digit)
 }
 
 fn with_fraction(whole: Us, fraction: &[u8]) -> Instant {
-    let mut us = whole * SECOND_US;
-    let mut resolution_us = SECOND_US;
-    for &digit in fraction.iter().take(6) {
-        resolution_us /= 10;
-        us += Us::from(digit - b'0') * resolution_us;
-    }
+    let digits = &fraction[..fraction.len().min(6)];
+    let resolution_us = Us::pow(10, 6 - digits.len() as u32);
+    let us = whole * SECOND_US + value_of(digits) as Us * resolution_us;
     Instant { us, resolution_us }
 }
 

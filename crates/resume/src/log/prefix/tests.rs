@@ -535,3 +535,35 @@ fn a_stamp_with_a_year_is_in_that_year() {
     ]);
     assert_eq!(among.iter().sum::<Us>(), 10);
 }
+
+#[test]
+fn the_date_of_the_line_before_is_not_that_of_a_line_with_a_fraction_or_a_zone() {
+    let mut prefixes = Prefixes::default();
+    let mut at = |line: &str| match prefixes.strip(line.as_bytes()) {
+        Stripped::Message(message) => (message.at.us, message.at.resolution_us),
+        other => panic!("{line}: {other:?}"),
+    };
+    let first = at("Nov 21 18:00:00 host kernel: x").0;
+    for (line, us, resolution_us) in [
+        ("Nov 21 18:00:00 host kernel: y", 0, 1_000_000),
+        ("Nov 21 18:00:00.5 host kernel: y", 500_000, 100_000),
+        ("Nov 21 18:00:00 Host kernel: y", 0, 1_000_000),
+        ("Nov 21 18:00:00 host kernel: y", 0, 1_000_000),
+        ("Nov 21 18:00:01 host kernel: y", 1_000_000, 1_000_000),
+        ("Nov 21 18:00:00 host kernel: y", 0, 1_000_000),
+    ] {
+        assert_eq!(at(line), (first + us, resolution_us), "{line}");
+    }
+    let zone = |line: &str| strip(line).wall.map(<[u8]>::len);
+    let mut after = Prefixes::default();
+    for line in [
+        "Sat 2026-11-21 18:00:00 host kernel: x",
+        "Sat 2026-11-21 18:00:00 UTC host kernel: x",
+        "Sat 2026-11-21 18:00:00 host kernel: y",
+    ] {
+        let Stripped::Message(message) = after.strip(line.as_bytes()) else {
+            panic!("{line}");
+        };
+        assert_eq!(message.wall.map(<[u8]>::len), zone(line), "{line}");
+    }
+}
