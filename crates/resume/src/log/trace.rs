@@ -10,9 +10,7 @@ use crate::cycle::StageKind;
 /// Parses an event. `pid` is the thread that it is of.
 pub(super) fn parse(event: &[u8], pid: Option<u32>) -> Parsed<'_> {
     if let Some(rest) = event.strip_prefix(b"suspend_resume:") {
-        return step(rest.trim_ascii()).map_or(Parsed::Torn, |event| {
-            event.map_or(Parsed::Nothing, Parsed::Event)
-        });
+        return step(rest.trim_ascii()).unwrap_or(Parsed::Torn);
     }
     if let Some(rest) = event.strip_prefix(b"device_pm_callback_start:") {
         return call(rest, pid).map_or(Parsed::Torn, Parsed::Event);
@@ -23,8 +21,8 @@ pub(super) fn parse(event: &[u8], pid: Option<u32>) -> Parsed<'_> {
     Parsed::Nothing
 }
 
-/// `dpm_resume_noirq[16] begin`: what, a figure, and its begin or end. `Some(None)`: of no interest.
-fn step(text: &[u8]) -> Option<Option<Event<'_>>> {
+/// `dpm_resume_noirq[16] begin`: what, a figure, and its begin or end.
+fn step(text: &[u8]) -> Option<Parsed<'_>> {
     let open = memchr::memchr(b'[', text)?;
     let name = text[..open].trim_ascii();
     let mut rest = Cursor(&text[open + 1..]);
@@ -36,48 +34,47 @@ fn step(text: &[u8]) -> Option<Option<Event<'_>>> {
         b"end" => false,
         _ => return None,
     };
-    let kind = match name {
+    let stage = |kind| match begins {
+        true => Event::StageBegin(kind),
+        false => Event::StageEnd {
+            kind,
+            says_us: None,
+            aborted: false,
+        },
+    };
+    Some(Parsed::Event(match name {
         b"suspend_enter" if begins => {
             // suspend_state_t; 3 is memory.
             let states: [&[u8]; 4] = [b"", b"s2idle", b"shallow", b"deep"];
             let sleep = states.get(value as usize).filter(|sleep| !sleep.is_empty());
             let (sleep, first) = (sleep.copied(), true);
-            return Some(Some(Event::Begin { sleep, first }));
+            Event::Begin { sleep, first }
         }
-        b"sync_filesystems" => StageKind::Sync,
-        b"freeze_processes" if begins => return Some(Some(Event::Freezing { took_us: None })),
-        b"freeze_processes" => return Some(Some(Event::Frozen { after_us: None })),
+        b"sync_filesystems" => stage(StageKind::Sync),
+        b"freeze_processes" if begins => Event::Freezing { took_us: None },
+        b"freeze_processes" => Event::Frozen { after_us: None },
         b"CPU_OFF" | b"CPU_ON" => {
             let cpu = u32::try_from(value).ok()?;
             let on = name == b"CPU_ON";
-            return Some(Some(match begins {
+            match begins {
                 true => Event::CpuBegin { cpu, on },
                 false => Event::CpuEnd { cpu, on },
-            }));
+            }
         }
-        b"thaw_processes" if !begins => return Some(Some(Event::Exit)),
-        b"thaw_processes" => StageKind::Thaw,
-        b"machine_suspend" => StageKind::Platform,
+        b"thaw_processes" if !begins => Event::Exit,
+        b"thaw_processes" => stage(StageKind::Thaw),
+        b"machine_suspend" => stage(StageKind::Platform),
         // Before its end a clock that counts the time asleep leaps.
-        b"syscore_resume" if !begins => StageKind::Platform,
-        b"dpm_prepare" => StageKind::Prepare,
-        b"dpm_suspend" => StageKind::Suspend,
-        b"dpm_suspend_late" => StageKind::SuspendLate,
-        b"dpm_suspend_noirq" => StageKind::SuspendNoirq,
-        b"dpm_resume_noirq" => StageKind::ResumeNoirq,
-        b"dpm_resume_early" => StageKind::ResumeEarly,
-        b"dpm_resume" => StageKind::Resume,
-        b"dpm_complete" => StageKind::Complete,
-        _ => return Some(None),
-    };
-    Some(Some(if begins {
-        Event::StageBegin(kind)
-    } else {
-        Event::StageEnd {
-            kind,
-            says_us: None,
-            aborted: false,
-        }
+        b"syscore_resume" if !begins => stage(StageKind::Platform),
+        b"dpm_prepare" => stage(StageKind::Prepare),
+        b"dpm_suspend" => stage(StageKind::Suspend),
+        b"dpm_suspend_late" => stage(StageKind::SuspendLate),
+        b"dpm_suspend_noirq" => stage(StageKind::SuspendNoirq),
+        b"dpm_resume_noirq" => stage(StageKind::ResumeNoirq),
+        b"dpm_resume_early" => stage(StageKind::ResumeEarly),
+        b"dpm_resume" => stage(StageKind::Resume),
+        b"dpm_complete" => stage(StageKind::Complete),
+        _ => return Some(Parsed::Nothing),
     }))
 }
 
