@@ -7,7 +7,7 @@ mod calls;
 mod events;
 mod offsets;
 
-use std::collections::HashMap;
+use hashbrown::HashMap;
 
 use super::LeftOut;
 use super::event::{Event, Return, stage_of_name};

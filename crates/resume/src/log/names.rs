@@ -1,7 +1,8 @@
 //! Names that many calls share, each kept once.
 
-use std::collections::HashMap;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::cycle::Name;
 
@@ -11,20 +12,17 @@ pub(super) struct Id(u32);
 
 #[derive(Debug, Default)]
 pub(super) struct Names {
-    ids: HashMap<Box<[u8]>, Id>,
+    ids: HashMap<Vec<u8>, Id>,
     names: Vec<Name>,
 }
 
 impl Names {
     /// Bytes that are no UTF-8 become U+FFFD; names that differ in such only stay apart.
     pub(super) fn id(&mut self, bytes: &[u8]) -> Id {
-        if let Some(&id) = self.ids.get(bytes) {
-            return id;
-        }
-        let id = Id(self.names.len() as u32);
-        self.names.push(Arc::from(String::from_utf8_lossy(bytes)));
-        self.ids.insert(bytes.into(), id);
-        id
+        *self.ids.entry_ref(bytes).or_insert_with(|| {
+            self.names.push(Arc::from(String::from_utf8_lossy(bytes)));
+            Id(self.names.len() as u32 - 1)
+        })
     }
 
     pub(super) fn known(&self, bytes: &[u8]) -> Option<Id> {
