@@ -510,13 +510,18 @@ impl Machine {
         half.of(&self.suspend_removals, &self.removals)
     }
 
-    /// A device with its driver and its other names: `3-1 (USB 10/100/1000 LAN, r8152)`.
-    pub fn called(&self, device: &Name, driver: Option<&Name>) -> String {
+    /// A device's driver and its other names.
+    pub fn names<'a>(&'a self, device: &Name, driver: Option<&'a Name>) -> Vec<&'a str> {
         let known = self.known_as.get(device).into_iter().flatten();
         // That it is on the bus of USB its name says.
         let driver = driver.filter(|driver| &***driver != "usb" || known.clone().next().is_none());
         let names = driver.into_iter().chain(known);
-        let names = Vec::from_iter(names.map(|name| &**name));
+        names.map(|name| &**name).collect()
+    }
+
+    /// A device with its driver and its other names: `3-1 (USB 10/100/1000 LAN, r8152)`.
+    pub fn called(&self, device: &Name, driver: Option<&Name>) -> String {
+        let names = self.names(device, driver);
         match names.is_empty() {
             true => device.to_string(),
             false => format!("{device} ({})", names.join(", ")),

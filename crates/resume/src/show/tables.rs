@@ -10,7 +10,7 @@ use crate::analysis::{
     CallResult, CycleResult, DeviceSpread, Machine, Removal, Replay, Spread, SuspendDevice, WhatIf,
     half_name, stage_words,
 };
-use crate::cycle::{StageKind, Us};
+use crate::cycle::{Name, StageKind, Us};
 use crate::graph::Half;
 use crate::power::align::{Mean, Power};
 
@@ -273,26 +273,27 @@ pub fn removals(machine: &Machine, removals: &[Removal]) -> Table {
     with_names(Table::of(caption, REMOVALS, removals), machine)
 }
 
-/// A column more: other names of the devices that the rows begin with, if any has one.
-fn with_names(table: Table, machine: &Machine) -> Table {
-    let known = |row: &Vec<Value>| match &row[0] {
-        Value::Text(device) => machine.known_as.get(device.as_str()),
-        _ => None,
-    };
-    let names = table.rows.iter().map(known);
-    let names = Vec::from_iter(names.map(|names| names.map(|names| names.join(", "))));
-    if names.iter().all(Option::is_none) {
-        return table;
+/// Beside the drivers other names of the devices that the rows begin with, if any has one.
+fn with_names(mut table: Table, machine: &Machine) -> Table {
+    let place = table.headings.iter().position(|one| one.key == "driver");
+    let mut any = false;
+    for row in &mut table.rows {
+        if let (Some(place), Value::Text(device)) = (place, &row[0])
+            && machine.known_as.contains_key(device.as_str())
+        {
+            let driver = match &row[place] {
+                Value::Text(driver) => Some(Name::from(driver.as_str())),
+                _ => None,
+            };
+            let names = machine.names(&Name::from(device.as_str()), driver.as_ref());
+            row[place] = names.join(", ").into();
+            any = true;
+        }
     }
-    let heading = Heading {
-        key: "known_as",
-        name: "known as".into(),
-        unit: Unit::Words,
-        origin: None,
-        about: "Other names that the log has for the device",
-        detail: false,
-    };
-    table.column(heading, names.into_iter().map(Value::from))
+    if let Some(place) = place.filter(|_| any) {
+        table.headings[place].name = "known as".into();
+    }
+    table
 }
 
 const REPLAYS: &[Column<Replay>] = &columns!(|one|
