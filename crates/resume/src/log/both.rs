@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::cycle::{Call, Cycle, Gap, Name, Said, StageKind, Us};
+use crate::cycle::{Call, Cycle, Name, StageKind, Us};
 
 /// Two records of one stage differ by the lines that are printed around it.
 const APART_US: Us = 20_000;
@@ -129,29 +129,11 @@ fn shift(from: &Cycle, to: &Cycle, stage: Option<StageKind>) -> Us {
     }
 }
 
-/// printk's, by the trace's clock.
-fn gaps_of(printed: &Cycle, traced: &Cycle) -> Vec<Gap> {
-    let one = |gap: &Gap| {
-        let mut stages = printed.stages.iter().rev();
-        let stage = stages.find(|stage| stage.start <= gap.start);
-        let by = shift(printed, traced, stage.map(|stage| stage.kind));
-        Gap {
-            start: gap.start + by,
-            end: gap.end + by,
-            ..gap.clone()
-        }
-    };
-    printed.gaps.iter().map(one).collect()
-}
-
-fn said_of(printed: &Cycle, traced: &Cycle) -> Vec<Said> {
-    let mut all = printed.said.clone();
-    for said in &mut all {
-        let mut stages = printed.stages.iter().rev();
-        let stage = stages.find(|stage| stage.start <= said.at);
-        said.at += shift(printed, traced, stage.map(|stage| stage.kind));
-    }
-    all
+/// What is added to an instant of printk's clock in the trace's.
+fn onto(printed: &Cycle, traced: &Cycle, at: Us) -> Us {
+    let mut stages = printed.stages.iter().rev();
+    let stage = stages.find(|stage| stage.start <= at);
+    shift(printed, traced, stage.map(|stage| stage.kind))
 }
 
 /// `suspend exit` comes after the trace's last event.
@@ -170,8 +152,15 @@ fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
     traced.cut &= printed.cut;
     traced.woken = printed.woken.clone();
     traced.firmware = printed.firmware;
-    traced.gaps = gaps_of(&printed, &traced);
-    traced.said = said_of(&printed, &traced);
+    let (mut gaps, mut said) = (printed.gaps.clone(), printed.said.clone());
+    for gap in &mut gaps {
+        let by = onto(&printed, &traced, gap.start);
+        (gap.start, gap.end) = (gap.start + by, gap.end + by);
+    }
+    for one in &mut said {
+        one.at += onto(&printed, &traced, one.at);
+    }
+    (traced.gaps, traced.said) = (gaps, said);
     end_with_words(&printed, &mut traced);
     // A device has one callback in a stage; where it has more they are in the same order.
     let key = |call: &Call| (call.device.clone(), call.stage);
@@ -201,7 +190,7 @@ fn merged(printed: Cycle, mut traced: Cycle) -> Cycle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cycle::{Failure, Stage};
+    use crate::cycle::{Failure, Gap, Stage};
 
     /// Consecutive stages from `start` on, each with its length.
     fn cycle(start: Us, stages: &[(StageKind, Us)]) -> Cycle {
