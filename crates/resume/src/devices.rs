@@ -106,6 +106,23 @@ impl Reading {
     }
 }
 
+/// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
+/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source:
+/// usb_set_configuration in drivers/usb/core/message.c.
+pub(crate) fn of_usb_interface(name: &str) -> Option<String> {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
+    let (device, interface) = name.split_once(':')?;
+    let (configuration, number) = interface.split_once('.')?;
+    let (bus, ports) = device.split_once('-')?;
+    let is_one =
+        [bus, configuration, number].into_iter().all(is_number) && ports.split('.').all(is_number);
+    match ports {
+        _ if !is_one => None,
+        "0" => Some(format!("usb{bus}")),
+        _ => Some(device.to_owned()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -178,5 +195,24 @@ mod tests {
         assert_eq!(devices.len(), DEEPEST);
         assert_eq!(&*devices[DEEPEST - 1].name, format!("d{DEEPEST}"));
         assert_eq!(devices[DEEPEST - 1].parent, Some(DEEPEST - 2));
+    }
+
+    #[test]
+    fn a_usb_interface_is_named_with_its_device() {
+        let of = |name| of_usb_interface(name);
+        assert_eq!(of("2-3:1.0").as_deref(), Some("2-3"));
+        assert_eq!(of("1-4.2.1:2.10").as_deref(), Some("1-4.2.1"));
+        assert_eq!(of("2-0:1.0").as_deref(), Some("usb2"));
+        for other in [
+            "0:0:0:0",
+            "pci0000:00",
+            "0000:00:1f.2",
+            "target12:0:0",
+            "a-1:1.0",
+            "1-:1.0",
+            "1-1:1",
+        ] {
+            assert_eq!(of(other), None, "{other}");
+        }
     }
 }

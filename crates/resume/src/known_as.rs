@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 
 use crate::cycle::Name;
-use crate::devices::Device;
+use crate::devices::{Device, of_usb_interface};
 
 /// More devices than this have no other names.
 const DEVICES_MAX: usize = 20_000;
@@ -52,15 +52,15 @@ impl KnownAs {
                 let (disk, _) = text()?.strip_prefix('[')?.split_once(']')?;
                 self.add(device, disk);
             }
-            [driver, device] => self.add(usb_device(device)?, driver),
+            [driver, device] => self.add(&of_usb_interface(device)?, driver),
             // `r8152 3-1:1.0 enx00e04c680001: renamed from eth0`
             [driver, device, interface] if is_place(device) => {
                 if let Some(old) = text()?.strip_prefix("renamed from ") {
                     self.renames(device, old.trim(), interface);
                 }
-                if let Some(usb) = usb_device(device) {
-                    self.add(usb, driver);
-                    self.add(usb, interface);
+                if let Some(usb) = of_usb_interface(device) {
+                    self.add(&usb, driver);
+                    self.add(&usb, interface);
                 }
                 self.add(device, interface);
             }
@@ -76,13 +76,13 @@ impl KnownAs {
             let (Some(parent), Some(kind)) = (parent, &one.driver) else {
                 continue;
             };
-            if usb_device(&one.name) == Some(&*parent.name) {
+            if of_usb_interface(&one.name).as_deref() == Some(&*parent.name) {
                 self.add(&parent.name, kind);
             }
             if matches!(&**kind, "net" | "block") {
                 self.add(&parent.name, &one.name);
-                if let Some(usb) = usb_device(&parent.name) {
-                    self.add(usb, &one.name);
+                if let Some(usb) = of_usb_interface(&parent.name) {
+                    self.add(&usb, &one.name);
                 }
             }
         }
@@ -103,23 +103,14 @@ impl KnownAs {
     }
 
     fn renames(&mut self, device: &str, old: &str, new: &str) {
-        for device in [Some(device), usb_device(device)].into_iter().flatten() {
+        let usb = of_usb_interface(device);
+        for device in [Some(device), usb.as_deref()].into_iter().flatten() {
             let names = self.0.get_mut(device).into_iter().flatten();
             names
                 .filter(|name| &***name == old)
                 .for_each(|name| *name = new.into());
         }
     }
-}
-
-/// Of `3-1.2:1.0`, an interface, the device.
-fn usb_device(interface: &str) -> Option<&str> {
-    let (device, rest) = interface.split_once(':')?;
-    let (bus, port) = device.split_once('-')?;
-    let is = |text: &str| {
-        !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit() || one == b'.')
-    };
-    (is(bus) && is(port) && is(rest)).then_some(device)
 }
 
 /// The name of a place on a bus.

@@ -127,7 +127,7 @@ fn savings_of_one_chain_are_one_row_by_the_lowest_device() {
             )
         })
         .collect();
-    assert_eq!(rows, [("3-1", vec!["0000:00:14.0", "usb3"])]);
+    assert_eq!(rows, [("3-1", vec!["usb3", "0000:00:14.0"])]);
 }
 
 #[test]

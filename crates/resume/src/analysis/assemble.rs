@@ -1,6 +1,6 @@
 //! From cycles to what is shown of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use reveille_show::quantity::counted;
 
@@ -180,29 +180,29 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
 /// The removals that save anything. Devices that save as much because one below them goes with them are in its
 /// row.
 fn saving(graph: &Graph) -> Vec<Removal> {
-    let tree = &graph.tree;
     let mut removals = best_removals(graph);
     removals.retain(|removal| removal.saves_us > 0);
-    let places = removals
-        .iter()
-        .map(|one| tree.find(&one.device, one.driver.as_ref()));
-    let places: Vec<Option<usize>> = places.collect();
-    let is_as_much =
-        |one: &Removal, more: &Removal| SAME * (more.saves_us - one.saves_us) <= more.saves_us;
-    // Those that save most come first, so what lies below comes later.
+    let place = |one: &Removal| graph.tree.find(&one.device, one.driver.as_ref());
+    let places: Vec<Option<usize>> = removals.iter().map(place).collect();
+    let rows = places.iter().enumerate();
+    let rows: HashMap<usize, usize> = rows
+        .filter_map(|(row, place)| Some(((*place)?, row)))
+        .collect();
     let mut gone = vec![false; removals.len()];
-    for lower in (0..removals.len()).rev() {
-        if gone[lower] {
+    // Those that save most come first, so what lies below comes later.
+    for (row, lower) in places.iter().enumerate().rev() {
+        let Some(lower) = lower.filter(|_| !gone[row]) else {
             continue;
-        }
-        let above = places[lower].map_or(Vec::new(), |place| tree.with_ancestors(place).collect());
-        for upper in 0..removals.len() {
-            let lies_above =
-                upper != lower && places[upper].is_some_and(|place| above.contains(&place));
-            if lies_above && !gone[upper] && is_as_much(&removals[lower], &removals[upper]) {
-                gone[upper] = true;
-                let device = removals[upper].device.clone();
-                removals[lower].as_much.push(device);
+        };
+        for upper in graph.tree.with_ancestors(lower).skip(1) {
+            let Some(&more) = rows.get(&upper).filter(|&&more| !gone[more]) else {
+                continue;
+            };
+            let (saves, most) = (removals[row].saves_us, removals[more].saves_us);
+            if SAME * (most - saves) <= most {
+                gone[more] = true;
+                let device = removals[more].device.clone();
+                removals[row].as_much.push(device);
             }
         }
     }

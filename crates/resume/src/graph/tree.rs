@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::cycle::{Call, Cycle, Name, StageKind};
-use crate::devices;
+use crate::devices::{self, of_usb_interface};
 use crate::known_as::KnownAs;
 
 /// The devices that calls name, and what lies below what.
@@ -205,23 +205,6 @@ impl Tree {
     }
 }
 
-/// The USB device of an interface, by the interface's name: of `2-3.1:1.0`, which is interface 0 in
-/// configuration 1, it is `2-3.1`, and of the root hub's `2-0:1.0` it is `usb2`. Source:
-/// usb_set_configuration in drivers/usb/core/message.c.
-fn of_usb_interface(name: &str) -> Option<String> {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|one| one.is_ascii_digit());
-    let (device, interface) = name.split_once(':')?;
-    let (configuration, number) = interface.split_once('.')?;
-    let (bus, ports) = device.split_once('-')?;
-    let is_one =
-        [bus, configuration, number].into_iter().all(is_number) && ports.split('.').all(is_number);
-    match ports {
-        _ if !is_one => None,
-        "0" => Some(format!("usb{bus}")),
-        _ => Some(device.to_owned()),
-    }
-}
-
 /// The process that suspends, as far as the cycle's calls show it.
 ///
 /// `prepare` and `complete` run in no other. A kernel's log has no lines of these. There, a synchronous
@@ -284,29 +267,5 @@ fn faithful<'a>(calls: impl Iterator<Item = &'a Call> + Clone) -> Option<u32> {
     match (best.next(), best.next()) {
         (Some((&worker, _)), None) => Some(worker),
         _ => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::of_usb_interface;
-
-    #[test]
-    fn a_usb_interface_is_named_with_its_device() {
-        let of = |name| of_usb_interface(name);
-        assert_eq!(of("2-3:1.0").as_deref(), Some("2-3"));
-        assert_eq!(of("1-4.2.1:2.10").as_deref(), Some("1-4.2.1"));
-        assert_eq!(of("2-0:1.0").as_deref(), Some("usb2"));
-        for other in [
-            "0:0:0:0",
-            "pci0000:00",
-            "0000:00:1f.2",
-            "target12:0:0",
-            "a-1:1.0",
-            "1-:1.0",
-            "1-1:1",
-        ] {
-            assert_eq!(of(other), None, "{other}");
-        }
     }
 }
