@@ -177,7 +177,9 @@ fn every_request_is_accounted_for() {
     let engine = Engine::start(&reads.settings()).unwrap();
     let seen = reads.until(&engine, |seen| {
         let outcomes = seen.assistance;
-        outcomes.assisted >= 40 && outcomes.control >= 4
+        // How the last one went is told a little after it.
+        let told = outcomes.in_time + outcomes.early + outcomes.late + outcomes.cpu_busy;
+        outcomes.assisted >= 40 && outcomes.control >= 4 && told == outcomes.assisted
     });
     let outcomes = seen.assistance;
     let counted = outcomes.learning
@@ -188,11 +190,6 @@ fn every_request_is_accounted_for() {
         + outcomes.control
         + outcomes.assisted;
     assert_eq!(counted, seen.requests, "{seen:?}");
-    assert_eq!(
-        outcomes.in_time + outcomes.early + outcomes.late + outcomes.cpu_busy,
-        outcomes.assisted,
-        "{seen:?}"
-    );
     assert!(outcomes.learning >= 4, "{seen:?}");
     // One in four assisted requests is followed. A wait is lost if the waiter continues on another
     // CPU, which happens occasionally here.

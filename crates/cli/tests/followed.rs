@@ -45,17 +45,23 @@ fn beside_a_sleeper(test: &str, arguments: &str) -> Option<(u64, Vec<Value>)> {
 #[test]
 fn who_wakes_cpus_is_named_inside_and_has_no_number_outside() {
     const TEST: &str = "who_wakes_cpus_is_named_inside_and_has_no_number_outside";
-    let Some((number, all)) = beside_a_sleeper(TEST, "top --interval 1s --count 3") else {
-        return;
-    };
-    let wakers = all.iter().flat_map(|one| one["wakers"].as_array().unwrap());
-    let numbers: Vec<Option<u64>> = wakers
-        .filter(|waker| waker["command"] == "bash")
-        .map(|waker| waker["pid"].as_u64())
-        .collect();
-    let is_known = |one: &Option<u64>| one.is_none_or(|one| one == number);
-    assert!(numbers.iter().all(is_known), "{number}: {numbers:?}");
-    assert!(numbers.contains(&Some(number)), "{number}: {numbers:?}");
+    // Where other tests keep all CPUs busy, nothing wakes one.
+    for _ in 0..20 {
+        let Some((number, all)) = beside_a_sleeper(TEST, "top --interval 1s --count 3") else {
+            return;
+        };
+        let wakers = all.iter().flat_map(|one| one["wakers"].as_array().unwrap());
+        let numbers: Vec<Option<u64>> = wakers
+            .filter(|waker| waker["command"] == "bash")
+            .map(|waker| waker["pid"].as_u64())
+            .collect();
+        let is_known = |one: &Option<u64>| one.is_none_or(|one| one == number);
+        assert!(numbers.iter().all(is_known), "{number}: {numbers:?}");
+        if numbers.contains(&Some(number)) {
+            return;
+        }
+    }
+    panic!("no CPU was seen to be woken by the process");
 }
 
 #[test]

@@ -261,12 +261,14 @@ fn a_request_is_held_for_most_of_its_deadline() {
     assert!(!answer.body.contains("x-mine"));
     // Exempt, and with a deadline of its own.
     let exempt = client.get("/healthz", "");
-    let own = client.get("/", "x-reveille-deadline-ms: 300\r\n");
+    // A machine that is busy may need most of a short one for the answer itself.
+    let own = client.get("/", "x-reveille-deadline-ms: 1500\r\n");
     assert!(
-        exempt.took < ms(300) && own.took < ms(700),
-        "{:?} {:?}",
+        exempt.took < ms(400) && own.took + ms(750) < answer.took,
+        "{:?} {:?} {:?}",
         exempt.took,
-        own.took
+        own.took,
+        answer.took
     );
     let counts = proxy.end().counts;
     assert_eq!((counts.requests, counts.held), (23, 2));
