@@ -462,7 +462,7 @@ impl Watch {
 }
 
 #[cfg(test)]
-mod tests {
+mod measuring {
     use reveille_alone::{Part, Use, take};
 
     use super::*;
