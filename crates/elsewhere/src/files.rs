@@ -150,7 +150,9 @@ impl Received {
     pub fn keep(&mut self, frame: Frame) -> Result<()> {
         match frame {
             Frame::Append(name, bytes) => {
-                self.sizes[known(&name)?] += bytes.len() as u64;
+                let place = known(&name)?;
+                as_sent(name == GROWING, &name)?;
+                self.sizes[place] += bytes.len() as u64;
                 bounded(&self.sizes, self.arrived, self.most)?;
                 let file = match &mut self.growing {
                     Some(file) => file,
@@ -179,6 +181,9 @@ impl Received {
             },
             Frame::Whole => match self.arriving.take() {
                 Some((name, file)) => {
+                    if name == GROWING {
+                        self.growing = None;
+                    }
                     self.place(&name, file)?;
                     self.sizes[known(&name)?] = std::mem::take(&mut self.arrived);
                     self.has_any = true;
@@ -188,7 +193,9 @@ impl Received {
             },
             Frame::Removed(name) => {
                 self.sizes[known(&name)?] = 0;
-                self.growing = None;
+                if name == GROWING {
+                    self.growing = None;
+                }
                 self.result.folder().remove(&name);
                 Ok(())
             }
@@ -215,6 +222,16 @@ fn known(name: &str) -> Result<usize> {
     };
     let place = FILES.iter().position(|one| *one == name);
     place.ok_or_else(unknown)
+}
+
+/// Only one file grows: what would go into it under another name would be counted as the other's.
+fn as_sent(is_so: bool, name: &str) -> Result<()> {
+    let wrong = || {
+        Error::Failed(format!(
+            "the other side sent {name} in a way that it does not"
+        ))
+    };
+    is_so.then_some(()).ok_or_else(wrong)
 }
 
 /// A hostile machine does not fill this one's disk.
@@ -315,6 +332,10 @@ mod tests {
         assert!(!keep(grows(1)));
         assert!(keep(Frame::Removed(GROWING.to_owned())));
         assert!(keep(grows(500)));
+        // What grows counts as what it is.
+        assert!(!keep(Frame::Append("result.json".to_owned(), vec![7; 1])));
+        assert!(keep(Frame::Removed("trial.json".to_owned())));
+        assert!(!keep(grows(501)));
     }
 
     #[test]
