@@ -16,12 +16,12 @@
 //! one boot, which resets all settings; and a claim is judged only in its owner's PID namespace, where
 //! the owner's PID is valid.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use crate::{Error, Result, Root, cpulist, pm_qos};
+use crate::{Error, Result, Root, cpulist, pm_qos, timer_slack};
 
 mod file;
 mod kind;
@@ -62,6 +62,8 @@ pub struct Change {
 pub struct Restored {
     /// Restored to `before`, without those that had that value already.
     pub undone: Vec<Change>,
+    /// Had `before` again already: another program, or the kernel (a CPU that went off and on), undid what was set.
+    pub gone: Vec<Change>,
     /// With another program's value, the present one. `before` is that too where the value may have been there
     /// before the first claim, which did not look ([`Journal::live_bounds`]).
     pub foreign: Vec<(Change, String)>,
@@ -94,7 +96,12 @@ impl Restored {
             };
             format!("{path} has another program's value, {present}; left as it is{before}")
         });
-        failed.chain(refused).chain(foreign).collect()
+        let gone = self.gone.iter().map(|change| {
+            let path = change.path.display();
+            let (set, before) = (&change.set, &change.before);
+            format!("{path} was set to {set}, and something else has set it to {before} since")
+        });
+        failed.chain(refused).chain(gone).chain(foreign).collect()
     }
 }
 
@@ -609,7 +616,7 @@ fn give_up(
     let make = !remembered.is_empty();
     let mut opened = JournalFile::open(folder, make, patience.min(PATIENCE_AT_START));
     if let Err(Error::Cannot(_)) = opened {
-        thaw_left(root, folder, &mut is_over);
+        restored.undone = thaw_left(root, folder, &mut is_over);
         opened = JournalFile::open(folder, make, patience);
     }
     let mut file = match opened {
@@ -630,14 +637,22 @@ fn give_up(
     };
     restored.refused.append(&mut file.refused);
     let mut given_up: HashMap<usize, Claim> = HashMap::new();
+    // What may have been undone by others: its last write succeeded.
+    let mut written = HashSet::new();
     for (place, record) in file.records.iter_mut().enumerate() {
+        let is_visible = record.kind() != Kind::Slack || timer_slack::sees_all_threads(root);
+        let ours = std::mem::take(&mut record.ours);
         record.claims.retain(|claim| {
-            let over = is_over(claim);
+            let over = is_over(claim) && (is_visible || claim.owner.is_known_here());
             if over {
+                if ours.iter().eq([&claim.value]) && claim.live.is_none() {
+                    written.insert(place);
+                }
                 given_up.insert(place, claim.clone());
             }
             !over
         });
+        record.ours = ours;
         record.settled &= !given_up.contains_key(&place);
     }
     let is_lost = |known: &&Record| {
@@ -689,6 +704,16 @@ fn give_up(
                 restored.foreign.push((change, present));
             }
             Outcome::Done(_) if record.claims.is_empty() => restored.undone.push(change),
+            // Where a device is gone, nothing is present.
+            Outcome::Present(present)
+                if record.claims.is_empty()
+                    && written.contains(&place)
+                    && record.kind().stays()
+                    && present == change.before
+                    && present != change.set =>
+            {
+                restored.gone.push(change);
+            }
             Outcome::Foreign(_) | Outcome::Done(_) | Outcome::Present(_) | Outcome::Later => {}
         }
     }
@@ -705,13 +730,23 @@ fn give_up(
 }
 
 /// Thaws, without the lock, the cgroups that only claims that are over have frozen: whoever has the lock may be in one.
-fn thaw_left(root: &Root, folder: &Path, is_over: &mut impl FnMut(&Claim) -> bool) {
+fn thaw_left(root: &Root, folder: &Path, is_over: &mut impl FnMut(&Claim) -> bool) -> Vec<Change> {
+    let mut thawed = Vec::new();
     for record in JournalFile::look(folder).unwrap_or_default() {
         if record.kind() == Kind::Frozen && record.claims.iter().all(&mut *is_over) {
+            let path = root.path(&record.path);
+            let is_frozen = record.kind().read(&path).is_ok_and(|now| now == kind::ON);
             // What fails is tried again, and told, with the lock.
-            let _ = record.kind().write(&root.path(&record.path), kind::OFF);
+            if record.kind().write(&path, kind::OFF).is_ok() && is_frozen {
+                thawed.push(Change {
+                    path,
+                    before: record.original,
+                    set: kind::ON.to_owned(),
+                });
+            }
         }
     }
+    thawed
 }
 
 /// A record that the file has lost, without its claims. Who has claimed the setting since took our

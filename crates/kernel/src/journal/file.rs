@@ -88,13 +88,15 @@ impl JournalFile {
         }
     }
 
-    /// Reads the records without the lock.
+    /// Reads the records without the lock, those of unknown settings left out.
     pub fn look(path: &Path) -> Result<Vec<Record>> {
         let Some(folder) = Folder::open(path)? else {
             return Ok(Vec::new());
         };
         match folder.page()? {
-            Some(Ok(page)) if page.boot == boot()? => Ok(page.records),
+            Some(Ok(page)) if page.boot == boot()? => {
+                Ok(page.records.into_iter().filter(Record::is_valid).collect())
+            }
             _ => Ok(Vec::new()),
         }
     }

@@ -139,6 +139,15 @@ impl Kind {
         }
     }
 
+    /// Whether it keeps a value that was written until somebody writes another: an alarm rings, the kernel moves
+    /// interrupts, and of some a claim writes nothing.
+    pub fn stays(self) -> bool {
+        !matches!(
+            self,
+            Self::Alarm | Self::Interrupt | Self::Output | Self::Slack | Self::Frozen
+        )
+    }
+
     /// The value to write: `original` is from before the claims. `None`: leave the present value.
     pub fn wanted(self, original: &str, claims: &[&str]) -> Option<String> {
         let last = claims.last().copied();
@@ -197,7 +206,8 @@ impl Kind {
             (Self::Folder, _) => fs::create_dir(path).map_err(Error::at_setting(path))?,
             (Self::Timestamps, _) => timestamps::write_at(path, value)?,
             (Self::Output, _) => return write(path, NO_OUTPUT),
-            (Self::Slack, _) => timer_slack::lower(folder(path), number(path))?,
+            // A thread that has it afterwards gave it to itself.
+            (Self::Slack, _) => return timer_slack::lower(folder(path), number(path)),
             (Self::Frozen, _) => freezer::thaw(number(path))?,
             (Self::Cpuset, _) => cpuset::write(number(path), value)?,
             _ => write(path, value)?,

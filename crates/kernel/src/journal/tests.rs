@@ -224,6 +224,23 @@ fn a_kept_value_stays_until_released() {
 }
 
 #[test]
+fn a_value_that_was_undone_meanwhile_is_told() {
+    let machine = Machine::new();
+    machine.claim(DISABLE, "1").keep().unwrap();
+    machine.put(DISABLE, "0");
+    let released = machine.release();
+    assert_eq!((released.undone.len(), released.gone.len()), (0, 1));
+    assert_eq!(released.complaints().len(), 1);
+    assert!(machine.is_clean());
+    // One that was never written is not.
+    let journal = machine.claim(DISABLE, "1");
+    machine.kill(journal);
+    machine.put(DISABLE, "0");
+    machine.replace_in_page("\"ours\":[\"1\"]", "\"ours\":[\"0\",\"1\"]");
+    assert!(machine.recover().is_empty());
+}
+
+#[test]
 fn owners_may_end_in_any_order_and_the_last_restores_the_original() {
     // Orders of three owners' ends; each of them ends normally or is killed.
     let orders = [
@@ -596,6 +613,25 @@ fn claims_of_another_pid_namespace_are_kept_unless_requested() {
 }
 
 #[test]
+fn timer_slack_of_threads_that_are_not_seen_here_stays_in_the_journal() {
+    let machine = Machine::new();
+    machine.put("/proc/7/timerslack_ns", "50000");
+    fs::create_dir_all(machine.root.path("/proc/7/task/7")).unwrap();
+    let mut journal = machine.journal();
+    let setting = crate::timer_slack::setting(99_000);
+    journal.will_switch_off(&setting).unwrap();
+    machine.kill(journal);
+    machine.rewrite(|claim| claim.owner.elsewhere());
+    let released = release(&machine.root, &machine.run, true).unwrap();
+    assert_eq!((released.elsewhere, machine.is_clean()), (1, false));
+    let namespaces = machine.root.path("/proc/self/ns");
+    fs::create_dir_all(&namespaces).unwrap();
+    symlink(crate::pm_qos::FIRST_PID_NAMESPACE, namespaces.join("pid")).unwrap();
+    let released = release(&machine.root, &machine.run, true).unwrap();
+    assert!(released.is_empty() && machine.is_clean());
+}
+
+#[test]
 fn a_record_that_names_an_unlisted_file_or_value_writes_nothing() {
     for (from, to) in [
         (DISABLE, "/etc/passwd"),
@@ -610,6 +646,8 @@ fn a_record_that_names_an_unlisted_file_or_value_writes_nothing() {
         machine.put("/etc/passwd", "1");
         machine.claim(DISABLE, "1").keep().unwrap();
         machine.replace_in_page(from, to);
+        let looked = only_look(&machine.root, &machine.run, |_| true).unwrap();
+        assert!(looked.is_empty(), "{to}");
         let released = machine.release();
         assert_eq!(released.refused.len(), 1, "{to}");
         assert_eq!(machine.at("/etc/passwd"), "1");
@@ -884,6 +922,8 @@ fn a_cgroup_that_a_killed_run_froze_is_thawed_though_a_process_in_it_holds_the_l
     freezer.set(false).unwrap();
     holder.wait().unwrap();
     fs::remove_dir(&folder).unwrap();
-    assert_eq!(restored.unwrap().complaints(), Vec::<String>::new());
+    let restored = restored.unwrap();
+    assert_eq!(restored.complaints(), Vec::<String>::new());
+    assert_eq!(restored.undone.len(), 1);
     assert!(!is_frozen);
 }
