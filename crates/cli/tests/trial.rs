@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::bounded::can_govern;
 use crate::program::{as_nobody, reveille, run};
 use crate::recorded::recorded;
 use crate::{json_schemas, meter};
@@ -378,6 +379,33 @@ fn without_root_the_trial_is_refused_before_it_runs_anything() {
 /// A command that prints the number of disabled idle states: the setting in force.
 const DISABLED: &str = "cat /sys/devices/system/cpu/cpu*/cpuidle/state*/disable | \
                         awk '{ sum += $1 } END { print \"disabled \" sum }'";
+
+#[test]
+fn rules_that_another_program_keeps_out_are_no_setting() {
+    let test = "rules that another program keeps out are no setting";
+    let Some(_alone) = alone() else {
+        return;
+    };
+    if !can_govern(test) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let rules = folder.path().join("rules.toml");
+    fs::write(&rules, "[[rule]]\nname = \"a\"\nlatency = \"0\"\n").unwrap();
+    let line = format!("govern --config {}", rules.display());
+    let of_another = "/sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us";
+    for (value, code) in [("0", 0), ("33", 1)] {
+        fs::write(of_another, value).unwrap();
+        let mut command = reveille();
+        command.args(["trial", "--json", "--rounds", "2", "--settings", "as-is"]);
+        command.args(["--setting", &line, "--", "sh", "-c", "sleep 0.05"]);
+        let output = command.output();
+        fs::write(of_another, "0").unwrap();
+        let output = output.unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{value}: {errors}");
+    }
+}
 
 #[test]
 fn a_limit_is_in_force_during_its_turns_only() {

@@ -425,7 +425,8 @@ impl Kind {
             Self::Govern(rules) => applied.program = Some(Program::govern(rules)?),
             Self::Quiet(flags) => applied.program = Some(Program::quiet(flags)?),
         }
-        match self.prevented(machine) {
+        let program = || applied.program.as_ref().and_then(Program::prevented);
+        match self.prevented(machine).or_else(program) {
             Some(why) => Err(Error::Disturbed(why)),
             None => Ok(applied),
         }
@@ -446,9 +447,10 @@ impl InForce {
     /// Why the setting was not in force all the time; `None` if no interruption is known.
     pub fn interrupted(&self) -> Option<String> {
         let awake = self.awake.as_ref().and_then(Awake::interrupted);
-        let program = || self.program.as_ref().and_then(Program::ended);
+        let program = |why: fn(&Program) -> Option<String>| self.program.as_ref().and_then(why);
         awake
-            .or_else(program)
+            .or_else(|| program(Program::ended))
+            .or_else(|| program(Program::prevented))
             .or_else(|| tighter_than(self.bound_us?))
     }
 

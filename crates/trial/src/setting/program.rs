@@ -4,7 +4,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use reveille_kernel::journal;
+use reveille_kernel::{Idle, Root, bounds, journal};
+use serde::Deserialize;
 
 use crate::{Error, Result};
 
@@ -22,10 +23,15 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks whether it is in force.
 const LOOK: Duration = Duration::from_millis(10);
 
+/// So often it is not, where others are in the way.
+const LOOKS: usize = 5;
+
 /// A command that runs. Dropped, it takes its changes back and ends.
 pub(super) struct Program {
     child: Mutex<Child>,
     name: String,
+    /// Of a service.
+    socket: Option<PathBuf>,
 }
 
 impl Program {
@@ -41,7 +47,10 @@ impl Program {
             .arg(&socket)
             .stdout(Stdio::null());
         let name = format!("govern --config {}", rules.display());
-        Self::start(command, name, |_| answers(&socket))
+        let in_force = |_: &Child| answers(&socket);
+        let mut program = Self::start(command, name, in_force)?;
+        program.socket = Some(socket);
+        Ok(program)
     }
 
     /// `quiet run` with these flags, once it is in force, which its first output tells.
@@ -65,6 +74,7 @@ impl Program {
         let program = Self {
             child: Mutex::new(child),
             name,
+            socket: None,
         };
         let end = Instant::now() + PATIENCE;
         loop {
@@ -86,6 +96,55 @@ impl Program {
         let mut child = self.child.lock().expect("nothing panics with it");
         let status = child.try_wait().ok().flatten()?;
         Some(format!("{}: ended: {status}", self.name))
+    }
+}
+
+/// What the service says of a CPU.
+#[derive(Deserialize)]
+struct CpuStatus {
+    cpu: u32,
+    bound_us: Option<u32>,
+    in_the_way: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Status {
+    cpus: Vec<CpuStatus>,
+}
+
+impl Program {
+    /// Why a service's bounds are not in force: other programs' are in the way. `None` if they are, or cannot be told.
+    pub fn prevented(&self) -> Option<String> {
+        // Traffic may have one set or taken back between the two looks.
+        let mut why = None;
+        for _ in 0..LOOKS {
+            why = self.is_another();
+            if why.is_none() {
+                break;
+            }
+            std::thread::sleep(LOOK);
+        }
+        why
+    }
+
+    fn is_another(&self) -> Option<String> {
+        let mut stream = UnixStream::connect(self.socket.as_ref()?).ok()?;
+        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let mut text = String::new();
+        stream.read_to_string(&mut text).ok()?;
+        let status: Status = serde_json::from_str(&text).ok()?;
+        let now = Idle::read(&Root::default()).ok()?;
+        status.cpus.iter().find_map(|one| {
+            let wanted = one.bound_us?;
+            let present = bounds::own_us(now.cpu(one.cpu)?.resume_latency_us?);
+            (one.in_the_way.is_some() || present != Some(wanted)).then(|| {
+                let present = present.map_or("none".to_owned(), |us| format!("{us} µs"));
+                format!(
+                    "{}: CPU {} has another program's latency bound, {present}, so one of {wanted} µs is not in force",
+                    self.name, one.cpu
+                )
+            })
+        })
     }
 }
 
