@@ -117,14 +117,18 @@ fn a_file_size_limit_is_an_error_and_settings_are_restored() {
     command.args(["measure", "--cpu", "0", "--probe", "user", "--each-state"]);
     command.args(["--duration", "20s", "--no-report", "--out"]);
     let ended = run(command.arg(&result));
-    assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert_eq!(settings(), before);
-    if ended.stderr.contains("not idle at the launch") {
+    // A CPU that is hardly ever idle gives too few datapoints to reach the limit.
+    let rows = reveille_results::open(&result).map(|result| result.columns.rows);
+    if ended.stderr.contains("not idle at the launch")
+        || ended.code == 0 && rows.as_ref().is_ok_and(|rows| *rows < 100)
+    {
         return println!("skipped: a_file_size_limit...: CPU 0 is busy");
     }
+    assert_eq!(ended.code, 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("File too large"), "{}", ended.stderr);
     // The earlier content is kept.
-    let kept = reveille_results::open(&result).unwrap().columns.rows;
+    let kept = rows.unwrap();
     assert!(kept > 10, "{kept}");
 }
 
