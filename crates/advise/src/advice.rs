@@ -7,7 +7,7 @@
 //! shape of the distribution, and ties from a coarse clock do it no harm. It is the same as asking
 //! that the upper confidence bound of the percentile, an order statistic, be within the budget.
 //!
-//! **Several sources.** A state passes if it passes by each source that the result has. That needs
+//! **Several sources.** A state passes if it passes by each source of the run. That needs
 //! no correction: an unsafe state is unsafe by one source at least, and there it passes with no
 //! more than the stated risk (an intersection-union test; Berger 1982).
 //!
@@ -22,45 +22,13 @@ use reveille_results::Loaded;
 use reveille_results::statistics::Floor;
 use serde::Serialize;
 
+use crate::decision::Decision;
 use crate::finding::{Finding, SourceEvidence, judge};
 use crate::measured::{Measured, MeasuredState};
+use crate::standing::{Standing, StateAdvice};
 use crate::target::sleeps;
 use crate::without_sleep::Known;
-use crate::{Question, Result, Target, WithoutSleep};
-
-/// What becomes of a state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Standing {
-    /// Nothing sleeps in it, so that it is never forbidden.
-    NoSleep,
-    /// Shown to keep to the budget by every source.
-    Within,
-    /// Shown by a source not to.
-    Exceeds,
-    /// Neither, or not measured at all.
-    NotShown,
-    /// Disabled when the result was measured; it stays so.
-    Off,
-}
-
-/// One idle state.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StateAdvice {
-    /// As the driver calls it: `C6`.
-    pub state: String,
-    /// N of cpuidle's `stateN`; `None` if unknown.
-    pub index: Option<u32>,
-    /// By all sources together.
-    pub standing: Standing,
-    /// It and all shallower states keep to the budget: the setting leaves it.
-    pub allowed: bool,
-    /// The driver's figure, µs; `None` if its table is unknown or lacks the state.
-    pub driver_exit_latency_us: Option<u64>,
-    /// By source, ascending; a source that has no datapoint of this state is there with a count of
-    /// zero.
-    pub evidence: Vec<SourceEvidence>,
-}
+use crate::{Leaves, Question, Result, Target, WithoutSleep};
 
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -77,6 +45,9 @@ pub struct Advice {
     pub without_latency: u64,
     /// What is known of wakes where nothing sleeps.
     pub without_sleep: WithoutSleep,
+    /// What is recommended; [`crate::Setting`] has it, too, with the driver's figures.
+    #[serde(skip)]
+    pub decision: Decision,
 }
 
 impl Advice {
@@ -104,8 +75,10 @@ impl Advice {
             .iter()
             .filter(|one| one.standing == Standing::NoSleep);
         let polling: Vec<&SourceEvidence> = polling.flat_map(|one| &one.evidence).collect();
+        let without_sleep = WithoutSleep::of(&polling, &measured.sources, floors, &question);
         Self {
-            without_sleep: WithoutSleep::of(&polling, &measured.sources, floors, &question),
+            decision: Decision::of(&states, &without_sleep, &question),
+            without_sleep,
             question,
             states,
             sources: measured.sources.clone(),
@@ -129,41 +102,43 @@ impl Advice {
         self.states.iter().filter(on).filter(|state| !state.allowed)
     }
 
-    /// The state at which the setting ends for want of datapoints, and not for what was seen.
-    pub fn ended_by_want(&self) -> Option<&StateAdvice> {
-        let mut states = self.states.iter();
-        let ends =
-            |state: &&StateAdvice| matches!(state.standing, Standing::Exceeds | Standing::NotShown);
-        let first = states.find(ends);
-        first.filter(|state| state.standing == Standing::NotShown)
+    /// Why nothing is recommended, in a sentence without its full stop; `None` where there is a setting, or nothing has to
+    /// be set.
+    pub fn why_nothing(&self) -> Option<String> {
+        let (asked, end) = (&self.question, self.decision.ended_by.as_ref());
+        let ends = end.map(|end| end.why(asked));
+        match self.decision.leaves {
+            Leaves::Everything | Leaves::UpTo { .. } | Leaves::NoSleep => None,
+            Leaves::Unknown { .. } => ends,
+            Leaves::NoSetting => {
+                let why = self.without_sleep.why_not(asked)?;
+                Some(match self.without_sleep.finding {
+                    Known::Exceeds => format!("no setting meets {asked}: {why}"),
+                    _ => {
+                        let ends = ends.unwrap_or_else(|| self.why_awake().to_owned());
+                        format!("no setting is shown to meet {asked}: {ends}, and {why}")
+                    }
+                })
+            }
+        }
     }
 
-    /// The shallowest state that sleeps, if too few datapoints show whether it keeps to the budget: then there
-    /// is no advice.
-    pub fn unknown(&self) -> Option<&StateAdvice> {
-        self.ended_by_want()
-            .filter(|_| self.allowed().next().is_none())
-    }
-
-    /// Why nothing can be set, in a sentence without its full stop: no state that sleeps may stay, and that the budget
-    /// is kept without sleep is not shown either. `None` where there is a setting, or too few datapoints for any advice;
-    /// a budget of 0 asks for no sleep as such.
-    pub fn why_no_setting(&self) -> Option<String> {
-        let has_setting = self.question.budget_us == 0
-            || self.allowed().next().is_some()
-            || self.forbidden().next().is_none()
-            || self.unknown().is_some();
-        let why = self
-            .without_sleep
-            .why_not(&self.question)
-            .filter(|_| !has_setting)?;
-        Some(match self.without_sleep.finding {
-            Known::Exceeds => format!("no setting meets {}: {why}", self.question),
-            _ => format!(
-                "no setting is shown to meet {}: no state that sleeps is within it, and {why}",
-                self.question
-            ),
+    /// Why nothing has to be set, as a clause; `None` where something has to be, or nothing is recommended.
+    pub fn why_nothing_to_set(&self) -> Option<&'static str> {
+        let is_all = self.decision.leaves == Leaves::Everything;
+        is_all.then(|| match self.allowed().next() {
+            Some(_) => "every state is within the budget",
+            None => self.why_awake(),
         })
+    }
+
+    /// Why no state that sleeps is in question.
+    fn why_awake(&self) -> &'static str {
+        let is_off = |one: &StateAdvice| one.standing == Standing::Off;
+        match self.states.iter().any(is_off) {
+            true => "every state that sleeps is off",
+            false => "nothing sleeps here",
+        }
     }
 
     /// States that keep to the budget by themselves, but are deeper than one that does not.

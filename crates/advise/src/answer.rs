@@ -6,7 +6,7 @@ use reveille_results::{Description, Loaded};
 use serde::Serialize;
 
 use crate::form::{self, Form, Name};
-use crate::{Advice, Cost, Error, Leaves, Question, Result, Setting, Target};
+use crate::{Advice, Cost, Error, Question, Result, Setting, Target};
 
 /// The answer, for people and for programs the same.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -63,18 +63,12 @@ impl<'a> Answer<'a> {
     /// # Errors
     /// [`Error::NoForm`] where the setting is unknown or cannot be expressed in this form.
     pub fn form(&self, name: Name) -> Result<Option<&str>> {
-        if self.advice.unknown().is_some() {
-            let why = self.setting.why_no_bound.as_deref().unwrap_or_default();
-            return Err(Error::NoForm(format!(
-                "--form: {why}; run without --form to see how many are needed"
-            )));
-        }
-        if let Some(why) = self.advice.why_no_setting() {
+        if let Some(why) = self.advice.why_nothing() {
             return Err(Error::NoForm(format!("--form: {why}")));
         }
         let form = self.forms.iter().find(|form| form.name == name);
         match form.and_then(|form| form.text.as_deref()) {
-            None if self.setting.leaves != Leaves::Everything => {
+            None if self.setting.decision.is_to_be_set() => {
                 let why = form.and_then(|form| form.caveat.as_deref());
                 Err(Error::NoForm(format!(
                     "--form {}: {}",
@@ -86,15 +80,15 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// What a reader of one form alone would miss. A file may outlive what was printed when it was made.
-    pub fn beside_a_form(&self) -> Option<String> {
-        if self.setting.leaves == Leaves::Everything {
-            return Some("nothing to set: every state is within the budget".to_owned());
+    /// What a reader of one form alone would miss, a line each. A file may outlive what was printed when it was made.
+    pub fn beside_a_form(&self) -> Vec<String> {
+        if let Some(why) = self.advice.why_nothing_to_set() {
+            return vec![format!("nothing to set: {why}")];
         }
-        let state = &self.advice.ended_by_want()?.state;
-        Some(format!(
-            "{state} and deeper states are forbidden: too few datapoints; run without --form to see \
-             how many are needed"
-        ))
+        let open = self.setting.decision.open().map(|end| {
+            let why = end.why(&self.advice.question);
+            format!("{} and deeper states are forbidden: {why}", end.state)
+        });
+        open.into_iter().collect()
     }
 }

@@ -1,5 +1,7 @@
 //! One sample and the budget: what it shows, and how many datapoints would show more.
 
+use std::ops::RangeInclusive;
+
 use reveille_figures::interval;
 use reveille_figures::tail::{self, Tail};
 use reveille_results::verdict;
@@ -63,21 +65,17 @@ pub(crate) fn judge(source: &str, sorted: &[i64], question: &Question) -> Source
     let risk = question.confidence.risk();
     let count = sorted.len() as u64;
     let exceeded = count - sorted.partition_point(|&latency| latency <= budget_ns) as u64;
-    let (percentile_ns, percentile_high_ns, finding, tail) = match question.demand {
+    let (percentile_ns, percentile_high_ns, tail) = match question.demand {
         Demand::Percentile(percentile) => {
             let rank = percentile.rank(sorted.len());
             let enough = sorted.len() >= rank + BEYOND_MIN;
             (
                 enough.then(|| sorted[rank - 1]),
                 percentile_high(sorted, percentile, risk),
-                find(exceeded, count, percentile.beyond(), risk),
                 None,
             )
         }
-        Demand::Maximum => {
-            let tail = (count > 0).then(|| tail::estimate(sorted));
-            (None, None, find_by_maximum(exceeded, count), tail)
-        }
+        Demand::Maximum => (None, None, (count > 0).then(|| tail::estimate(sorted))),
     };
     SourceEvidence {
         source: source.to_owned(),
@@ -88,7 +86,7 @@ pub(crate) fn judge(source: &str, sorted: &[i64], question: &Question) -> Source
         max_ns: sorted.last().copied(),
         exceeded,
         exceeded_share_high: interval::share_high(exceeded, count, risk),
-        finding,
+        finding: shown(exceeded..=exceeded, count, question),
         tail,
     }
 }
@@ -106,7 +104,26 @@ pub(crate) fn percentile_high(sorted: &[i64], percentile: Percentile, risk: f64)
     Some(sorted[(count - 1 - left_out) as usize])
 }
 
-pub(crate) fn find(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Finding {
+/// What is shown where how many of the datapoints exceed the budget is known within limits: each finding is by the limit
+/// that is the worse for it.
+pub(crate) fn shown(exceeded: RangeInclusive<u64>, count: u64, question: &Question) -> Finding {
+    let find = |exceeded: u64| match question.demand {
+        Demand::Percentile(percentile) => find(
+            exceeded,
+            count,
+            percentile.beyond(),
+            question.confidence.risk(),
+        ),
+        Demand::Maximum => find_by_maximum(exceeded, count),
+    };
+    match (find(*exceeded.start()), find(*exceeded.end())) {
+        (Finding::Exceeds, _) => Finding::Exceeds,
+        (_, Finding::Exceeds) => Finding::NotShown { needed: None },
+        (_, by_most) => by_most,
+    }
+}
+
+fn find(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Finding {
     if interval::at_most(exceeded, count, beyond) <= risk {
         Finding::Within
     } else if interval::share_low(exceeded, count, risk) > beyond {
@@ -120,7 +137,7 @@ pub(crate) fn find(exceeded: u64, count: u64, beyond: f64, risk: f64) -> Finding
 
 /// A maximum that no wake exceeded needs as many datapoints as a verdict: fewer than
 /// one wake in a thousand then lies beyond it, with 95%.
-pub(crate) fn find_by_maximum(exceeded: u64, count: u64) -> Finding {
+fn find_by_maximum(exceeded: u64, count: u64) -> Finding {
     if exceeded > 0 {
         Finding::Exceeds
     } else if count < verdict::NEEDED {

@@ -13,7 +13,7 @@ use reveille_show::quantity::quoted;
 use serde::Serialize;
 
 use crate::setting::Bound;
-use crate::{Leaves, Question, Setting, Target};
+use crate::{Demand, Leaves, Question, Setting, Target};
 
 pub use all::{all, one};
 
@@ -88,7 +88,7 @@ fn cpu_flag(setting: &Setting) -> String {
 /// The line that holds the bound. Where nothing honours a bound, `--latency 0` still prevents sleep: threads
 /// keep the CPUs awake.
 fn hold_line(setting: &Setting) -> Option<String> {
-    let latency = match (setting.bound, &setting.leaves) {
+    let latency = match (setting.bound, &setting.decision.leaves) {
         (Some(Bound { us: 0, .. }), _) | (None, Leaves::NoSleep) => "0".to_owned(),
         (Some(Bound { us, .. }), _) => format!("{us}us"),
         (None, _) => return None,
@@ -109,7 +109,7 @@ fn hold(setting: &Setting) -> Form {
             .to_owned(),
         file: None,
         text: hold_line(setting).map(line),
-        caveat: match &setting.leaves {
+        caveat: match &setting.decision.leaves {
             Leaves::NoSleep if setting.bound.is_none() => {
                 Some("Where nothing honours a bound, threads keep the CPUs awake".to_owned())
             }
@@ -118,24 +118,31 @@ fn hold(setting: &Setting) -> Form {
     }
 }
 
-fn limit_line(setting: &Setting, target: &Target) -> Option<String> {
-    let cpus = cpu_flag(setting);
-    let deepest = match &setting.leaves {
-        _ if target.ignores_states_and_bounds() => return None,
+/// The line that disables states by name, or why there is none.
+fn limit_line(setting: &Setting, target: &Target) -> Result<String, &'static str> {
+    why_not_disabled(setting, target).map_or(Ok(()), Err)?;
+    let deepest = match &setting.decision.leaves {
         Leaves::UpTo { state, .. } => quoted(state),
-        Leaves::NoSleep => target.poll()?.to_owned(),
-        _ => return None,
+        _ => target.poll().unwrap_or_default().to_owned(),
     };
-    Some(format!("reveille limit --deepest {deepest}{cpus}"))
+    let cpus = cpu_flag(setting);
+    Ok(format!("reveille limit --deepest {deepest}{cpus}"))
+}
+
+/// Why states cannot be disabled.
+fn why_not_disabled(setting: &Setting, target: &Target) -> Option<&'static str> {
+    let is_none_left = setting.decision.leaves == Leaves::NoSleep && target.poll().is_none();
+    if target.ignores_states_and_bounds() {
+        Some("the governor haltpoll ignores disabled states")
+    } else if is_none_left {
+        Some("no state POLL to keep when all others are disabled")
+    } else {
+        None
+    }
 }
 
 fn limit(setting: &Setting, target: &Target) -> Form {
     let text = limit_line(setting, target).map(line);
-    let caveat = match (&text, target.ignores_states_and_bounds()) {
-        (Some(_), _) => None,
-        (None, false) => Some("no state POLL to keep when all others are disabled"),
-        (None, true) => Some("the governor haltpoll ignores disabled states"),
-    };
     Form {
         name: Name::Limit,
         does: "disables the deeper states by name, CPU by CPU, while it or a command runs"
@@ -143,8 +150,8 @@ fn limit(setting: &Setting, target: &Target) -> Form {
         read: "at once; Ctrl-C ends it. With `--keep` until `reveille restore` or a reboot"
             .to_owned(),
         file: None,
-        text,
-        caveat: caveat.map(str::to_owned),
+        caveat: text.as_ref().err().map(|why| (*why).to_owned()),
+        text: text.ok(),
     }
 }
 
@@ -154,10 +161,17 @@ fn line(text: String) -> String {
 
 /// The head of a file and the description of a unit, in ASCII.
 fn summary(question: &Question, setting: &Setting) -> String {
-    let budget = format!("{} us at {}", question.budget_us, question.demand);
-    let left = match &setting.leaves {
+    let left = match &setting.decision.leaves {
         Leaves::UpTo { state, .. } => format!("idle states up to {state}"),
         _ => "no idle state at all".to_owned(),
     };
-    format!("CPUs wake within {budget}: {left}")
+    let us = question.budget_us;
+    match question.demand {
+        // It promises no time.
+        _ if us == 0 => format!("CPUs never sleep: {left}"),
+        Demand::Percentile(percentile) => {
+            format!("CPUs wake within {us} us at {percentile}: {left}")
+        }
+        Demand::Maximum => format!("CPUs woke within {us} us when measured: {left}"),
+    }
 }

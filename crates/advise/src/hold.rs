@@ -11,7 +11,7 @@ use reveille_kernel::{
 };
 use serde::Serialize;
 
-use crate::{Advice, Finding, MachineResult, SourceEvidence, Standing, StateAdvice};
+use crate::{Advice, MachineResult, Standing, StateAdvice};
 
 /// What the user asks for.
 pub struct Options<'a> {
@@ -252,8 +252,8 @@ impl Plan {
         let mut states = Vec::new();
         for group in groups {
             let notes = &mut self.notes;
-            let (judged, unmet) = within(group, idle, Some(measured), self.bound_us, notes)?;
-            if let Some(why) = unmet {
+            let (judged, advice) = within(group, idle, Some(measured), self.bound_us, notes)?;
+            if let Some(why) = advice.as_ref().and_then(Advice::why_nothing) {
                 return Err(Error::Cannot(format!(
                     "--result: {why}; without --result the driver's table is used"
                 )));
@@ -363,7 +363,7 @@ pub struct Asked {
 /// bound.
 ///
 /// # Errors
-/// [`Error::Cannot`] where the result has too few datapoints.
+/// Those of reading the result.
 pub fn asked(
     group: &Group,
     idle: &Idle,
@@ -372,22 +372,8 @@ pub fn asked(
 ) -> Result<Asked> {
     let mut notes = Vec::new();
     let result = result.filter(|result| result.is_of(group.kind.as_ref(), &group.states));
-    let (states, unmet) = within(group, idle, result, bound_us, &mut notes)?;
-    if let Some(why) = unmet {
-        notes.push(format!("{why}; nothing is held for it"));
-        return Ok(Asked {
-            request_us: bound_us,
-            leaves: group
-                .states
-                .iter()
-                .map(|state| state.name.clone())
-                .collect(),
-            stops: Vec::new(),
-            by_result: true,
-            unmet: Some(why),
-            notes,
-        });
-    }
+    let (states, advice) = within(group, idle, result, bound_us, &mut notes)?;
+    let mut unmet = advice.as_ref().and_then(Advice::why_nothing);
     let mut request_us = match result {
         Some(_) => request_for(bound_us, &states),
         None => bound_us,
@@ -400,11 +386,27 @@ pub fn asked(
             .map(|(state, _)| state.name.clone())
             .collect::<Vec<_>>()
     };
-    if !those(request_us, Effect::Stopped).is_empty() && !requests::is_kept_to(idle, request_us) {
-        notes.push(format!(
-            "the governor haltpoll ignores all bounds but 0: 0 is held instead of {request_us} µs"
-        ));
-        request_us = 0;
+    let is_kept_to = requests::is_kept_to(idle, request_us);
+    if unmet.is_none() && !is_kept_to && !those(request_us, Effect::Stopped).is_empty() {
+        let ignores = "the governor haltpoll ignores all bounds but 0";
+        let why = advice.and_then(|advice| advice.without_sleep.why_not(&advice.question));
+        unmet = why.map(|why| format!("{ignores}, and {why}"));
+        if unmet.is_none() {
+            notes.push(format!("{ignores}: 0 is held instead of {request_us} µs"));
+            request_us = 0;
+        }
+    }
+    if let Some(why) = unmet {
+        notes.push(format!("{why}; nothing is held for it"));
+        let names = group.states.iter().map(|state| state.name.clone());
+        return Ok(Asked {
+            request_us: bound_us,
+            leaves: names.collect(),
+            stops: Vec::new(),
+            by_result: true,
+            unmet: Some(why),
+            notes,
+        });
     }
     Ok(Asked {
         request_us,
@@ -419,14 +421,14 @@ pub fn asked(
 /// Of each state the exit latency, µs, and whether it is within the bound.
 type Judged = Vec<(u64, bool)>;
 
-/// The states by the result, if it is of such CPUs, and why no setting is shown to meet the bound.
+/// The states by the result, with its advice, if it is of such CPUs; else by the driver's table.
 fn within(
     group: &Group,
     idle: &Idle,
     measured: Option<&MachineResult>,
     bound_us: u32,
     notes: &mut Vec<String>,
-) -> Result<(Judged, Option<String>)> {
+) -> Result<(Judged, Option<Advice>)> {
     let exits = group
         .states
         .iter()
@@ -443,43 +445,17 @@ fn within(
         return Ok((by_table().collect(), None));
     }
     let advice = measured.judge(&group.states, idle, bound_us)?;
-    note_judgement(&advice, notes)?;
+    if let Some(end) = advice.decision.open() {
+        notes.push(format!(
+            "{} and deeper states are not left: {}",
+            end.state,
+            end.why(&advice.question)
+        ));
+    }
     let is_on = |state: &&StateAdvice| state.standing != Standing::Off;
     let judged = advice.states.iter().filter(is_on);
     let judged = judged.filter_map(|one| Some((one.driver_exit_latency_us?, one.allowed)));
-    Ok((judged.collect(), advice.why_no_setting()))
-}
-
-/// What a judgement leaves open; an error where that is everything.
-fn note_judgement(advice: &Advice, notes: &mut Vec<String>) -> Result<()> {
-    let asked = &advice.question;
-    if let Some(state) = advice.unknown() {
-        return Err(Error::Cannot(format!(
-            "--result: too few datapoints of {}; `reveille advise RESULT \
-             --budget {}us` prints how many are needed. Without --result the driver's \
-             table is used",
-            state.state, asked.budget_us
-        )));
-    }
-    if let Some(state) = advice.ended_by_want() {
-        notes.push(format!(
-            "too few datapoints to show that {} is within {asked}: it and deeper states \
-             are not left",
-            state.state
-        ));
-    }
-    for state in &advice.states {
-        let exceeds = |one: &&SourceEvidence| one.finding == Finding::Exceeds;
-        if state.standing == Standing::NoSleep
-            && let Some(one) = state.evidence.iter().find(exceeds)
-        {
-            notes.push(format!(
-                "even {} exceeds the bound ({} of {} wakes): no state is faster",
-                state.state, one.exceeded, one.count
-            ));
-        }
-    }
-    Ok(())
+    Ok((judged.collect(), Some(advice)))
 }
 
 /// The request, µs, that leaves states within the bound, up to the first that exceeds it by the driver's

@@ -1,9 +1,9 @@
 //! Which idle states a latency budget allows, by what was measured and not by the driver's table.
 //!
 //! A [`Question`] (a budget, a percentile, a confidence) is put to a result; the [`Advice`] is
-//! whether each idle state may be allowed, with the evidence, and the [`Setting`] is the same
-//! in the driver's own figures, for cpuidle compares a latency bound with those. [`hold`] plans such a
-//! bound on this machine, by the table or by a [`MachineResult`]. [`form`] writes
+//! whether each idle state may be allowed, with the evidence, its [`Decision`] is what is recommended, or that nothing
+//! is, and the [`Setting`] is the same in the driver's own figures, for cpuidle compares a latency bound with those.
+//! [`hold`] plans such a bound on this machine, by the table or by a [`MachineResult`]. [`form`] writes
 //! the setting in the forms that people deploy, [`cost`] is what it costs, and [`table`] writes
 //! the driver's table anew from what was measured. An [`Answer`] is all of it, and [`show`] has its names
 //! and words.
@@ -13,6 +13,7 @@
 pub mod advice;
 mod answer;
 pub mod cost;
+mod decision;
 mod finding;
 pub mod form;
 pub mod hold;
@@ -21,18 +22,21 @@ mod measured;
 mod question;
 pub mod setting;
 pub mod show;
+mod standing;
 pub mod table;
 mod target;
 pub mod without_sleep;
 
-pub use advice::{Advice, Standing, StateAdvice};
+pub use advice::Advice;
 pub use answer::Answer;
 pub use cost::Cost;
+pub use decision::{Because, Decision, End, Leaves};
 pub use finding::{Finding, SourceEvidence};
 pub use form::Form;
 pub use machine_result::{Figure, MachineResult, measured_elsewhere};
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
-pub use setting::{Leaves, Setting};
+pub use setting::Setting;
+pub use standing::{Standing, StateAdvice};
 pub use target::{Coverage, Target, machine, speaks_for, why_other_machine};
 pub use without_sleep::WithoutSleep;
 

@@ -20,7 +20,8 @@ pub(crate) struct Measured {
     /// Shallow ones first: in the driver's order, else by index, else by name. The latencies have
     /// no part in the order, which the judgement follows.
     pub(crate) states: Vec<MeasuredState>,
-    /// The sources that the result has datapoints of, also if all are of states that poll; ascending.
+    /// The sources that were asked for, also without a datapoint, and those that the result has datapoints of, also if all
+    /// are of states that poll; ascending.
     pub(crate) sources: Vec<String>,
     /// Datapoints of unknown states: they do not count.
     pub(crate) of_unknown_state: u64,
@@ -62,7 +63,11 @@ impl Measured {
         if target.states.is_empty() {
             states.sort_by(|a, b| depth(a).cmp(&depth(b)));
         }
-        let mut sources: Vec<String> = Vec::new();
+        // Without the column no datapoint has its source.
+        let mut sources = match columns.names("source") {
+            Some(_) => loaded.description.settings.sources.clone(),
+            None => Vec::new(),
+        };
         for state in &mut states {
             for (source, sample) in &mut state.samples {
                 sample.sort_unstable();
@@ -73,6 +78,7 @@ impl Measured {
             state.samples.sort_by(|(a, _), (b, _)| a.cmp(b));
         }
         sources.sort_unstable();
+        sources.dedup();
         Ok(Self {
             states,
             sources,

@@ -8,32 +8,7 @@
 
 use serde::Serialize;
 
-use crate::{Advice, Standing, Target};
-
-/// How deep the setting lets CPUs sleep.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "leaves")]
-pub enum Leaves {
-    /// Every state that is on: nothing has to be set.
-    Everything,
-    /// This state and all shallower ones; deeper ones are to be kept out of.
-    UpTo {
-        /// The deepest allowed state, as the driver calls it: `C1E`.
-        state: String,
-        /// N of cpuidle's `stateN`; `None` if unknown.
-        index: Option<u32>,
-    },
-    /// No state that sleeps is allowed, and without sleep the budget is shown to be kept; or no sleep was asked for.
-    NoSleep,
-    /// No state that sleeps is allowed, and that the budget is kept without sleep is not shown: see
-    /// [`Advice::without_sleep`]. There is nothing to set.
-    NoSetting,
-    /// Too few datapoints to show that a state may stay, or that none may.
-    Unknown {
-        /// The shallowest state that sleeps; it is not shown to keep to the budget, nor not to.
-        state: String,
-    },
-}
+use crate::{Advice, Decision, Standing, Target};
 
 /// A latency bound that makes cpuidle leave just the allowed states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -48,9 +23,9 @@ pub struct Bound {
 /// What to set.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Setting {
-    /// The deepest state that stays.
+    /// What is recommended.
     #[serde(flatten)]
-    pub leaves: Leaves,
+    pub decision: Decision,
     /// States to be kept out of, shallow ones first.
     pub forbidden: Vec<String>,
     /// `None` where no bound parts allowed and forbidden states; see `why_no_bound`.
@@ -67,39 +42,19 @@ pub struct Setting {
 impl Setting {
     /// The setting that leaves what the advice allows, in the figures of the target's table.
     pub fn of(advice: &Advice, target: &Target) -> Self {
-        let unknown = advice.unknown().map(|state| state.state.clone());
-        let why_none = advice.why_no_setting();
-        let is_set = unknown.is_none() && why_none.is_none();
-        let forbidden = advice.forbidden().filter(|_| is_set);
-        let forbidden: Vec<String> = forbidden.map(|state| state.state.clone()).collect();
-        let bound = match (&unknown, &why_none) {
-            (Some(state), _) => Err(format!("too few datapoints of {state}")),
-            (None, Some(why)) => Err(why.clone()),
-            (None, None) => bound(advice, target),
-        };
-        let leaves = match (unknown, advice.allowed().last()) {
-            (Some(state), _) => Leaves::Unknown { state },
-            _ if why_none.is_some() => Leaves::NoSetting,
-            _ if forbidden.is_empty() => Leaves::Everything,
-            (None, None) => Leaves::NoSleep,
-            (None, Some(deepest)) => Leaves::UpTo {
-                state: deepest.state.clone(),
-                index: deepest.index,
-            },
-        };
+        let why_nothing = advice.why_nothing();
+        let forbidden = advice.forbidden().filter(|_| why_nothing.is_none());
+        let bound = why_nothing
+            .clone()
+            .map_or_else(|| bound(advice, target), Err);
         Self {
-            leaves,
-            forbidden,
+            decision: advice.decision.clone(),
+            forbidden: forbidden.map(|state| state.state.clone()).collect(),
             why_no_bound: bound.as_ref().err().cloned(),
             bound: bound.ok(),
             budget_as_bound_leaves: left_by(advice, u64::from(advice.question.budget_us)),
             cpus: target.cpus().map(<[u32]>::to_vec),
         }
-    }
-
-    /// Is there something to set?
-    pub fn is_to_be_set(&self) -> bool {
-        matches!(self.leaves, Leaves::UpTo { .. } | Leaves::NoSleep)
     }
 }
 

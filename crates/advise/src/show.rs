@@ -41,7 +41,7 @@ const COLUMNS: &[Column<Row>] = &columns!(|row|
     words "state", "state", row.state.state.as_str(), "The idle state";
     words "standing", "verdict", standing(&row.state),
         "`allowed` (in JSON `within`, and `allowed` is true); `within` the budget, but deeper than a state \
-         that is not; `exceeds` it; `not shown` (`not_shown`), with too few datapoints; `off` when it was measured; \
+         that is not; `exceeds` it; `not shown` (`not_shown`) to be within it, nor to exceed it; `off` when it was measured; \
          `no sleep` (`no_sleep`) for a state that polls";
     words "source", "source", row.figure(|one| one.source.clone()), "What woke the CPU";
     driver(Us) "driver_exit_latency_us", EXIT, row.state.driver_exit_latency_us,

@@ -5,13 +5,14 @@
 //! quantiles and the maximum are kept. How many of its wakes exceeded the budget is then known within limits, and each
 //! finding is by the limit that is the worse for it.
 
-use reveille_figures::interval;
+use std::ops::RangeInclusive;
+
 use reveille_results::statistics::Floor;
-use reveille_show::quantity::{counted, nanoseconds};
+use reveille_show::quantity::{count as thousands, counted, nanoseconds};
 use serde::Serialize;
 
-use crate::finding::{Finding, SourceEvidence, find, find_by_maximum};
-use crate::question::{Demand, Latency, Question};
+use crate::finding::{Finding, SourceEvidence, shown};
+use crate::question::{Latency, Question};
 
 /// What is known of wakes where nothing sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -36,8 +37,10 @@ pub struct WithoutSleep {
     pub source: Option<String>,
     /// Its wakes without sleep.
     pub count: u64,
-    /// How many of them took longer than the budget; of a floor at least so many.
-    pub exceeded: u64,
+    /// At least so many of them took longer than the budget.
+    pub exceeded_at_least: u64,
+    /// At most so many; the same, unless all that is known are a floor's median, quantiles and maximum.
+    pub exceeded_at_most: u64,
     /// Their percentile that was asked for, ns; `None` where the datapoints are too few, and of a floor.
     pub percentile_ns: Option<i64>,
 }
@@ -46,7 +49,8 @@ pub struct WithoutSleep {
 struct Evidence {
     source: String,
     count: u64,
-    exceeded: u64,
+    /// The fewest and the most that may have exceeded the budget.
+    exceeded: RangeInclusive<u64>,
     percentile_ns: Option<i64>,
     finding: Finding,
 }
@@ -62,7 +66,20 @@ impl WithoutSleep {
         let mut evidence: Vec<Evidence> = sources
             .iter()
             .filter_map(|source| {
-                by_polling(polling, source).or_else(|| floor(floors, source, question))
+                let floor = floor(floors, source, question);
+                match by_polling(polling, source) {
+                    // That it exceeds the budget may be shown by either.
+                    Some(Evidence {
+                        finding: Finding::NotShown { .. },
+                        ..
+                    }) if floor
+                        .as_ref()
+                        .is_some_and(|floor| floor.finding == Finding::Exceeds) =>
+                    {
+                        floor
+                    }
+                    by_polling => by_polling.or(floor),
+                }
             })
             .collect();
         let is = |finding: Finding| move |one: &Evidence| one.finding == finding;
@@ -85,7 +102,8 @@ impl WithoutSleep {
         Self {
             finding,
             count: first.as_ref().map_or(0, |one| one.count),
-            exceeded: first.as_ref().map_or(0, |one| one.exceeded),
+            exceeded_at_least: first.as_ref().map_or(0, |one| *one.exceeded.start()),
+            exceeded_at_most: first.as_ref().map_or(0, |one| *one.exceeded.end()),
             percentile_ns: first.as_ref().and_then(|one| one.percentile_ns),
             source: first.map(|one| one.source),
         }
@@ -95,6 +113,10 @@ impl WithoutSleep {
     pub(crate) fn why_not(&self, question: &Question) -> Option<String> {
         let by = self.source.as_deref().unwrap_or_default();
         let wakes = counted(self.count, "wake");
+        let exceeded = match (self.exceeded_at_least, self.exceeded_at_most) {
+            (least, most) if least == most => thousands(least),
+            (least, _) => format!("at least {}", thousands(least)),
+        };
         Some(match (self.finding, self.percentile_ns) {
             (Known::Within, _) => return None,
             (Known::Exceeds, Some(ns)) => format!(
@@ -102,13 +124,11 @@ impl WithoutSleep {
                 question.demand,
                 nanoseconds(ns)
             ),
-            (Known::Exceeds, None) => format!(
-                "even without sleep {} of {wakes} by {by} took longer",
-                self.exceeded
-            ),
+            (Known::Exceeds, None) => {
+                format!("even without sleep {exceeded} of {wakes} by {by} took longer")
+            }
             (Known::NotShown, _) => format!(
-                "that it is kept without sleep is not shown, by {wakes} ({by}), of which {} took longer",
-                self.exceeded
+                "without sleep it is not shown to be met ({exceeded} of {wakes} by {by} took longer)"
             ),
             (Known::NotMeasured, _) => "what wakes take without sleep was not measured".to_owned(),
         })
@@ -122,7 +142,7 @@ fn by_polling(polling: &[&SourceEvidence], source: &str) -> Option<Evidence> {
     Some(Evidence {
         source: source.to_owned(),
         count: one.count,
-        exceeded: one.exceeded,
+        exceeded: one.exceeded..=one.exceeded,
         percentile_ns: one.percentile_ns,
         finding: one.finding,
     })
@@ -154,32 +174,19 @@ fn floor(floors: &[Floor], source: &str, question: &Question) -> Option<Evidence
         true => most = 0,
         false => least = least.max(1),
     }
-    let risk = question.confidence.risk();
-    let finding = match question.demand {
-        Demand::Maximum => find_by_maximum(least, count),
-        Demand::Percentile(percentile) => {
-            let beyond = percentile.beyond();
-            if interval::at_most(most, count, beyond) <= risk {
-                Finding::Within
-            } else if find(least, count, beyond, risk) == Finding::Exceeds {
-                Finding::Exceeds
-            } else {
-                Finding::NotShown { needed: None }
-            }
-        }
-    };
     Some(Evidence {
         source: source.to_owned(),
         count,
-        exceeded: least,
+        exceeded: least..=most,
         percentile_ns: None,
-        finding,
+        finding: shown(least..=most, count, question),
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Demand;
 
     fn question(budget_us: u32) -> Question {
         Question {
@@ -219,6 +226,36 @@ mod tests {
         // A tenth of them.
         assert_eq!(known(11, &floors), Known::Exceeds);
         assert_eq!(known(1, &floors), Known::Exceeds);
+    }
+
+    #[test]
+    fn how_many_wakes_of_a_floor_took_longer_is_known_within_limits() {
+        let of = |budget_us, floors: &[Floor]| {
+            let sources = ["timer".to_owned()];
+            let known = WithoutSleep::of(&[], &sources, floors, &question(budget_us));
+            let why = known.why_not(&question(budget_us)).unwrap_or_default();
+            assert_eq!(
+                why.contains("at least"),
+                known.exceeded_at_least < known.exceeded_at_most
+            );
+            (known.exceeded_at_least, known.exceeded_at_most)
+        };
+        let floors = [floor_of(90_000)];
+        assert_eq!(of(1, &floors), (501, 1000));
+        assert_eq!(of(11, &floors), (101, 500));
+        assert_eq!(of(21, &floors), (1, 10));
+        assert_eq!(of(90, &floors), (0, 0));
+    }
+
+    #[test]
+    fn a_floor_that_exceeds_the_budget_stands_beside_too_few_datapoints() {
+        let polled = crate::finding::judge("timer", &[900; 20], &question(11));
+        let sources = ["timer".to_owned()];
+        let of = |budget_us| {
+            let floors = [floor_of(90_000)];
+            WithoutSleep::of(&[&polled], &sources, &floors, &question(budget_us)).finding
+        };
+        assert_eq!((of(11), of(90)), (Known::Exceeds, Known::NotShown));
     }
 
     #[test]

@@ -4,8 +4,8 @@
 use crate::made_up::{self, loaded, question, sample, sklep0, state, target};
 use reveille_advise::without_sleep::Known;
 use reveille_advise::{
-    Advice, Cost, Coverage, Demand, Error, Finding, Latency, Leaves, Question, Setting, Standing,
-    Target, form, why_other_machine,
+    Advice, Because, Cost, Coverage, Demand, Error, Finding, Latency, Leaves, Question, Setting,
+    Standing, Target, form, why_other_machine,
 };
 use reveille_kernel::{CoreKind, Cpu, Identity, Idle};
 use reveille_results::columns::{Column, Values};
@@ -36,7 +36,7 @@ fn the_bound_is_the_budget_only_where_the_drivers_table_then_leaves_what_was_mea
     let advice = Advice::of(&loaded, &sklep0(), question(50, "99.9")).unwrap();
     assert_eq!(decided(&advice), (vec!["C1", "C1E"], vec!["C6"]));
     let setting = Setting::of(&advice, &sklep0());
-    assert_eq!(setting.leaves, up_to("C1E", 2));
+    assert_eq!(setting.decision.leaves, up_to("C1E", 2));
     let bound = setting.bound.unwrap();
     assert_eq!((bound.us, bound.up_to_us), (50, Some(132)));
 
@@ -47,7 +47,7 @@ fn the_bound_is_the_budget_only_where_the_drivers_table_then_leaves_what_was_mea
     assert_eq!(setting.budget_as_bound_leaves.unwrap(), ["C1", "C1E"]);
     let advice = Advice::of(&loaded, &sklep0(), question(70, "99.9")).unwrap();
     let setting = Setting::of(&advice, &sklep0());
-    assert_eq!(setting.leaves, Leaves::Everything);
+    assert_eq!(setting.decision.leaves, Leaves::Everything);
     assert_eq!(setting.budget_as_bound_leaves.unwrap(), ["C1", "C1E"]);
 }
 
@@ -69,7 +69,10 @@ fn a_state_must_pass_for_every_source() {
         ("remote", 0)
     );
     assert_eq!(advice.states[2].standing, Standing::NotShown);
-    assert_eq!(Setting::of(&advice, &sklep0()).leaves, Leaves::NoSetting);
+    assert_eq!(
+        Setting::of(&advice, &sklep0()).decision.leaves,
+        Leaves::NoSetting
+    );
 }
 
 #[test]
@@ -82,9 +85,12 @@ fn no_sleep_is_advised_only_if_it_is_shown_to_keep_to_the_budget() {
         let setting = Setting::of(&advice, &sklep0());
         let forms = form::all(&advice, &setting, &sklep0());
         let texts = forms.iter().filter(|form| form.text.is_some()).count();
-        assert_eq!(texts > 0, setting.is_to_be_set(), "{setting:?}");
-        assert_eq!(advice.why_no_setting().is_none(), setting.is_to_be_set());
-        (advice.without_sleep.finding, setting.leaves)
+        assert_eq!(texts > 0, setting.decision.is_to_be_set(), "{setting:?}");
+        assert_eq!(
+            advice.why_nothing().is_none(),
+            setting.decision.is_to_be_set()
+        );
+        (advice.without_sleep.finding, setting.decision.leaves)
     };
     // None of 3000, 3 of 3000, 30 of 3000, and none at all.
     let quick = || vec![900; 3000];
@@ -95,6 +101,89 @@ fn no_sleep_is_advised_only_if_it_is_shown_to_keep_to_the_budget() {
     assert_eq!(of(None, 50), (Known::NotMeasured, Leaves::NoSetting));
     // Who asks for no sleep gets it.
     assert_eq!(of(None, 0), (Known::NotMeasured, Leaves::NoSleep));
+}
+
+#[test]
+fn what_even_wakes_without_sleep_exceed_no_setting_meets() {
+    let of = |samples: &[(&str, &str, Vec<i64>)], machine: &Target, budget_us: u32| {
+        let advice = Advice::of(&loaded(samples), machine, question(budget_us, "99.9")).unwrap();
+        let setting = Setting::of(&advice, machine);
+        let forms = form::all(&advice, &setting, machine);
+        assert!(forms.iter().all(|form| form.text.is_none()), "{setting:?}");
+        (setting.decision.leaves, advice.why_nothing().is_some())
+    };
+    let poll = |ns: i64| ("POLL", "timer", vec![ns; 3000]);
+    let quick = ["C1", "C1E", "C6"].map(|state| (state, "timer", vec![3000; 3000]));
+    let all = [&[poll(81_000)][..], &quick].concat();
+    // Whatever is shown of the states: all within, too few of them, none there, none on.
+    let mut off = sklep0();
+    off.states
+        .iter_mut()
+        .skip(1)
+        .for_each(|one| one.disabled = Some(true));
+    let awake = Target {
+        states: sklep0().states[..1].to_vec(),
+        ..sklep0()
+    };
+    let too_few = [poll(81_000), ("C1", "timer", vec![3000; 20])];
+    for (samples, machine) in [
+        (&all[..], &sklep0()),
+        (&too_few, &sklep0()),
+        (&[poll(81_000)], &awake),
+        (&[poll(81_000)], &off),
+    ] {
+        assert_eq!(of(samples, machine, 50), (Leaves::NoSetting, true));
+    }
+    // Where nothing sleeps, what is not shown is not said to be within the budget.
+    let few = [("POLL", "timer", vec![900; 20])];
+    for machine in [&awake, &off] {
+        assert_eq!(of(&few, machine, 50), (Leaves::NoSetting, true));
+        assert_eq!(of(&[poll(900)], machine, 50), (Leaves::Everything, false));
+        assert_eq!(of(&few, machine, 0), (Leaves::Everything, false));
+    }
+}
+
+#[test]
+fn a_source_that_was_asked_for_has_to_be_passed() {
+    let mut result = loaded(&[
+        ("POLL", "timer", vec![900; 3000]),
+        ("C1", "timer", vec![3000; 3000]),
+        ("C1E", "timer", vec![3000; 3000]),
+        ("C6", "timer", vec![3000; 3000]),
+    ]);
+    result.description.settings.sources = vec!["timer".into(), "remote".into()];
+    let advice = Advice::of(&result, &sklep0(), question(50, "99.9")).unwrap();
+    assert_eq!(advice.sources, ["remote", "timer"]);
+    assert_eq!(advice.without_sleep.finding, Known::NotShown);
+    let end = advice.decision.ended_by.as_ref().unwrap();
+    assert_eq!((end.source.as_str(), end.count), ("remote", 0));
+    assert_eq!(end.because, Because::TooFew { needed: 2995 });
+    assert!(matches!(advice.decision.leaves, Leaves::Unknown { .. }));
+}
+
+#[test]
+fn a_setting_ends_for_what_was_seen_or_for_want_of_it() {
+    let of = |c1e: Vec<i64>, percentile: &str| {
+        let result = loaded(&[("C1", "timer", vec![3000; 3000]), ("C1E", "timer", c1e)]);
+        let advice = Advice::of(&result, &sklep0(), question(50, percentile)).unwrap();
+        let setting = Setting::of(&advice, &sklep0());
+        assert_eq!(setting.decision.leaves, up_to("C1", 1));
+        let json = serde_json::to_value(&setting).unwrap();
+        let end = setting.decision.ended_by.unwrap();
+        assert_eq!(json["ended_by"]["state"], "C1E");
+        (
+            end.because,
+            end.exceeded,
+            json["ended_by"]["because"].clone(),
+        )
+    };
+    let few = Because::TooFew { needed: 2995 };
+    assert_eq!(of(vec![3000; 20], "99.9"), (few, 0, "too_few".into()));
+    let over = of(vec![90_000; 3000], "99.9");
+    assert_eq!(over, (Because::Exceeds, 3000, "exceeds".into()));
+    // 31 of 3000 where p99 leaves 30.
+    let close = of(sample(3000, 31, 90_000), "99");
+    assert_eq!(close, (Because::TooClose, 31, "too_close".into()));
 }
 
 #[test]
@@ -125,7 +214,7 @@ fn the_setting_ends_before_the_first_failing_state_and_deeper_ones_are_judged_al
     assert_eq!(decided(&advice), (vec!["C1"], vec!["C1E", "C6"]));
     let alone: Vec<&str> = advice.alone().map(|one| one.state.as_str()).collect();
     assert_eq!(alone, ["C6"]);
-    assert!(advice.ended_by_want().is_none());
+    assert_eq!(advice.decision.open(), None);
 }
 
 #[test]
@@ -147,7 +236,7 @@ fn a_disabled_state_does_not_block_deeper_ones_and_an_unentered_one_does() {
     ]);
     let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
     assert_eq!(decided(&advice).0, ["C1", "C1E"]);
-    assert_eq!(advice.ended_by_want().unwrap().state, "C3");
+    assert_eq!(advice.decision.open().unwrap().state, "C3");
     let needed = Some(2995);
     let evidence = &advice.states[3].evidence[0];
     assert_eq!(evidence.finding, Finding::NotShown { needed });
@@ -156,7 +245,10 @@ fn a_disabled_state_does_not_block_deeper_ones_and_an_unentered_one_does() {
     let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
     assert_eq!(decided(&advice), (vec!["C1", "C1E", "C6"], vec![]));
     assert_eq!(advice.states[3].standing, Standing::Off);
-    assert_eq!(Setting::of(&advice, &machine).leaves, Leaves::Everything);
+    assert_eq!(
+        Setting::of(&advice, &machine).decision.leaves,
+        Leaves::Everything
+    );
 }
 
 #[test]
@@ -165,7 +257,7 @@ fn a_budget_of_zero_forbids_all_idle_states() {
     let loaded = loaded(&[("C1", "timer", vec![-5; 3000])]);
     let advice = Advice::of(&loaded, &sklep0(), question(0, "99.9")).unwrap();
     let setting = Setting::of(&advice, &sklep0());
-    assert_eq!(setting.leaves, Leaves::NoSleep);
+    assert_eq!(setting.decision.leaves, Leaves::NoSleep);
     assert_eq!(setting.bound.unwrap().us, 0);
 }
 
@@ -181,7 +273,7 @@ fn states_of_equal_table_latency_get_no_bound_between_them() {
     ]);
     let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
     let setting = Setting::of(&advice, &machine);
-    assert_eq!(setting.leaves, up_to("C1", 1));
+    assert_eq!(setting.decision.leaves, up_to("C1", 1));
     assert_eq!(setting.bound, None);
     assert!(setting.why_no_bound.unwrap().contains("no bound leaves C1"));
 }
@@ -352,7 +444,12 @@ fn a_forbidden_state_needs_a_setting() {
         ]);
         let advice = Advice::of(&result, &sklep0(), question(50, "99.9")).unwrap();
         let setting = Setting::of(&advice, &sklep0());
-        assert_eq!(setting.is_to_be_set(), to_be_set, "{:?}", setting.leaves);
+        assert_eq!(
+            setting.decision.is_to_be_set(),
+            to_be_set,
+            "{:?}",
+            setting.decision.leaves
+        );
     }
 }
 
@@ -405,11 +502,10 @@ fn an_unproven_shallowest_state_gets_no_verdict_and_no_setting() {
     ];
     for samples in [&of_c6_only[..], &too_few] {
         let advice = Advice::of(&loaded(samples), &sklep0(), question(50, "99.9")).unwrap();
-        assert_eq!(advice.unknown().unwrap().state, "C1");
         let setting = Setting::of(&advice, &sklep0());
         let state = "C1".to_owned();
-        assert_eq!(setting.leaves, Leaves::Unknown { state });
-        assert!(!setting.is_to_be_set());
+        assert_eq!(setting.decision.leaves, Leaves::Unknown { state });
+        assert!(!setting.decision.is_to_be_set());
         assert_eq!((setting.bound, setting.forbidden.len()), (None, 0));
         for form in form::all(&advice, &setting, &sklep0()) {
             assert_eq!(form.text, None, "{}", form.name.as_str());
@@ -420,10 +516,16 @@ fn an_unproven_shallowest_state_gets_no_verdict_and_no_setting() {
     // answer.
     let c1 = loaded(&[("C1", "timer", vec![3000; 3000])]);
     let advice = Advice::of(&c1, &sklep0(), question(50, "99.9")).unwrap();
-    assert_eq!(Setting::of(&advice, &sklep0()).leaves, up_to("C1", 1));
+    assert_eq!(
+        Setting::of(&advice, &sklep0()).decision.leaves,
+        up_to("C1", 1)
+    );
     let none = loaded(&of_c6_only);
     let advice = Advice::of(&none, &sklep0(), question(0, "99.9")).unwrap();
-    assert_eq!(Setting::of(&advice, &sklep0()).leaves, Leaves::NoSleep);
+    assert_eq!(
+        Setting::of(&advice, &sklep0()).decision.leaves,
+        Leaves::NoSleep
+    );
 }
 
 #[test]
@@ -436,7 +538,10 @@ fn a_governor_that_ignores_bounds_gets_none() {
     ]);
     let advice = Advice::of(&loaded, &machine, question(50, "99.9")).unwrap();
     let setting = Setting::of(&advice, &machine);
-    assert_eq!((&setting.leaves, setting.bound), (&up_to("C1", 1), None));
+    assert_eq!(
+        (&setting.decision.leaves, setting.bound),
+        (&up_to("C1", 1), None)
+    );
     assert!(setting.why_no_bound.unwrap().contains("haltpoll"));
     // It honours a bound of 0.
     let advice = Advice::of(&loaded, &machine, question(0, "99.9")).unwrap();

@@ -3,6 +3,7 @@
 mod decisions;
 mod drawn_results;
 mod forms;
+mod held;
 mod made_up;
 mod shown;
 mod tables;

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::made_up::{loaded, question, sklep0};
+use crate::made_up::{loaded, question, sample, sklep0};
+use reveille_advise::form::Name;
 use reveille_advise::table::{Residency, Table};
 use reveille_advise::{Answer, Latency, show};
 use reveille_results::Loaded;
+use reveille_results::statistics::Floor;
 use reveille_show::sheet::not_in_json;
 use reveille_show::text::{self, Detail};
 
@@ -98,4 +100,91 @@ fn one_form_is_recommended_and_all_are_shown_on_request() {
         );
     }
     assert!(one.lines().count() <= 24, "{one}");
+}
+
+#[test]
+fn each_decision_has_its_sentence() {
+    let few = |state: &'static str, count| (state, "timer", vec![3000; count]);
+    let at = |state: &'static str, us: i64| (state, "timer", vec![us * 1000; 3000]);
+    let close = ("C1", "timer", sample(46_475, 495, 90_000));
+    let floor = Floor {
+        state: "POLL".into(),
+        source: "timer".into(),
+        count: 1000,
+        median_ns: 13_000,
+        p90_ns: Some(15_000),
+        p99_ns: Some(21_000),
+        max_ns: 43_000,
+        medians_ns: Vec::new(),
+    };
+    let slow = || vec![at("C1", 90), at("C1E", 90), at("C6", 90)];
+    let cases = [
+        (
+            "all within",
+            vec![at("C1", 3), at("C1E", 8), at("C6", 20)],
+            50,
+            "99.9",
+        ),
+        (
+            "one over",
+            vec![at("C1", 3), at("C1E", 8), at("C6", 90)],
+            50,
+            "99.9",
+        ),
+        (
+            "one over, one not measured",
+            vec![at("C1", 3), at("C1E", 90)],
+            50,
+            "99.9",
+        ),
+        (
+            "the deeper ones too few",
+            vec![at("C1", 3), few("C1E", 20)],
+            50,
+            "99.9",
+        ),
+        (
+            "the first too few",
+            vec![few("C1", 50), at("C1E", 90)],
+            50,
+            "99.9",
+        ),
+        ("the first too close", vec![close], 50, "99"),
+        (
+            "only awake within",
+            vec![at("POLL", 1), at("C1", 90), at("C1E", 8), at("C6", 90)],
+            50,
+            "99.9",
+        ),
+        (
+            "awake over, none measured",
+            vec![at("POLL", 90)],
+            50,
+            "99.9",
+        ),
+        ("awake not measured", slow(), 50, "99.9"),
+        ("awake by a floor that is over", slow(), 10, "99.9"),
+        ("awake by a floor that is not shown", slow(), 22, "99.9"),
+        ("no sleep as such", slow(), 0, "99.9"),
+    ];
+    let said = cases.map(|(case, samples, budget_us, percentile)| {
+        let (mut loaded, target) = (loaded(&samples), sklep0());
+        if case.contains("floor") {
+            loaded.description.characterisation.floors = vec![floor.clone()];
+        }
+        let answer = Answer::of(&loaded, &target, question(budget_us, percentile)).unwrap();
+        let form = match answer.form(Name::Tuned) {
+            Ok(text) => text
+                .and_then(|text| text.lines().nth(1))
+                .unwrap_or_default()
+                .to_owned(),
+            Err(why) => why.to_string(),
+        };
+        let beside = answer.beside_a_form().join("\n");
+        (
+            case,
+            [show::sheet(&answer, false).answer, form, beside].join("\n"),
+        )
+    });
+    reveille_snapshot::snapshot!("answers", said);
 }

@@ -62,7 +62,10 @@ const CODES: &[(&str, Codes)] = &[
             ("0", "answered, even if no state is allowed"),
             ("1", "a damaged result"),
             USAGE,
-            ("3", "the setting cannot be written in this form"),
+            (
+                "3",
+                "nothing is recommended, or this form or a table cannot express it",
+            ),
         ],
     ),
     ("power meters", ALL),

@@ -101,7 +101,7 @@ fn no_setting_is_printed_without_a_verdict() {
     let result = result_of(folder.path(), &[(3, "C6", 90, 3000)]);
     let text = printed(&result, &["--budget", "50us"]);
     assert!(
-        text.contains("\n\nUnknown: too few datapoints of C1."),
+        text.contains("\n\nUnknown: too few datapoints of C1 "),
         "{text}"
     );
     assert!(text.contains("Over the budget: C6."), "{text}");
@@ -171,6 +171,39 @@ fn a_driver_that_takes_no_table_gets_none() {
             output.stdout.is_empty() && said.contains("only intel_idle"),
             "{said}"
         );
+    }
+}
+
+#[test]
+fn what_the_data_refute_is_in_no_form() {
+    let folder = tempfile::tempdir().unwrap();
+    // Even POLL takes longer than the budget, whatever is known of the others.
+    for (nth, states) in [
+        &[(0, "POLL", 81, 3000)][..],
+        &[(0, "POLL", 81, 3000), (1, "C1", 3, 20)],
+        &[
+            (0, "POLL", 81, 3000),
+            (1, "C1", 3, 3000),
+            (2, "C1E", 3, 3000),
+            (3, "C6", 3, 3000),
+        ],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let result = result_of(&folder.path().join(nth.to_string()), states);
+        let json = printed(&result, &["--budget", "50us", "--json"]);
+        let json: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json["setting"]["leaves"], "no_setting");
+        assert_eq!(json["without_sleep"]["exceeded_at_least"], 3000);
+        for name in ["hold", "limit", "kernel", "tuned", "systemd", "udev"] {
+            let flags = ["--budget", "50us", "--form", name];
+            let output = advise(&result, &flags).output().unwrap();
+            let ended = (output.status.code(), output.stdout.len());
+            assert_eq!(ended, (Some(3), 0), "{name}");
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(said.contains("no setting meets"), "{said}");
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! A setting in each of its forms.
 
 use super::{Form, Name, hold, kernel, limit, service};
-use crate::{Advice, Leaves, Setting, Target};
+use crate::{Advice, Setting, Target};
 
 /// All forms of a setting; none has a text if nothing has to be set.
 pub fn all(advice: &Advice, setting: &Setting, target: &Target) -> Vec<Form> {
@@ -20,11 +20,11 @@ pub fn one(name: Name, advice: &Advice, setting: &Setting, target: &Target) -> F
         Name::Systemd => service::systemd(question, setting, target),
         Name::Udev => service::udev(question, setting, target),
     };
-    let caveat = match setting.leaves {
-        Leaves::UpTo { .. } | Leaves::NoSleep => return form,
-        Leaves::Unknown { .. } | Leaves::NoSetting => setting.why_no_bound.clone(),
-        Leaves::Everything => Some("nothing to set: every state is within the budget".into()),
-    };
+    if setting.decision.is_to_be_set() {
+        return form;
+    }
+    let nothing = || Some(format!("nothing to set: {}", advice.why_nothing_to_set()?));
+    let caveat = advice.why_nothing().or_else(nothing);
     let text = None;
     Form {
         text,

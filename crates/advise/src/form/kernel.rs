@@ -29,7 +29,7 @@ const FOR_ALL: &str = "It holds for all CPUs, also for those of another kind";
 
 /// The parameter and a caveat, or why there is none.
 fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<String>), String> {
-    let Leaves::UpTo { state, index } = &setting.leaves else {
+    let Leaves::UpTo { state, index } = &setting.decision.leaves else {
         return no_sleep(target);
     };
     let driver = target.driver.as_deref();

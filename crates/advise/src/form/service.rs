@@ -1,7 +1,7 @@
 //! The setting as a file that a daemon reads: TuneD, systemd, udev.
 
-use super::{Form, Name, hold_line, limit_line, summary};
-use crate::{Leaves, Question, Setting, Target};
+use super::{Form, Name, hold_line, limit_line, summary, why_not_disabled};
+use crate::{Question, Setting, Target};
 
 /// The name of profiles, units and rules: `reveille-50us`.
 fn name(question: &Question) -> String {
@@ -53,7 +53,7 @@ pub(super) fn tuned(question: &Question, setting: &Setting) -> Form {
 
 pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -> Form {
     let name = name(question);
-    let command = hold_line(setting).or_else(|| limit_line(setting, target));
+    let command = hold_line(setting).map_or_else(|| limit_line(setting, target), Ok);
     let text = command.map(|command| {
         let summary = summary(question, setting);
         format!(
@@ -62,8 +62,8 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
         )
     });
     let caveat = match text {
-        Some(_) => "reveille must be where systemd looks: /usr/local/bin or /usr/bin".to_owned(),
-        None => "neither hold nor limit can express it".to_owned(),
+        Ok(_) => "reveille must be where systemd looks: /usr/local/bin or /usr/bin".to_owned(),
+        Err(why) => format!("neither hold nor limit can express it: {why}"),
     };
     Form {
         name: Name::Systemd,
@@ -71,7 +71,7 @@ pub(super) fn systemd(question: &Question, setting: &Setting, target: &Target) -
             .to_owned(),
         read: format!("by `systemctl daemon-reload` and `systemctl enable --now {name}`"),
         file: Some(format!("/etc/systemd/system/{name}.service")),
-        text,
+        text: text.ok(),
         caveat: Some(caveat),
     }
 }
@@ -101,7 +101,14 @@ pub(super) fn udev(question: &Question, setting: &Setting, target: &Target) -> F
         )
     });
     let caveat = match (&text, setting.bound) {
-        (None, _) => Some("neither a bound nor the states' numbers are known".to_owned()),
+        (None, _) => {
+            let unknown = "neither a bound nor the states' numbers are known";
+            Some(
+                why_not_disabled(setting, target)
+                    .unwrap_or(unknown)
+                    .to_owned(),
+            )
+        }
         (Some(_), Some(bound)) if bound.us == 0 => {
             Some("In that file n/a means no latency at all; 0 would be no bound".to_owned())
         }
@@ -134,9 +141,7 @@ fn resume_latency(us: u32) -> String {
 
 /// The files that disable the forbidden states.
 fn disabled_states(setting: &Setting, target: &Target) -> Option<Vec<String>> {
-    if target.ignores_states_and_bounds()
-        || (setting.leaves == Leaves::NoSleep && target.poll().is_none())
-    {
+    if why_not_disabled(setting, target).is_some() {
         return None;
     }
     let file = |name: &String| {

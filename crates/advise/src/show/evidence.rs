@@ -1,11 +1,10 @@
 //! What the evidence of a state lacks, and what may lie beyond it.
 
-use std::cmp::Reverse;
-
 use reveille_figures::tail::Tail;
 use reveille_show::quantity::{count as thousands, nanoseconds};
 
-use crate::{Demand, Finding, SourceEvidence, Standing, StateAdvice};
+use crate::decision::about;
+use crate::{Demand, SourceEvidence, Standing, StateAdvice};
 
 /// A paragraph on each thing that is not in the table.
 pub fn words(state: &StateAdvice, demand: Demand) -> Vec<String> {
@@ -20,7 +19,7 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
     if state.standing != Standing::NotShown {
         return None;
     }
-    let (evidence, needed) = wanting(state)?;
+    let (evidence, needed) = state.wanting()?;
     let SourceEvidence {
         source,
         count,
@@ -36,8 +35,8 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
     };
     Some(match (needed, demand) {
         (None, _) => format!(
-            "{so_far}, no smaller a share than {demand} leaves. If the share stays, no number of \
-             datapoints is enough. Measure longer."
+            "{so_far}, no smaller a share than {demand} leaves. More datapoints would show that it is \
+             within the budget only if that share falls."
         ),
         (Some(needed), Demand::Percentile(percentile)) => match exceeded {
             0 => {
@@ -56,15 +55,6 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
     })
 }
 
-/// The source that wants the most datapoints to show the state, and how many.
-pub fn wanting(state: &StateAdvice) -> Option<(&SourceEvidence, Option<u64>)> {
-    let wants = state.evidence.iter().filter_map(|one| match one.finding {
-        Finding::NotShown { needed } => Some((one, needed)),
-        Finding::Within | Finding::Exceeds => None,
-    });
-    wants.max_by_key(|(one, needed)| (needed.unwrap_or(u64::MAX), Reverse(one.count)))
-}
-
 fn beyond_the_data(evidence: &SourceEvidence) -> Option<String> {
     let source = &evidence.source;
     Some(match evidence.tail.as_ref()? {
@@ -77,10 +67,4 @@ fn beyond_the_data(evidence: &SourceEvidence) -> Option<String> {
         ),
         Tail::Refused(why) => format!("no estimate beyond the data ({source}): {why}."),
     })
-}
-
-/// Two significant digits, rounded up: what is only about right looks it.
-pub fn about(count: u64) -> u64 {
-    let step = 10_u64.pow(count.max(1).ilog10().saturating_sub(1));
-    count.div_ceil(step) * step
 }

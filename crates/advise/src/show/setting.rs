@@ -2,20 +2,17 @@
 
 use reveille_kernel::cpulist;
 use reveille_results::description::cpu_name;
-use reveille_results::statistics::Floor;
-use reveille_show::quantity::{counted, listed, nanoseconds, quoted, share, three_digits};
+use reveille_show::quantity::{counted, listed, quoted, share, three_digits};
 use reveille_show::sheet::{Section, Sheet};
 
-use super::evidence::{about, wanting};
+use crate::decision::about;
 use crate::without_sleep::Known;
-use crate::{
-    Advice, Answer, Coverage, Demand, Finding, Form, Leaves, Setting, Standing, StateAdvice,
-};
+use crate::{Advice, Answer, Coverage, Demand, Form, Leaves, Setting, Standing, StateAdvice};
 
 /// The setting's figures, where there is one.
 pub fn facts(answer: &Answer<'_>, sheet: &mut Sheet<'_>) {
     let (advice, setting) = (&answer.advice, &answer.setting);
-    if setting.is_to_be_set() {
+    if setting.decision.is_to_be_set() {
         sheet.fact("Bound", bound(advice, setting));
     }
     if let Some(words) = more(advice) {
@@ -40,7 +37,7 @@ pub fn forms(answer: &Answer<'_>, all: bool) -> Section<'static> {
     };
     let section = Section::new("forms", heading).titled();
     let mut forms = answer.forms.iter();
-    match (answer.setting.is_to_be_set(), all) {
+    match (answer.setting.decision.is_to_be_set(), all) {
         (false, _) => section,
         (true, true) => forms.fold(section, with_form),
         (true, false) => {
@@ -80,45 +77,79 @@ pub fn in_words(answer: &Answer<'_>) -> String {
         ),
         Demand::Maximum => String::new(),
     };
-    match &setting.leaves {
-        Leaves::Everything if advice.allowed().next().is_none() => {
-            "Nothing sleeps here: no state to forbid.".to_owned()
+    match &setting.decision.leaves {
+        Leaves::Everything if allowed == "none" => {
+            let why = advice.why_nothing_to_set().unwrap_or_default();
+            format!("{}: no state to forbid.", upper(why))
         }
         Leaves::Everything => {
             format!("Every state is allowed, {allowed}: nothing to set.{sure}")
         }
         Leaves::UpTo { .. } => format!(
-            "Allow {allowed}; keep out of {}{}.{sure}",
+            "Allow {allowed}; keep out of {}{}.{}{sure}",
             listed(&setting.forbidden),
             setting.bound.map_or(String::new(), |bound| format!(
                 ": a latency bound of {} µs",
                 bound.us
-            ))
+            )),
+            match advice
+                .forbidden()
+                .all(|one| one.standing == Standing::Exceeds)
+            {
+                true => String::new(),
+                false => standings(advice, |_| true),
+            }
         ),
         Leaves::NoSleep if advice.question.budget_us == 0 => {
             "No idle state at all: a budget of 0 allows none.".to_owned()
         }
         Leaves::NoSleep => format!(
-            "No idle state at all: even {}, the shallowest, is over the budget.",
-            setting.forbidden[0]
+            "No idle state at all: even {}, the shallowest, is over the budget.{}",
+            setting.forbidden[0],
+            standings(advice, |group| group != OVER)
         ),
         Leaves::NoSetting => {
-            let why = advice.why_no_setting().unwrap_or_default();
+            let why = advice.why_nothing().unwrap_or_default();
             let more = match advice.without_sleep.finding {
                 Known::Exceeds => "",
                 _ => " `reveille measure --each-state` measures that, too.",
             };
-            format!("{}. Set nothing.{more}", why.replacen('n', "N", 1))
+            format!("{}. Set nothing.{more}", upper(&why))
         }
-        Leaves::Unknown { state } => {
-            let over = |one: &&StateAdvice| one.standing == Standing::Exceeds;
-            let over = match names(&mut advice.states.iter().filter(over)).as_str() {
-                "none" => String::new(),
-                over => format!(" Over the budget: {over}."),
-            };
-            format!("Unknown: too few datapoints of {state}. Set nothing yet.{over}")
+        Leaves::Unknown { .. } => {
+            let why = advice.why_nothing().unwrap_or_default();
+            let over = standings(advice, |group| group == OVER);
+            format!("Unknown: {why}. Set nothing yet.{over}")
         }
     }
+}
+
+/// A group of the states that may not stay, as it is named.
+const OVER: &str = "Over the budget";
+
+/// Of the states that may not stay: which for what was seen of them, and which for want of that.
+fn standings(advice: &Advice, is_said: fn(&str) -> bool) -> String {
+    let group = |one: &StateAdvice| match (one.standing, one.wanting()) {
+        (Standing::Exceeds, _) => OVER,
+        (Standing::Within, _) => "Within it, taken alone",
+        (_, Some((_, None))) => "Not shown either way",
+        _ => "Not measured enough",
+    };
+    let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
+    for one in advice.forbidden() {
+        match groups.iter_mut().find(|(name, _)| *name == group(one)) {
+            Some((_, states)) => states.push(&one.state),
+            None => groups.push((group(one), vec![&one.state])),
+        }
+    }
+    let said = groups.iter().filter(|(name, _)| is_said(name));
+    said.map(|(name, states)| format!(" {name}: {}.", listed(states)))
+        .collect()
+}
+
+fn upper(clause: &str) -> String {
+    let (first, rest) = clause.split_at_checked(1).unwrap_or_default();
+    first.to_uppercase() + rest
 }
 
 /// The bound, and where it is another than the budget's.
@@ -150,10 +181,13 @@ const WORTH_MEASURING: u64 = 1_000_000;
 
 /// The run that would have enough datapoints of every state, for results are not added up.
 fn more(advice: &Advice) -> Option<String> {
+    if advice.without_sleep.finding == Known::Exceeds {
+        return None;
+    }
     // A state in which nothing sleeps is allowed, whatever its datapoints show.
     let states = advice.states.iter();
     let in_question = states.filter(|one| one.standing != Standing::NoSleep);
-    let wants = in_question.filter_map(wanting);
+    let wants = in_question.filter_map(StateAdvice::wanting);
     let needed: Option<Vec<u64>> = wants.map(|(_, needed)| needed).collect();
     let needed = needed?.into_iter().max()?;
     if needed > WORTH_MEASURING {
@@ -198,7 +232,7 @@ fn alone(advice: &Advice) -> Option<String> {
 
 fn costs(answer: &Answer<'_>) -> Vec<String> {
     let (cost, setting) = (&answer.cost, &answer.setting);
-    if !setting.is_to_be_set() {
+    if !setting.decision.is_to_be_set() {
         return Vec::new();
     }
     let forbidden = listed(&setting.forbidden);
@@ -210,7 +244,7 @@ fn costs(answer: &Answer<'_>) -> Vec<String> {
         ),
         None => format!("how long {cpu} spent in {forbidden} is not in the result"),
     };
-    let residency = match setting.leaves {
+    let residency = match setting.decision.leaves {
         Leaves::NoSleep => format!("the CPUs it is set on never sleep. {residency}"),
         _ => residency,
     };
@@ -256,7 +290,7 @@ fn covers(answer: &Answer<'_>) -> String {
 /// What a reader must know of the advice.
 pub fn notes(answer: &Answer<'_>) -> Vec<String> {
     let advice = &answer.advice;
-    let mut notes = where_nothing_sleeps(answer);
+    let mut notes = Vec::new();
     for state in &advice.states {
         if state.standing == Standing::Off {
             notes.push(format!(
@@ -274,7 +308,7 @@ pub fn notes(answer: &Answer<'_>) -> Vec<String> {
             notes.push(format!("Counted nowhere: {datapoints} {why}."));
         }
     }
-    if answer.setting.is_to_be_set() && answer.as_the_governor_chose {
+    if answer.setting.decision.is_to_be_set() && answer.as_the_governor_chose {
         notes.push(
             "The states were measured as the governor chose them. With deeper ones forbidden the \
              others last longer, and colder caches may slow their wakes: `reveille measure \
@@ -284,44 +318,4 @@ pub fn notes(answer: &Answer<'_>) -> Vec<String> {
     }
     notes.extend(answer.notes.iter().cloned());
     notes
-}
-
-/// A budget that is not kept even where nothing sleeps: by the poll state's own datapoints, else by
-/// the floors of the method.
-fn where_nothing_sleeps(answer: &Answer<'_>) -> Vec<String> {
-    let question = &answer.advice.question;
-    if question.budget_us == 0 || answer.setting.leaves == Leaves::NoSetting {
-        return Vec::new();
-    }
-    let mut over = Vec::new();
-    let awake = |state: &&StateAdvice| state.standing == Standing::NoSleep;
-    for state in answer.advice.states.iter().filter(awake) {
-        for one in &state.evidence {
-            if let (Finding::Exceeds, Some(median), Some(max)) =
-                (one.finding, one.median_ns, one.max_ns)
-            {
-                over.push(format!(
-                    "{} ({}) is over the budget too, where nothing sleeps: {} at the median, {} at \
-                     most. Idle states are not all that takes time here.",
-                    state.state,
-                    one.source,
-                    nanoseconds(median),
-                    nanoseconds(max)
-                ));
-            }
-        }
-    }
-    if over.is_empty() {
-        let is_over = |floor: &&Floor| floor.median_ns > question.budget_ns();
-        over.extend(answer.floors.iter().filter(is_over).map(|floor| {
-            format!(
-                "Where nothing sleeps ({}, {}) half of the wakes take {} or more: no setting of \
-                 idle states keeps this budget.",
-                floor.state,
-                floor.source,
-                nanoseconds(floor.median_ns)
-            )
-        }));
-    }
-    over
 }
