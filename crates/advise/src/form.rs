@@ -122,7 +122,8 @@ fn hold(setting: &Setting) -> Form {
 fn limit_line(setting: &Setting, target: &Target) -> Result<String, &'static str> {
     why_not_disabled(setting, target).map_or(Ok(()), Err)?;
     let deepest = match &setting.decision.leaves {
-        Leaves::UpTo { state, .. } => quoted(state),
+        Leaves::UpTo { state, .. } if is_plain(state) => quoted(state),
+        Leaves::UpTo { .. } => return Err("the state's name cannot be written here"),
         _ => target.poll().unwrap_or_default().to_owned(),
     };
     let cpus = cpu_flag(setting);
@@ -155,6 +156,13 @@ fn limit(setting: &Setting, target: &Target) -> Form {
     }
 }
 
+/// Does each reader of a form take that name as it is? A result is a file that anybody may have written: a line break, a
+/// quote, or a `%` of systemd would make another command of it.
+pub(crate) fn is_plain(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b" _-./+:()".contains(&byte);
+    name.bytes().all(plain)
+}
+
 fn line(text: String) -> String {
     format!("{text}\n")
 }
@@ -162,7 +170,11 @@ fn line(text: String) -> String {
 /// The head of a file and the description of a unit, in ASCII.
 fn summary(question: &Question, setting: &Setting) -> String {
     let left = match &setting.decision.leaves {
-        Leaves::UpTo { state, .. } => format!("idle states up to {state}"),
+        Leaves::UpTo { state, .. } if is_plain(state) => format!("idle states up to {state}"),
+        Leaves::UpTo { index, .. } => {
+            let number = index.map_or_else(String::new, |index| format!(" {index}"));
+            format!("idle states up to number{number}")
+        }
         _ => "no idle state at all".to_owned(),
     };
     let us = question.budget_us;

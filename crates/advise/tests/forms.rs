@@ -279,6 +279,35 @@ fn a_name_with_a_space_is_quoted() {
 }
 
 #[test]
+fn a_name_that_a_reader_takes_for_more_than_a_name_is_in_no_form() {
+    let hostile = [
+        "C1\r[script]\rscript=/tmp/evil.sh",
+        "C1\nExecStart=/x",
+        "C1%n",
+        "C1' ; x; '",
+        "C1$x",
+        "C1\u{202e}",
+    ];
+    for name in hostile {
+        // No bound parts the two.
+        for exit in [10, 133] {
+            let machine = target(
+                "intel_idle",
+                vec![state(1, name, 10, 20), state(2, "C6", exit, 600)],
+            );
+            for form in Name::ALL {
+                let form = form_of(form, &machine, &[name]);
+                let text = form.text.unwrap_or_default();
+                assert!(!text.contains(name) && !text.contains('\r'), "{text:?}");
+                assert!(text.is_empty() || !form.does.is_empty());
+            }
+            assert_eq!(form_of(Name::Limit, &machine, &[name]).text, None);
+            assert!(form_of(Name::Udev, &machine, &[name]).text.is_some());
+        }
+    }
+}
+
+#[test]
 fn no_sleep_as_such_promises_no_time() {
     let result = loaded(&[
         ("POLL", "timer", vec![81_000; 3000]),
