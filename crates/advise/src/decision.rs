@@ -51,6 +51,8 @@ pub enum Because {
     /// No smaller a share exceeds the budget than may, so that no number of datapoints would show that it keeps to it,
     /// unless that share falls.
     TooClose,
+    /// Half of its wakes end before they begin, so that their latencies show nothing.
+    Mistimed,
 }
 
 /// The state that the setting ends before, by the source that decides.
@@ -134,6 +136,7 @@ fn end(state: &StateAdvice) -> End {
     let (evidence, because) = match (state.evidence.iter().find(exceeds), state.wanting()) {
         (Some(one), _) => (Some(one), Because::Exceeds),
         (None, Some((one, Some(needed)))) => (Some(one), Because::TooFew { needed }),
+        (None, Some((one, None))) if one.is_mistimed() => (Some(one), Because::Mistimed),
         (None, wanting) => (wanting.map(|(one, _)| one), Because::TooClose),
     };
     End {
@@ -169,6 +172,9 @@ impl End {
                     counted(self.count, "wake"),
                     thousands(may)
                 )
+            }
+            (Because::Mistimed, _) => {
+                format!("half of the wakes from {state} by {source} end before they begin")
             }
             (Because::TooClose, Demand::Maximum) => format!("{state} is too close to call"),
         }

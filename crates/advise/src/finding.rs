@@ -59,6 +59,21 @@ pub struct SourceEvidence {
     pub tail: Option<Tail>,
 }
 
+/// A launch time may be off by a little either way, and the method's own time is subtracted. Where even the median is further
+/// below zero than this, ns, the latencies are not what they are said to be.
+const BELOW_ZERO_MAX_NS: i64 = 1000;
+
+fn is_mistimed(median_ns: Option<i64>) -> bool {
+    median_ns.is_some_and(|median| median < -BELOW_ZERO_MAX_NS)
+}
+
+impl SourceEvidence {
+    /// Half of the wakes end before they begin: any of them may exceed the budget.
+    pub fn is_mistimed(&self) -> bool {
+        is_mistimed(self.median_ns)
+    }
+}
+
 /// Of an ascending sample.
 pub(crate) fn judge(source: &str, sorted: &[i64], question: &Question) -> SourceEvidence {
     let budget_ns = question.budget_ns();
@@ -77,6 +92,10 @@ pub(crate) fn judge(source: &str, sorted: &[i64], question: &Question) -> Source
         }
         Demand::Maximum => (None, None, (count > 0).then(|| tail::estimate(sorted))),
     };
+    let most = match is_mistimed(middle(sorted)) {
+        true => count,
+        false => exceeded,
+    };
     SourceEvidence {
         source: source.to_owned(),
         count,
@@ -86,7 +105,7 @@ pub(crate) fn judge(source: &str, sorted: &[i64], question: &Question) -> Source
         max_ns: sorted.last().copied(),
         exceeded,
         exceeded_share_high: interval::share_high(exceeded, count, risk),
-        finding: shown(exceeded..=exceeded, count, question),
+        finding: shown(exceeded..=most, count, question),
         tail,
     }
 }
@@ -97,9 +116,12 @@ fn middle(sorted: &[i64]) -> Option<i64> {
 }
 
 /// The upper confidence bound of a percentile of an ascending sample; `None` where even the maximum
-/// is none.
+/// is none, or the wakes end before they begin.
 pub(crate) fn percentile_high(sorted: &[i64], percentile: Percentile, risk: f64) -> Option<i64> {
     let count = sorted.len() as u64;
+    if is_mistimed(middle(sorted)) {
+        return None;
+    }
     let left_out = interval::quantile_high_beyond(percentile.beyond(), count, risk)?;
     Some(sorted[(count - 1 - left_out) as usize])
 }

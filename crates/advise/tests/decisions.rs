@@ -187,6 +187,32 @@ fn a_setting_ends_for_what_was_seen_or_for_want_of_it() {
 }
 
 #[test]
+fn latencies_below_zero_show_nothing() {
+    let of = |ns: i64| {
+        let result = loaded(&[
+            ("POLL", "timer", vec![900; 3000]),
+            ("C1", "timer", vec![ns; 3000]),
+        ]);
+        let advice = Advice::of(&result, &sklep0(), question(10, "99.9")).unwrap();
+        let high = advice.states[1].evidence[0].percentile_high_ns;
+        let because = advice.decision.ended_by.unwrap();
+        (
+            advice.states[1].standing,
+            because.state,
+            because.because,
+            high,
+        )
+    };
+    let wrong = of(-5000);
+    assert_eq!(
+        wrong,
+        (Standing::NotShown, "C1".into(), Because::Mistimed, None)
+    );
+    // The method's own time is subtracted.
+    assert_eq!(of(-5).0, Standing::Within);
+}
+
+#[test]
 fn a_source_whose_datapoints_are_all_of_polling_is_one_to_pass() {
     let loaded = loaded(&[
         ("POLL", "timer", vec![900; 5000]),

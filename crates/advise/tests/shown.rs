@@ -150,6 +150,7 @@ fn each_decision_has_its_sentence() {
             "99.9",
         ),
         ("the first too close", vec![close], 50, "99"),
+        ("latencies below zero", vec![at("C1", -5)], 50, "99.9"),
         (
             "only awake within",
             vec![at("POLL", 1), at("C1", 90), at("C1E", 8), at("C6", 90)],

@@ -34,6 +34,9 @@ fn not_shown(state: &StateAdvice, demand: Demand) -> Option<String> {
         }
     };
     Some(match (needed, demand) {
+        (None, _) if evidence.is_mistimed() => format!(
+            "not shown: half of the wakes end before they begin ({source}), so that the launch times are wrong."
+        ),
         (None, _) => format!(
             "{so_far}, no smaller a share than {demand} leaves. More datapoints would show that it is \
              within the budget only if that share falls."
