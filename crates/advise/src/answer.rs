@@ -81,7 +81,7 @@ impl<'a> Answer<'a> {
     }
 
     /// What a reader of one form alone would miss, a line each. A file may outlive what was printed when it was made.
-    pub fn beside_a_form(&self) -> Vec<String> {
+    pub fn beside_a_form(&self, name: Name) -> Vec<String> {
         if let Some(why) = self.advice.why_nothing_to_set() {
             return vec![format!("nothing to set: {why}")];
         }
@@ -89,6 +89,8 @@ impl<'a> Answer<'a> {
             let why = end.why(&self.advice.question);
             format!("{} and deeper states are forbidden: {why}", end.state)
         });
-        open.into_iter().collect()
+        let of_others = self.setting.cpus.as_ref().filter(|_| name == Name::Kernel);
+        let of_others = of_others.map(|_| form::FOR_ALL.to_owned());
+        open.into_iter().chain(of_others).collect()
     }
 }

@@ -16,6 +16,7 @@ use crate::setting::Bound;
 use crate::{Demand, Leaves, Question, Setting, Target};
 
 pub use all::{all, one};
+pub(crate) use kernel::FOR_ALL;
 
 /// One form of the setting.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -44,6 +44,8 @@ pub enum Coverage {
         cpus: Vec<u32>,
         /// The others, of which nothing is known.
         others: Vec<u32>,
+        /// The first CPU of each kind among the others.
+        one_of_each: Vec<u32>,
     },
 }
 
@@ -207,9 +209,16 @@ fn coverage(idle: &Idle, measured: Option<u32>) -> Coverage {
     };
     let alike = |other: &&Cpu| other.kind == cpu.kind;
     let (same, others): (Vec<_>, Vec<_>) = idle.cpus.iter().partition(alike);
+    let mut kinds: Vec<&Cpu> = Vec::new();
+    for other in &others {
+        if !kinds.iter().any(|one| one.kind == other.kind) {
+            kinds.push(other);
+        }
+    }
     match &cpu.kind {
         Some(kind) if !others.is_empty() => Coverage::Hybrid {
             kind: kind.to_string(),
+            one_of_each: kinds.iter().map(|cpu| cpu.number).collect(),
             cpus: same.iter().map(|cpu| cpu.number).collect(),
             others: others.iter().map(|cpu| cpu.number).collect(),
         },

@@ -509,8 +509,11 @@ fn advice_applies_to_cpus_of_the_measured_kind() {
         kind: CoreKind::Efficient.to_string(),
         cpus: vec![1, 2],
         others: vec![0],
+        one_of_each: vec![0],
     };
     assert_eq!(of([fast.clone(), small.clone(), small.clone()], 1), hybrid);
+    let three = of([fast.clone(), small.clone(), None], 1);
+    assert!(matches!(three, Coverage::Hybrid { one_of_each, .. } if one_of_each == [0, 2]));
     assert_eq!(
         of([fast.clone(), fast.clone(), fast], 1),
         Coverage::AllAlike

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::made_up::{self, loaded, question, sklep0, state, target};
 use reveille_advise::form::{self, Name};
-use reveille_advise::{Advice, Coverage, Form, Setting, Target};
+use reveille_advise::{Advice, Answer, Coverage, Form, Setting, Target};
 use reveille_kernel::{Identity, Idle, Root};
 
 /// A form of the setting that allows these states and forbids all deeper ones. Without sleep the budget is kept.
@@ -331,6 +331,7 @@ fn on_a_hybrid_machine_only_the_measured_kind_is_set() {
             kind: "efficient cores".to_owned(),
             cpus: vec![4, 5, 6],
             others: vec![0, 1, 2, 3],
+            one_of_each: vec![0],
         },
         ..sklep0()
     };
@@ -342,6 +343,14 @@ fn on_a_hybrid_machine_only_the_measured_kind_is_set() {
     assert!(text(Name::Udev).contains("KERNEL==\"cpu4|cpu5|cpu6\""));
     let form = form_of(Name::Kernel, &machine, &["C1"]);
     assert!(form.caveat.unwrap().contains("all CPUs"));
+    // A parameter alone says so as well.
+    let result = loaded(&[
+        ("C1", "timer", vec![3000; 3000]),
+        ("C1E", "timer", vec![90_000; 3000]),
+    ]);
+    let answer = Answer::of(&result, &machine, question(50, "99.9")).unwrap();
+    let beside = |name| answer.beside_a_form(name).len();
+    assert_eq!((beside(Name::Kernel), beside(Name::Hold)), (1, 0));
 }
 
 #[test]

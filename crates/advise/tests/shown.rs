@@ -181,7 +181,7 @@ fn each_decision_has_its_sentence() {
                 .to_owned(),
             Err(why) => why.to_string(),
         };
-        let beside = answer.beside_a_form().join("\n");
+        let beside = answer.beside_a_form(Name::Tuned).join("\n");
         (
             case,
             [show::sheet(&answer, false).answer, form, beside].join("\n"),

@@ -187,7 +187,7 @@ fn advise(args: &Args, loaded: &Loaded, target: &Target, budget_us: u32) -> anyh
         return Ok(args.printed.print(&answer, &sheet, To::Output)?);
     };
     let text = answer.form(form).map_err(failed)?;
-    answer.beside_a_form().into_iter().for_each(exit::say);
+    answer.beside_a_form(form).into_iter().for_each(exit::say);
     Ok(terminal::data().write_all(text.unwrap_or_default().as_bytes())?)
 }
 

@@ -25,7 +25,9 @@ pub(super) fn form(setting: &Setting, target: &Target) -> Form {
     }
 }
 
-const FOR_ALL: &str = "It holds for all CPUs, also for those of another kind";
+/// Beside a setting for CPUs of one kind.
+pub(crate) const FOR_ALL: &str =
+    "It holds for all CPUs, also for those of another kind, which were not measured";
 
 /// The parameter and a caveat, or why there is none.
 fn parameter(setting: &Setting, target: &Target) -> Result<(String, Option<String>), String> {

@@ -276,14 +276,28 @@ fn covers(answer: &Answer<'_>) -> String {
         Coverage::AllAlike => {
             format!("{cpu} was measured; the machine's other CPUs are of its kind")
         }
-        Coverage::Hybrid { kind, cpus, others } => format!(
-            "the {kind}, {}. {} {} of another kind, which was not measured: \
-             measure one (`reveille measure --cpu {}`) and run this again",
-            cpulist::named(cpus),
-            cpulist::named(others),
-            if others.len() == 1 { "is" } else { "are" },
-            others[0]
-        ),
+        Coverage::Hybrid {
+            kind,
+            cpus,
+            others,
+            one_of_each,
+        } => {
+            let measure = one_of_each.iter();
+            let measure: Vec<String> = measure
+                .map(|cpu| format!("`reveille measure --cpu {cpu}`"))
+                .collect();
+            let (of, which) = match &measure[..] {
+                [_] => ("another kind, which was", "one"),
+                _ => ("other kinds, which were", "one of each"),
+            };
+            format!(
+                "the {kind}, {}. {} {} of {of} not measured: measure {which} ({}) and run this again",
+                cpulist::named(cpus),
+                cpulist::named(others),
+                if others.len() == 1 { "is" } else { "are" },
+                listed(&measure)
+            )
+        }
     }
 }
 
