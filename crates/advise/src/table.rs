@@ -15,9 +15,11 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use reveille_results::Loaded;
+use reveille_show::quantity::count as thousands;
 use serde::Serialize;
 
 use crate::finding::{needed, percentile_high};
+use crate::form::{FOR_ALL, is_plain};
 use crate::measured::Measured;
 use crate::target::sleeps;
 use crate::{Confidence, Error, Latency, Percentile, Result, Target};
@@ -137,6 +139,18 @@ impl Table {
         if rows.is_empty() {
             return Err(Error::NoTable);
         }
+        let is_new = |row: &Row| row.origin == Origin::Measured || row.break_even_us.is_some();
+        if !rows.iter().any(is_new) {
+            return Err(Error::CannotBeWritten(nothing_measured(&rows, percentile)));
+        }
+        // The kernel parts the figures by colons, and the parameters by spaces.
+        let is_taken = |row: &&Row| !is_plain(&row.state) || row.state.contains([' ', ':']);
+        if let Some(row) = rows.iter().find(is_taken) {
+            let name = row.state.escape_debug();
+            return Err(Error::CannotBeWritten(format!(
+                "no table: a state's name cannot be written there: {name}"
+            )));
+        }
         let entry = |row: &Row| {
             let (exit, residency) = (row.exit_latency_us, row.target_residency_us);
             format!("{}:{exit}:{residency}", row.state)
@@ -148,14 +162,14 @@ impl Table {
             confidence,
             latency,
             residency,
-            warnings: warnings(target, &value, &rows),
+            warnings: warnings(target, &value),
             rows,
             parameter: format!("intel_idle.table={value}"),
         })
     }
 }
 
-fn warnings(target: &Target, value: &str, rows: &[Row]) -> Vec<String> {
+fn warnings(target: &Target, value: &str) -> Vec<String> {
     let mut warnings = Vec::new();
     if target.driver.is_none() {
         warnings.push(
@@ -170,10 +184,25 @@ fn warnings(target: &Target, value: &str, rows: &[Row]) -> Vec<String> {
             value.len()
         ));
     }
-    if rows.iter().all(|row| row.origin != Origin::Measured) {
-        warnings.push("No row has enough datapoints: this is the driver's own table.".to_owned());
+    if target.cpus().is_some() {
+        warnings.push(format!("{FOR_ALL}."));
     }
     warnings
+}
+
+/// Why there is no table where each row would be the driver's own.
+fn nothing_measured(rows: &[Row], percentile: Percentile) -> String {
+    let needed = rows.iter().find_map(|row| match row.origin {
+        Origin::Driver { needed } => needed,
+        Origin::Measured => None,
+    });
+    let needed = needed.map_or_else(|| "more".to_owned(), thousands);
+    let most = rows.iter().map(|row| row.count).max().unwrap_or(0);
+    format!(
+        "no table: {percentile} takes {needed} datapoints of a state by each source, and none has \
+         more than {}; `reveille measure --each-state` measures all",
+        thousands(most)
+    )
 }
 
 /// What was measured of a state, all sources together.

@@ -2,7 +2,7 @@
 
 use crate::made_up::{self, loaded, sklep0, state, target};
 use reveille_advise::table::{Origin, Residency, Table};
-use reveille_advise::{Error, Latency, Target};
+use reveille_advise::{Coverage, Error, Latency, Target};
 use reveille_results::Loaded;
 
 fn table(loaded: &Loaded, target: &Target, residency: Residency) -> Result<Table, Error> {
@@ -232,11 +232,43 @@ fn a_table_warns_about_its_limits_and_its_length() {
           driver's table."
         ]
     );
-    assert_eq!(
-        with("C1", 10, None),
-        [
-            "The idle driver is unknown, and only intel_idle takes a table on the command line.",
-            "No row has enough datapoints: this is the driver's own table.",
-        ]
-    );
+    assert_eq!(with("C1", 3000, None).len(), 1);
+    let hybrid = Target {
+        coverage: Coverage::Hybrid {
+            kind: "P-core".to_owned(),
+            cpus: vec![0],
+            others: vec![1],
+            one_of_each: vec![1],
+        },
+        ..sklep0()
+    };
+    let anew = table(&result(1000, 12_000, 20_000), &hybrid, Residency::Keep);
+    assert_eq!(anew.unwrap().warnings.len(), 1);
+}
+
+#[test]
+fn without_a_measured_row_there_is_no_table() {
+    let of = |samples: &[(&str, &str, Vec<i64>)], stays: &[(&str, u64)]| {
+        with_break_even(&loaded(samples), &sklep0(), Residency::Keep, stays)
+    };
+    let poll = ("POLL", "timer", vec![900; 3000]);
+    for samples in [&[poll.clone()][..], &[("C1", "timer", vec![3000; 1])]] {
+        let Err(Error::CannotBeWritten(why)) = of(samples, &[]) else {
+            panic!("a table");
+        };
+        assert!(why.contains("2,995") && why.contains("measure"), "{why}");
+    }
+    // A break-even residency was measured.
+    let anew = of(&[poll], &[("C6", 700)]).unwrap();
+    assert!(anew.parameter.ends_with("C6:133:700"));
+}
+
+#[test]
+fn a_name_that_is_more_than_a_name_is_in_no_table() {
+    for name in ["C1 idle=poll", "C1:2:2,C6", "C1\r[script]", "C1\u{202e}"] {
+        let machine = target("intel_idle", vec![state(1, name, 2, 2)]);
+        let result = loaded(&[(name, "timer", vec![1500; 3000])]);
+        let none = table(&result, &machine, Residency::Keep);
+        assert!(matches!(none, Err(Error::CannotBeWritten(_))), "{name}");
+    }
 }

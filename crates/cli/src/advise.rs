@@ -211,7 +211,10 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
             let sheet = show::table_sheet(&table, &loaded.description);
             args.printed.print(&table, &sheet, To::Output)?;
         }
-        Some(FormChoice::Kernel) => writeln!(terminal::stdout(), "{}", table.parameter)?,
+        Some(FormChoice::Kernel) => {
+            table.warnings.iter().for_each(exit::say);
+            writeln!(terminal::stdout(), "{}", table.parameter)?;
+        }
         Some(_) => {
             return Err(Failure::usage(
                 "--form: a table goes on the kernel's command line only: --form kernel",
@@ -226,7 +229,9 @@ fn failure(args: &Args, error: Error) -> anyhow::Error {
     let result = args.result.display();
     match error {
         Error::NoLatency(_) | Error::NoTable => Failure::usage(format!("{result}: {error}")),
-        Error::NoTableTaken(_) => Failure::cannot(format!("{result}: {error}")),
+        Error::NoTableTaken(_) | Error::CannotBeWritten(_) => {
+            Failure::cannot(format!("{result}: {error}"))
+        }
         Error::NoForm(why) => Failure::cannot(why),
         Error::OtherMachine(_) => {
             let root = args.root.as_deref().unwrap_or(Path::new("/")).display();

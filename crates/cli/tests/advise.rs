@@ -175,7 +175,7 @@ fn a_driver_that_takes_no_table_gets_none() {
 }
 
 #[test]
-fn what_the_data_refute_is_in_no_form() {
+fn what_the_data_refute_is_in_no_form_and_in_no_table() {
     let folder = tempfile::tempdir().unwrap();
     // Even POLL takes longer than the budget, whatever is known of the others.
     for (nth, states) in [
@@ -203,6 +203,12 @@ fn what_the_data_refute_is_in_no_form() {
             assert_eq!(ended, (Some(3), 0), "{name}");
             let said = String::from_utf8_lossy(&output.stderr);
             assert!(said.contains("no setting meets"), "{said}");
+        }
+        for flags in [&["--table"][..], &["--table", "--form", "kernel"]] {
+            let output = advise(&result, flags).output().unwrap();
+            let code = if states.len() == 4 { 0 } else { 3 };
+            assert_eq!(output.status.code(), Some(code), "{flags:?}");
+            assert_eq!(output.stdout.is_empty(), code == 3);
         }
     }
 }

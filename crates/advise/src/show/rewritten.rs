@@ -3,6 +3,7 @@
 use reveille_results::Description;
 use reveille_results::show::{by_probe, subject};
 use reveille_show::columns;
+use reveille_show::quantity::{count as thousands, counted};
 use reveille_show::sheet::{Column, Heading, Section, Sheet, Table};
 
 use crate::table::{Origin, Residency, Row, Table as Rewritten};
@@ -70,11 +71,12 @@ fn words(row: &Row, rewritten: &Rewritten) -> Vec<String> {
     let mut words = Vec::new();
     if let Origin::Driver { needed } = row.origin {
         let needed = needed.map_or_else(String::new, |needed| {
+            let needed = thousands(needed);
             format!("; {} takes {needed} of each source", rewritten.percentile)
         });
         words.push(format!(
-            "as in the driver's table: {} datapoints{needed}",
-            row.count
+            "as in the driver's table: {}{needed}",
+            counted(row.count, "datapoint")
         ));
     }
     words.extend(row.changes.iter().cloned());
