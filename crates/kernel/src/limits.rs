@@ -11,7 +11,7 @@ use std::fs::OpenOptions;
 
 use serde::Serialize;
 
-use crate::{Cpu, Error, Idle, IdleState, Journal, Result, Root};
+use crate::{Cpu, Error, Idle, IdleState, Journal, Result, Root, cpulist};
 
 pub use plan::{LimitedGroup, LimitedState, Plan};
 
@@ -97,32 +97,70 @@ fn a_cpu_has(cpus: &[&Cpu], name: &str) -> Result<()> {
 }
 
 fn deepest(idle: &Idle, cpu: &Cpu, name: &str) -> Vec<Setting> {
-    if let Some(state) = cpu.states.iter().find(|state| is(state, name)) {
-        return up_to(cpu.number, &cpu.states, state.index);
-    }
-    let Some(state) = not_deeper(idle, cpu, name) else {
+    let Some(Deepest { state, how }) = Deepest::of(idle, cpu, name) else {
         return Vec::new();
     };
-    // It was not named itself: it stays disabled if it is.
-    let deeper = cpu.states.iter().filter(|other| other.index > state.index);
-    deeper
-        .map(|state| setting(cpu.number, state, true))
-        .collect()
+    let mut settings = up_to(cpu.number, &cpu.states, state.index);
+    // If it was not named itself, it stays disabled if it is.
+    settings.retain(|setting| setting.disable || how == How::Named);
+    settings
 }
 
-/// The deepest state of a CPU with at most the exit latency that the state of that name has elsewhere; its
-/// shallowest state if there is none. `None` for a CPU without states.
-pub fn not_deeper<'a>(idle: &Idle, cpu: &'a Cpu, name: &str) -> Option<&'a IdleState> {
-    let namesakes = idle.cpus.iter().flat_map(|cpu| &cpu.states);
-    let bound = namesakes
-        .filter(|state| is(state, name))
-        .filter_map(|state| state.exit_latency_us)
-        .max();
-    let fits = |state: &&IdleState| {
-        let exit_and_bound = state.exit_latency_us.zip(bound);
-        exit_and_bound.is_some_and(|(exit, bound)| exit <= bound)
-    };
-    cpu.states.iter().rfind(fits).or(cpu.states.first())
+/// The state at which a limit ends on a CPU.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Deepest<'a> {
+    /// The CPU's.
+    pub state: &'a IdleState,
+    how: How,
+}
+
+/// How the state was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum How {
+    Named,
+    /// By the exit latency that the named one has on other CPUs.
+    WakesNoSlower,
+    /// All are slower.
+    Shallowest,
+}
+
+impl<'a> Deepest<'a> {
+    /// The CPU's state of that name, in any case; or else its deepest with at most the exit latency that a state of
+    /// that name has elsewhere on the machine; or else its shallowest. `None` for a CPU without states, and for a name that
+    /// no CPU's state has.
+    pub fn of(idle: &Idle, cpu: &'a Cpu, name: &str) -> Option<Self> {
+        if let Some(state) = cpu.states.iter().find(|state| is(state, name)) {
+            let how = How::Named;
+            return Some(Self { state, how });
+        }
+        let all = idle.cpus.iter().flat_map(|cpu| &cpu.states);
+        let exits = all
+            .filter(|state| is(state, name))
+            .map(|state| state.exit_latency_us);
+        let slowest = exits.max()?;
+        let fits = |state: &&IdleState| {
+            let exit_and_slowest = state.exit_latency_us.zip(slowest);
+            exit_and_slowest.is_some_and(|(exit, slowest)| exit <= slowest)
+        };
+        let (state, how) = match cpu.states.iter().rfind(fits) {
+            Some(state) => (state, How::WakesNoSlower),
+            None => (cpu.states.first()?, How::Shallowest),
+        };
+        Some(Self { state, how })
+    }
+
+    /// What stands for the name on these CPUs, if none of their states has it: for the user, without a full stop.
+    pub fn note(&self, name: &str, cpus: &[u32]) -> Option<String> {
+        let why = match self.how {
+            How::Named => return None,
+            How::WakesNoSlower => "the deepest there that wakes no slower",
+            How::Shallowest => "the shallowest there",
+        };
+        let exit = self.state.exit_latency_us;
+        let exit = exit.map_or_else(String::new, |us| format!(" ({us} µs)"));
+        let (cpus, state) = (cpulist::named(cpus), &self.state.name);
+        Some(format!("no {name} on {cpus}: {state}{exit} is {why}"))
+    }
 }
 
 fn is(state: &IdleState, name: &str) -> bool {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::{Limit, Setting, not_deeper, settings};
+use super::{Deepest, Limit, Setting, settings};
 use crate::boot::WithoutDriver;
 use crate::groups::{self, Group};
 use crate::{Cpu, Error, Idle, IdleState, Result, Root, cpulist};
@@ -109,17 +109,14 @@ impl Plan {
                 if group.states.iter().any(has) {
                     continue;
                 }
-                let cpus = cpulist::named(&group.cpus);
                 let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
-                let instead = first.and_then(|cpu| not_deeper(idle, cpu, name));
-                self.notes.push(match (limit, instead) {
-                    (Limit::Deepest(_), Some(instead)) => format!(
-                        "no {name} on {cpus}: {}{} is the deepest there that wakes no slower",
-                        instead.name,
-                        exit(instead)
-                    ),
-                    _ => format!("no {name} on {cpus}: nothing to disable there"),
-                });
+                let first = first.filter(|_| matches!(limit, Limit::Deepest(_)));
+                let instead = first.and_then(|cpu| Deepest::of(idle, cpu, name));
+                let instead = instead.and_then(|instead| instead.note(name, &group.cpus));
+                self.notes.push(instead.unwrap_or_else(|| {
+                    let cpus = cpulist::named(&group.cpus);
+                    format!("no {name} on {cpus}: nothing to disable there")
+                }));
             }
         }
     }
@@ -157,11 +154,6 @@ impl Plan {
             ));
         }
     }
-}
-
-fn exit(state: &IdleState) -> String {
-    let exit = state.exit_latency_us;
-    exit.map_or_else(String::new, |us| format!(" ({us} µs)"))
 }
 
 /// A group's states before and under the limit.
