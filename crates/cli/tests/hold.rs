@@ -444,6 +444,23 @@ fn an_unproven_shallowest_state_prevents_holding() {
         3,
         "too few datapoints of C1",
     );
+    // Nor does a rule hold what its result does not show.
+    let rules = folder.path().join("rules.toml");
+    let text = format!(
+        "result = \"{}\"\n[[rule]]\nname = \"a\"\nlatency = \"50us\"\n",
+        path.display()
+    );
+    std::fs::write(&rules, text).unwrap();
+    let mut check = reveille();
+    check.args(["govern", "check", "--json", "--root"]);
+    let output = check.arg(folder.path()).arg(&rules).output().unwrap();
+    let checked: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let group = &checked["rules"][0]["groups"][0];
+    assert_eq!(group["bound_us"], Value::Null);
+    assert_eq!(group["judged_by"], "result");
+    assert_eq!(group["by_table_us"], 50);
+    let why = group["why_nothing"].as_str().unwrap();
+    assert!(why.contains("datapoints of C1"), "{why}");
 }
 
 #[test]

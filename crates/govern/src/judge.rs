@@ -9,9 +9,13 @@ use std::time::Duration;
 use reveille_advise::hold::{self, Asked};
 use reveille_advise::{MachineResult, measured_elsewhere};
 use reveille_kernel::groups::{self, Group};
-use reveille_kernel::{Cpu, Error, Identity, Idle, Result, Root, cpulist, requests};
+use reveille_kernel::limits::Deepest;
+use reveille_kernel::{
+    Cpu, Error, Identity, Idle, IdleState, Result, Root, bounds, cpulist, requests,
+};
 use reveille_power::states;
 use reveille_results::statistics::Percentile;
+use reveille_show::quantity::listed;
 use serde::{Deserialize, Serialize};
 
 use crate::conditions;
@@ -310,10 +314,8 @@ fn judged_by(by: &By, rule: &Rule, idle: &Idle, here: &Identity) -> Judged {
         &**measured
     });
     for group in groups {
-        match bound(rule, &group, idle, measured, &mut judged.notes) {
-            Ok(group) => judged.groups.push(group),
-            Err(why) => judged.notes.push(why),
-        }
+        let group = bound(rule, &group, idle, measured, &mut judged.notes);
+        judged.groups.push(group);
     }
     if rule.when.by_events() {
         let (quiet, chosen) = quiet(rule, &judged.groups, idle, &by.break_even.by_state_us);
@@ -351,86 +353,152 @@ fn open(
     match MachineResult::open(path, idle, percentile) {
         Ok(measured) => Some(measured),
         Err(error) => {
-            let why = error.to_string();
-            let why = why.strip_prefix("--result ").unwrap_or(&why);
-            notes.push(format!("{why}; judged by the driver's table"));
+            notes.push(format!("{}; judged by the driver's table", reason(&error)));
             None
         }
     }
 }
 
-/// Why what was asked stops no state.
-fn why_nothing(rule: &Rule, asked: &Asked) -> String {
-    match (&asked.unmet, rule.ask(), asked.by_result) {
-        (Some(why), ..) => why.clone(),
-        (None, Ask::DeepestState(state), _) => format!("no idle state is deeper than {state}"),
-        (None, _, true) => "by the result no idle state takes longer".to_owned(),
-        (None, _, false) => {
-            "by the driver's table no idle state takes longer, which was not measured \
-                             (`reveille measure --each-state`)"
-                .to_owned()
-        }
-    }
+/// An error without what it says of the flags of `hold`.
+fn reason(error: &Error) -> String {
+    let why = error.to_string();
+    let why = why.strip_prefix("--result").unwrap_or(&why);
+    let why = why.trim_start_matches([':', ' ']);
+    why.split(". Without").next().unwrap_or(why).to_owned()
 }
 
-/// The bound on CPUs that are alike, or why there is none.
+/// The bound on CPUs that are alike.
 fn bound(
     rule: &Rule,
     group: &Group,
     idle: &Idle,
     measured: Option<&MachineResult>,
     notes: &mut Vec<String>,
-) -> std::result::Result<JudgedGroup, String> {
-    let bound_us = match rule.ask() {
-        Ask::Latency(us) | Ask::AtLeast(us) => us,
-        Ask::DeepestState(name) => exit_latency(group, name)?,
+) -> JudgedGroup {
+    let names = |states: &[IdleState]| -> Vec<String> {
+        states.iter().map(|state| state.name.clone()).collect()
     };
-    let by_table = hold::asked(group, idle, None, bound_us).map_err(|error| error.to_string())?;
-    let asked = match measured {
-        None => by_table.clone(),
-        Some(_) => hold::asked(group, idle, measured, bound_us).unwrap_or_else(|error| {
-            notes.push(why_by_table(&error));
-            by_table.clone()
-        }),
+    let unmet = |why| Asked {
+        request_us: 0,
+        leaves: names(&group.states),
+        stops: Vec::new(),
+        by_result: measured.is_some(),
+        unmet: Some(why),
+        notes: Vec::new(),
     };
-    let held = |asked: &Asked| (!asked.stops.is_empty()).then_some(asked.request_us);
-    for note in &asked.notes {
+    let wanted = match rule.ask() {
+        Ask::Latency(us) | Ask::AtLeast(us) => Ok((us, None)),
+        Ask::DeepestState(name) => {
+            deepest(group, idle, name, notes).map(|(us, state)| (us, Some(state)))
+        }
+    };
+    let ask = |by| match &wanted {
+        Ok((us, _)) => hold::asked(group, idle, by, *us).unwrap_or_else(|why| unmet(reason(&why))),
+        Err(why) => unmet(why.clone()),
+    };
+    let (by_table, asked) = (ask(None), ask(measured));
+    let unknown = |asked: &Asked| -> Vec<String> {
+        let mut names = names(&group.states);
+        names.retain(|name| !asked.leaves.contains(name) && !asked.stops.contains(name));
+        names
+    };
+    let held = |asked: &Asked| {
+        let stops = !asked.stops.is_empty() || !unknown(asked).is_empty();
+        (stops && asked.unmet.is_none()).then_some(asked.request_us)
+    };
+    let mut but = Vec::new();
+    if let names @ [_, ..] = &unknown(&asked)[..] {
+        but.push(format!(
+            "the driver gives no exit latency of {}: whether the bound stops that is unknown",
+            listed(names)
+        ));
+    }
+    if asked.unmet.is_none() {
+        but.extend(entered_all_the_same(group, asked.request_us));
+    }
+    if let Ok((_, Some(deepest))) = wanted {
+        but.extend(not_stopped(group, deepest, &asked));
+    }
+    let why_nothing = held(&asked).is_none().then(|| {
+        let why = asked.unmet.clone().or_else(|| but.pop());
+        why.unwrap_or_else(|| why_nothing(rule, &asked))
+    });
+    for note in asked.notes.iter().chain(&but) {
         if !notes.contains(note) {
             notes.push(note.clone());
         }
     }
-    Ok(JudgedGroup {
+    JudgedGroup {
         cpus: group.cpus.clone(),
         bound_us: held(&asked),
         judged_by: if asked.by_result { "result" } else { "table" }.to_owned(),
         by_table_us: held(&by_table).filter(|_| held(&by_table) != held(&asked)),
-        why_nothing: asked.stops.is_empty().then(|| why_nothing(rule, &asked)),
+        why_nothing,
         leaves: asked.leaves,
         stops: asked.stops,
+    }
+}
+
+/// Why what was asked stops no state.
+fn why_nothing(rule: &Rule, asked: &Asked) -> String {
+    match (rule.ask(), asked.by_result) {
+        (Ask::DeepestState(state), _) => format!("no idle state is deeper than {state}"),
+        (_, true) => "by the result no idle state takes longer".to_owned(),
+        (_, false) => "by the driver's table no idle state takes longer, which was not measured \
+                       (`reveille measure --each-state`)"
+            .to_owned(),
+    }
+}
+
+/// That CPUs enter a state which the bound rules out.
+fn entered_all_the_same(group: &Group, bound_us: u32) -> Option<String> {
+    let state = bounds::entered_all_the_same(&group.states, bound_us)?;
+    let (cpus, name) = (cpulist::named(&group.cpus), &state.name);
+    Some(match bound_us {
+        0 => format!(
+            "{name} is entered on {cpus} all the same: no state polls there; \
+             `reveille hold --latency 0` keeps CPUs awake"
+        ),
+        _ => format!(
+            "{name} is entered on {cpus} all the same, though it takes longer: none is shallower"
+        ),
     })
 }
 
-fn why_by_table(error: &Error) -> String {
-    let why = error.to_string();
-    let why = why.strip_prefix("--result: ").unwrap_or(&why);
-    // The rest of the message is about a flag.
-    let why = why.split(". Without").next().unwrap_or(why);
-    format!("{why}; judged by the driver's table")
+/// That a bound does not stop all states deeper than that one.
+fn not_stopped(group: &Group, deepest: &IdleState, asked: &Asked) -> Option<String> {
+    let deeper = group.states.iter();
+    let deeper = deeper.filter(|state| state.index > deepest.index);
+    let left = deeper.filter(|state| asked.leaves.contains(&state.name));
+    let left: Vec<&str> = left.map(|state| state.name.as_str()).collect();
+    (!left.is_empty()).then(|| {
+        let (name, left) = (&deepest.name, listed(&left));
+        format!(
+            "no bound separates {name} from {left} by the driver's exit latencies; \
+             `reveille limit --deepest {name}` does"
+        )
+    })
 }
 
-/// The bound that leaves the state of that name, and stops deeper ones, µs.
-fn exit_latency(group: &Group, name: &str) -> std::result::Result<u32, String> {
-    let cpus = || cpulist::named(&group.cpus);
-    let Some(state) = group.states.iter().find(|state| state.name == name) else {
+/// The deepest state that a rule leaves these CPUs, as `limit --deepest` chooses it, and the bound that leaves it, µs.
+fn deepest<'a>(
+    group: &Group,
+    idle: &'a Idle,
+    name: &str,
+    notes: &mut Vec<String>,
+) -> std::result::Result<(u32, &'a IdleState), String> {
+    let cpu = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
+    let deepest = cpu.and_then(|cpu| Deepest::of(idle, cpu, name));
+    let Some(deepest) = deepest else {
         let names: Vec<&str> = group.states.iter().map(|one| one.name.as_str()).collect();
-        return Err(format!(
-            "{}: no idle state {name}; there are {}",
-            cpus(),
-            names.join(", ")
-        ));
+        let names = names.join(", ");
+        return Err(format!("there is no idle state {name}, but {names}"));
     };
-    let exit = state.exit_latency_us.and_then(|us| u32::try_from(us).ok());
-    exit.ok_or_else(|| format!("{}: the exit latency of {name} is unknown", cpus()))
+    notes.extend(deepest.note(name, &group.cpus));
+    let state = deepest.state;
+    let us = bounds::that_leaves(&group.states, state);
+    us.map(|us| (us, state))
+        .ok_or_else(|| format!("the exit latency of {} is unknown", state.name))
 }
 
 /// How long the bound outlasts the traffic, and how that was chosen: by the stay from which on the stopped state that
@@ -580,8 +648,132 @@ mod tests {
         let rule = judged("[[rule]]\nname = \"a\"\ndeepest_state = \"C1\"\n", &root);
         assert_eq!(rule.bound_us(1), Some(2));
         let rule = judged("[[rule]]\nname = \"a\"\ndeepest_state = \"C9\"\n", &root);
-        assert!(rule.groups.is_empty());
-        assert!(rule.notes[0].contains("no idle state C9; there are POLL, C1, C6"));
+        assert_eq!(rule.bound_us(0), None);
+        let why = rule.groups[0].why_nothing.as_ref().unwrap();
+        assert!(why.contains("C9, but POLL, C1, C6"), "{why}");
+    }
+
+    #[test]
+    fn what_a_rule_does_not_do_is_said() {
+        let ordered = [("POLL", 0, 0), ("C1", 2, 0), ("C1E", 2, 0), ("C6", 50, 0)];
+        let unordered = [
+            ("POLL", 0, 0),
+            ("C1", 200, 0),
+            ("C1E", 10, 0),
+            ("C6", 50, 0),
+        ];
+        let arm = [("WFI", 5, 5), ("cpu-sleep", 300, 600)];
+        let said = |(states, asks): (&[(&str, u64, u64)], &str)| {
+            let (_folder, root) = machine_of("intel_idle", "menu", states);
+            let rule = judged(&format!("[[rule]]\nname = \"a\"\n{asks}\n"), &root);
+            let why = rule.groups[0].why_nothing.iter().cloned();
+            let said: Vec<String> = why.chain(rule.notes).collect();
+            (format!("{states:?}: {asks}"), said.join("\n"))
+        };
+        let cases = [
+            (&ordered[..], "deepest_state = \"C1\""),
+            (&unordered, "deepest_state = \"C1\""),
+            (&unordered, "deepest_state = \"C6\""),
+            (&ordered, "deepest_state = \"C9\""),
+            (&ordered, "latency = \"5ms\""),
+            (&arm, "latency = \"0\""),
+            (&arm, "latency = \"1us\""),
+        ];
+        reveille_snapshot::snapshot!("rules", cases.map(said));
+    }
+
+    /// A group's bound, what that leaves and stops, and the number of notes.
+    fn of_rule(asks: &str, root: &Root, cpu: u32) -> (Option<u32>, String, String, usize) {
+        let rule = judged(&format!("[[rule]]\nname = \"a\"\n{asks}\n"), root);
+        let group = rule.groups.iter().find(|group| group.cpus.contains(&cpu));
+        let group = group.unwrap();
+        assert_eq!(group.bound_us.is_none(), group.why_nothing.is_some());
+        let [leaves, stops] = [&group.leaves, &group.stops].map(|names| names.join(" "));
+        (group.bound_us, leaves, stops, rule.notes.len())
+    }
+
+    #[test]
+    fn the_bound_leaves_the_deepest_state_and_all_shallower_ones() {
+        let of = |states: &[(&str, u64, u64)], governor, deepest: &str| {
+            let (_folder, root) = machine_of("intel_idle", governor, states);
+            of_rule(&format!("deepest_state = \"{deepest}\""), &root, 0)
+        };
+        let all = |bound: Option<u32>, leaves: &str, stops: &str, notes| {
+            (bound, leaves.to_owned(), stops.to_owned(), notes)
+        };
+        // 0 would mean POLL, whatever C1 takes.
+        let free = [("POLL", 0, 0), ("C1", 0, 0), ("C6", 133, 600)];
+        for governor in ["menu", "teo"] {
+            assert_eq!(of(&free, governor, "c1"), all(Some(1), "POLL C1", "C6", 0));
+            assert_eq!(of(&free, governor, "POLL").0, Some(0));
+        }
+        let unordered = [
+            ("POLL", 0, 0),
+            ("C1", 200, 0),
+            ("C1E", 10, 0),
+            ("C6", 50, 0),
+        ];
+        let every = "POLL C1 C1E C6";
+        assert_eq!(of(&unordered, "menu", "C6"), all(None, every, "", 0));
+        // No bound stops what is deeper: why nothing is held.
+        for deepest in ["C1", "C1E"] {
+            assert_eq!(of(&unordered, "menu", deepest), all(None, every, "", 0));
+        }
+        // Or not all of it.
+        let equal = [("POLL", 0, 0), ("C1", 2, 0), ("C1E", 2, 0), ("C6", 50, 0)];
+        assert_eq!(
+            of(&equal, "menu", "C1"),
+            all(Some(2), "POLL C1 C1E", "C6", 1)
+        );
+    }
+
+    #[test]
+    fn a_cpu_without_the_deepest_state_keeps_what_wakes_no_slower_as_under_a_limit() {
+        let (folder, root) = machine("menu");
+        let state = folder
+            .path()
+            .join("sys/devices/system/cpu/cpu1/cpuidle/state2");
+        fs::write(state.join("name"), "C10\n").unwrap();
+        fs::write(state.join("latency"), "1200\n").unwrap();
+        let asks = "deepest_state = \"C6\"";
+        assert_eq!(of_rule(asks, &root, 0).0, None);
+        let other = (Some(2), "POLL C1".into(), "C10".into(), 1);
+        assert_eq!(of_rule(asks, &root, 1), other);
+    }
+
+    #[test]
+    fn a_state_of_unknown_exit_latency_may_be_stopped() {
+        let (folder, root) = machine("menu");
+        for cpu in 0..2 {
+            let latency = format!("sys/devices/system/cpu/cpu{cpu}/cpuidle/state2/latency");
+            fs::write(folder.path().join(latency), "-5\n").unwrap();
+        }
+        for (asks, bound_us) in [("latency = \"50us\"", 50), ("deepest_state = \"C1\"", 2)] {
+            let unknown = (Some(bound_us), "POLL C1".into(), String::new(), 1);
+            assert_eq!(of_rule(asks, &root, 0), unknown);
+        }
+        assert_eq!(of_rule("deepest_state = \"C6\"", &root, 0).0, None);
+    }
+
+    #[test]
+    fn a_state_that_is_entered_under_any_bound_is_named() {
+        let arm = [("WFI", 5, 5), ("cpu-sleep", 300, 600)];
+        let (_folder, root) = machine_of("psci_idle", "menu", &arm);
+        let left = |bound_us, notes| {
+            let stops = "cpu-sleep".to_owned();
+            (Some(bound_us), "WFI".to_owned(), stops, notes)
+        };
+        assert_eq!(of_rule("latency = \"0\"", &root, 0), left(0, 1));
+        assert_eq!(of_rule("latency = \"1us\"", &root, 0), left(1, 1));
+        assert_eq!(of_rule("latency = \"5us\"", &root, 0), left(5, 0));
+        assert_eq!(of_rule("deepest_state = \"WFI\"", &root, 0), left(5, 0));
+        let (_folder, root) = machine_of("psci_idle", "menu", &arm[..1]);
+        let rule = judged("[[rule]]\nname = \"a\"\nlatency = \"1us\"\n", &root);
+        let why = rule.groups[0].why_nothing.as_ref().unwrap();
+        assert!(
+            why.contains("WFI") && !why.contains("takes longer, which"),
+            "{why}"
+        );
     }
 
     #[test]

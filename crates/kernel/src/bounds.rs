@@ -109,6 +109,29 @@ pub fn ruled_out<'a>(
     beyond.map(|(state, _)| state)
 }
 
+/// The bound, µs, that leaves this state and the shallower ones; `None` where the driver gives it no exit latency. 0
+/// leaves nothing but state 0.
+pub fn that_leaves(states: &[IdleState], deepest: &IdleState) -> Option<u32> {
+    let up_to = states.iter().filter(|state| state.index <= deepest.index);
+    let longest = up_to.filter_map(|state| state.exit_latency_us).max();
+    let least = u64::from(deepest.index > 0);
+    let exit = deepest.exit_latency_us.and(longest)?.max(least);
+    u32::try_from(exit).ok()
+}
+
+/// The state that governors fall back to although the bound rules it out: it takes longer, or sleeps where a bound of 0
+/// tolerates no sleep.
+pub fn entered_all_the_same(states: &[IdleState], bound_us: u32) -> Option<&IdleState> {
+    let shallowest = states.iter();
+    let mut shallowest = shallowest.filter(|state| is_shallowest(states, state, bound_us));
+    shallowest.next().filter(|state| match bound_us {
+        0 => !crate::polls(&state.name),
+        us => state
+            .exit_latency_us
+            .is_some_and(|exit| exit > u64::from(us)),
+    })
+}
+
 /// Whether a state is the one that governors fall back to.
 fn is_shallowest(states: &[IdleState], state: &IdleState, bound_us: u32) -> bool {
     let is_enabled = |state: &&IdleState| state.disabled != Some(true);

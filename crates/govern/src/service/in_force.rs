@@ -497,7 +497,7 @@ impl InForce {
         if judged.bound_us(cpu).is_none() {
             let group = judged.groups.iter().find(|group| group.cpus.contains(&cpu));
             return match group {
-                Some(_) => format!("every idle state keeps to {}", judged.asks),
+                Some(group) => group.why_nothing.clone().unwrap_or_default(),
                 None => judged
                     .notes
                     .first()
