@@ -160,24 +160,27 @@ pub fn run(
 #[derive(Serialize)]
 struct Checked<'a> {
     file: &'a Path,
-    rules: Vec<judge::Judged>,
+    #[serde(flatten)]
+    checked: judge::Checked,
 }
 
 fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let root = flags::root(args.root.as_deref())?;
     let rules = Rules::read(&args.file)?;
-    let mut judged = judge::check(&rules, &root)?;
+    let mut checked = judge::check(&rules, &root)?;
     if root.is_live()
         && let Ok(status) = socket::ask(&args.socket)
     {
+        // The settings have its own bounds.
+        checked.in_the_way = status.in_the_way();
         let found: Vec<_> = status.rules.into_iter().map(|rule| rule.judged).collect();
-        judged.iter_mut().for_each(|rule| rule.learn(&found));
+        let rules = checked.rules.iter_mut();
+        rules.for_each(|rule| rule.learn(&found));
     }
-    let sheet = show::check(&args.file.display().to_string(), &judged);
-    let checked = Checked {
-        file: &args.file,
-        rules: judged,
-    };
+    let judge::Checked { rules, in_the_way } = &checked;
+    let sheet = show::check(&args.file.display().to_string(), rules, in_the_way);
+    let file = &args.file;
+    let checked = Checked { file, checked };
     args.printed.print(&checked, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -114,16 +114,43 @@ impl Judged {
     }
 }
 
-/// Judges all rules, in their order, with notes about what their conditions lack on this machine.
+/// Another program's bound on a CPU. It stays, so rules hold none there.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct InTheWay {
+    /// The CPU's number.
+    pub cpu: u32,
+    /// As the setting has it: `20`, `n/a`.
+    pub value: String,
+}
+
+/// What rules mean on a machine where no service holds bounds.
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Checked {
+    /// In the file's order.
+    pub rules: Vec<Judged>,
+    /// Ascending.
+    pub in_the_way: Vec<InTheWay>,
+}
+
+/// Judges all rules, with notes about what their conditions lack on this machine.
 ///
 /// # Errors
 /// Where the machine cannot be read.
-pub fn check(rules: &Rules, root: &Root) -> Result<Vec<Judged>> {
-    let mut all = Judge::of(Idle::read(root)?, root).all(rules);
+pub fn check(rules: &Rules, root: &Root) -> Result<Checked> {
+    let judge = Judge::of(Idle::read(root)?, root);
+    let mut all = judge.all(rules);
     for (judged, rule) in all.iter_mut().zip(&rules.rules) {
         judged.notes.extend(conditions::notes(rule, rules, root));
     }
-    Ok(all)
+    let in_the_way = judge.idle.cpus.iter().filter_map(|cpu| {
+        let us = bounds::in_force_us(cpu, None)?;
+        let (cpu, value) = (cpu.number, requests::text_of(us));
+        Some(InTheWay { cpu, value })
+    });
+    Ok(Checked {
+        rules: all,
+        in_the_way: in_the_way.collect(),
+    })
 }
 
 /// What judges latencies: the machine as it was, and results, each of which is read once. So no program can have

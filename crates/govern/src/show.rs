@@ -1,11 +1,12 @@
 //! Rules and their state for people: the names, units and words of their figures.
 
 use reveille_kernel::cpulist::{self, named};
+use reveille_kernel::requests;
 use reveille_show::columns;
-use reveille_show::quantity::counted;
+use reveille_show::quantity::{counted, listed};
 use reveille_show::sheet::{Column, Heading, Judgement, Section, Sheet, Table, Value};
 
-use crate::judge::{Judged, JudgedGroup};
+use crate::judge::{InTheWay, Judged, JudgedGroup};
 use crate::status::{CpuStatus, HoldStatus, RuleStatus, Status, Why};
 
 /// A rule on CPUs that are alike.
@@ -154,10 +155,10 @@ pub fn status_reference() -> Vec<(&'static str, Vec<Heading>)> {
 }
 
 /// What rules hold on this machine.
-pub fn check(file: &str, rules: &[Judged]) -> Sheet<'static> {
+pub fn check(file: &str, rules: &[Judged], in_the_way: &[InTheWay]) -> Sheet<'static> {
     let mut sheet = Sheet {
         title: format!("Rules of {file}"),
-        answer: check_answer(rules),
+        answer: format!("{}{}", check_answer(rules), not_held(rules, in_the_way)),
         ..Sheet::default()
     };
     let lines = rules.iter().flat_map(|rule| {
@@ -200,27 +201,69 @@ fn check_answer(rules: &[Judged]) -> String {
     if rules.is_empty() {
         return "The file has no rules: nothing is held.".into();
     }
-    let holds = |rule: &&Judged| rule.groups.iter().any(|group| group.bound_us.is_some());
-    let idle = rules.iter().filter(|rule| !holds(rule));
-    let idle: Vec<String> = idle
-        .map(|rule| format!(" {} holds nothing here: {}.", rule.rule, why_nothing(rule)))
-        .collect();
     let all = counted(rules.len() as u64, "rule");
-    match idle.is_empty() {
-        true => format!("{all}; each holds a bound while it is in force."),
-        false => format!("{all}.{}", idle.concat()),
+    match rules.iter().map(holds_nothing).collect::<String>() {
+        nothing if nothing.is_empty() => {
+            format!("{all}; each holds a bound while it is in force.")
+        }
+        nothing => format!("{all}.{nothing}"),
     }
 }
 
-/// Why a rule holds nothing: by its CPUs, or else by what it lacks here.
-fn why_nothing(rule: &Judged) -> &str {
-    let by_group = rule
-        .groups
-        .iter()
-        .find_map(|group| group.why_nothing.as_ref());
-    by_group
-        .or(rule.notes.first())
-        .map_or("nothing on this machine honours a bound", String::as_str)
+/// ` ping holds nothing on CPU 3: why.`; empty where it holds a bound on all its CPUs.
+fn holds_nothing(rule: &Judged) -> String {
+    let name = &rule.rule;
+    if rule.groups.is_empty() {
+        let why = rule.notes.first().map(String::as_str);
+        let why = why.unwrap_or("nothing on this machine honours a bound");
+        return format!(" {name} holds nothing here: {why}.");
+    }
+    let mut alike: Vec<(&String, Vec<u32>)> = Vec::new();
+    for group in &rule.groups {
+        let Some(why) = &group.why_nothing else {
+            continue;
+        };
+        match alike.iter_mut().find(|(one, _)| *one == why) {
+            Some((_, cpus)) => cpus.extend(&group.cpus),
+            None => alike.push((why, group.cpus.clone())),
+        }
+    }
+    let all: usize = rule.groups.iter().map(|group| group.cpus.len()).sum();
+    let sentence = |(why, cpus): (&String, Vec<u32>)| match cpus.len() == all {
+        true => format!(" {name} holds nothing here: {why}."),
+        false => format!(" {name} holds nothing on {}: {why}.", named(&cpus)),
+    };
+    alike.into_iter().map(sentence).collect()
+}
+
+/// Where other programs' bounds keep those of the rules out; may be empty.
+fn not_held(rules: &[Judged], in_the_way: &[InTheWay]) -> String {
+    let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
+    for InTheWay { cpu, value } in in_the_way {
+        let is_kept_out = |rule: &Judged| {
+            let bound_us = rule.bound_us(*cpu).filter(|_| !rule.anticipates);
+            bound_us.is_some_and(|us| requests::text_of(us) != *value)
+        };
+        if !rules.iter().any(is_kept_out) {
+            continue;
+        }
+        match alike.iter_mut().find(|(one, _)| one == value) {
+            Some((_, cpus)) => cpus.push(*cpu),
+            None => alike.push((value, vec![*cpu])),
+        }
+    }
+    let words = alike.iter().map(|(value, cpus)| match *value {
+        "n/a" => format!("{} (no latency at all)", named(cpus)),
+        us => format!("{} ({us} µs)", named(cpus)),
+    });
+    let words: Vec<String> = words.collect();
+    match &words[..] {
+        [] => String::new(),
+        words => format!(
+            " Nothing is held on {}: another program has set a bound there, which stays.",
+            listed(words)
+        ),
+    }
 }
 
 /// What to do about a bound that mostly came too late.
@@ -233,7 +276,11 @@ fn too_late(rule: &Judged) -> Option<String> {
 pub fn started(status: &Status) -> Sheet<'static> {
     let rules = status.rules.iter().map(|rule| rule.judged.clone());
     let rules: Vec<Judged> = rules.collect();
-    let mut sheet = check(&status.file.display().to_string(), &rules);
+    let mut sheet = check(
+        &status.file.display().to_string(),
+        &rules,
+        &status.in_the_way(),
+    );
     sheet.answer = format!("{} {}", sheet.answer, status_answer(status));
     sheet
 }
@@ -357,4 +404,61 @@ pub fn explain(status: &Status) -> Sheet<'static> {
     }
     sheet.notes.extend(status.problems.iter().cloned());
     sheet
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(groups: &[(&[u32], Option<u32>, &str)]) -> Judged {
+        let group = |(cpus, bound_us, why): &(&[u32], Option<u32>, &str)| JudgedGroup {
+            cpus: cpus.to_vec(),
+            bound_us: *bound_us,
+            leaves: Vec::new(),
+            stops: Vec::new(),
+            judged_by: "table".into(),
+            by_table_us: None,
+            why_nothing: bound_us.is_none().then(|| (*why).to_owned()),
+        };
+        Judged {
+            rule: "a".into(),
+            groups: groups.iter().map(group).collect(),
+            ..Judged::default()
+        }
+    }
+
+    #[test]
+    fn the_answer_has_where_a_rule_holds_nothing() {
+        let held = || rule(&[(&[0, 1], Some(50), "")]);
+        let way = |cpus: &[(u32, &str)]| -> Vec<InTheWay> {
+            let one = |(cpu, value): &(u32, &str)| InTheWay {
+                cpu: *cpu,
+                value: (*value).into(),
+            };
+            cpus.iter().map(one).collect()
+        };
+        let both = rule(&[(&[0], None, "one"), (&[1], None, "two")]);
+        let cases = [
+            ("held", held(), way(&[])),
+            (
+                "nowhere",
+                rule(&[(&[0], None, "x"), (&[1], None, "x")]),
+                way(&[]),
+            ),
+            ("not for the same reason", both, way(&[(0, "5")])),
+            (
+                "on some",
+                rule(&[(&[0], Some(50), ""), (&[1], None, "x")]),
+                way(&[]),
+            ),
+            (
+                "values",
+                held(),
+                way(&[(0, "n/a"), (1, "100000"), (2, "5")]),
+            ),
+            ("the same value", held(), way(&[(0, "50")])),
+        ];
+        let said = cases.map(|(case, rule, way)| (case, check("f", &[rule], &way).answer));
+        reveille_snapshot::snapshot!("answers", said);
+    }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::judge::Judged;
+use crate::judge::{InTheWay, Judged};
 
 /// Version of [`Status`] as JSON.
 pub const SCHEMA_VERSION: u32 = 1;
@@ -41,6 +41,21 @@ pub struct Status {
     pub own: Own,
     /// Only with accounting, and rules with traffic.
     pub accounted: Option<Accounted>,
+}
+
+impl Status {
+    /// What keeps bounds out.
+    pub fn in_the_way(&self) -> Vec<InTheWay> {
+        let cpus = self.cpus.iter();
+        let cpus = cpus.filter_map(|cpu| {
+            let value = cpu.in_the_way.clone()?;
+            Some(InTheWay {
+                cpu: cpu.cpu,
+                value,
+            })
+        });
+        cpus.collect()
+    }
 }
 
 /// What the kernel's programs did and cost, and whether bounds came in time.
