@@ -196,7 +196,11 @@ fn without_a_driver_there_is_nothing_to_limit() {
     std::fs::write(cpus.join("present"), "0\n").unwrap();
     let root = folder.path().to_str().unwrap();
     let looking = ["--deepest", "C1", "--dry-run", "--root", root];
-    refused(&looking, 3, "no cpuidle driver");
+    refused(&looking, 3, "`reveille hold --latency 0`");
+    // Where nothing sleeps, `hold` has nothing to do.
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/cmdline"), "idle=poll\n").unwrap();
+    refused(&looking, 3, "idle CPUs poll here already");
 }
 
 /// The deepest state of CPU 0 of this machine, and its setting; `None`, with a message, if it

@@ -44,8 +44,8 @@ pub struct Setting {
 /// that was disabled is enabled, and shallower ones are left as they are.
 ///
 /// # Errors
-/// [`Error::Usage`] for an unknown CPU, and for a name that none of these CPUs has; [`Error::Cannot`] if
-/// none of them has idle states.
+/// [`Error::Usage`] for an unknown CPU, where all are offline, and for a name that none of these CPUs has;
+/// [`Error::Cannot`] if none of them has idle states.
 pub fn settings(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>> {
     let mut chosen = Vec::new();
     for &cpu in cpus {
@@ -53,11 +53,12 @@ pub fn settings(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>
         chosen.push(there.ok_or_else(|| idle.no_cpu(cpu))?);
     }
     chosen.retain(|cpu| cpu.online);
+    if chosen.is_empty() {
+        return Err(Error::Usage("--cpu: these CPUs are all offline".into()));
+    }
     if chosen.iter().all(|cpu| cpu.states.is_empty()) {
-        return Err(Error::Cannot(
-            "these CPUs have no idle states to limit (no cpuidle driver, or all are offline)"
-                .into(),
-        ));
+        let why = "these CPUs have no idle states to limit";
+        return Err(Error::Cannot(why.into()));
     }
     match limit {
         Limit::Deepest(name) => {

@@ -56,9 +56,12 @@ impl Plan {
     /// As [`settings`]; [`Error::Cannot`] without a cpuidle driver.
     pub fn of(root: &Root, idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Self> {
         if let Some(without) = WithoutDriver::of(idle, root) {
+            let instead = match without.polls {
+                true => "idle CPUs poll here already",
+                false => "`reveille hold --latency 0` keeps CPUs awake here",
+            };
             return Err(Error::Cannot(format!(
-                "no idle states to limit (no cpuidle driver: {}); `reveille hold \
-                 --latency 0` keeps CPUs awake here",
+                "no idle states to limit (no cpuidle driver: {}); {instead}",
                 without.reason
             )));
         }
