@@ -149,6 +149,46 @@ fn the_kernels_effect_on_the_setting_is_reported() {
 }
 
 #[test]
+fn a_bound_in_force_rules_out_states_that_a_limit_leaves() {
+    let folder = hybrid();
+    let power = folder.path().join("sys/devices/system/cpu/cpu0/power");
+    std::fs::create_dir_all(&power).unwrap();
+    for (bound, in_force, ruled_out) in [
+        ("n/a", Value::from(0), &["C1E", "C6", "C10"][..]),
+        ("20", Value::from(20), &["C6", "C10"]),
+        ("0", Value::Null, &[]),
+    ] {
+        std::fs::write(power.join("pm_qos_resume_latency_us"), bound).unwrap();
+        let plan = json(folder.path(), &["--deepest", "C6", "--cpu", "0"]);
+        let group = &plan["groups"][0];
+        assert_eq!(group["in_force_us"], in_force);
+        let states = group["states"].as_array().unwrap().iter();
+        let names = states.filter(|state| state["ruled_out"] == true);
+        let names: Vec<_> = names.map(|state| state["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ruled_out, "{bound}");
+        // What the limit disables it does not name again.
+        let said = dry(folder.path(), &["--deepest", "C6", "--cpu", "0"]);
+        let answer = said.split("The limit leaves").nth(1).unwrap();
+        assert_eq!(answer.contains("latency bound"), bound != "0", "{said}");
+        assert_eq!(answer.matches("C10").count(), 1, "{said}");
+        assert_eq!(answer.starts_with(" POLL and d"), bound == "n/a", "{said}");
+    }
+}
+
+#[test]
+fn cpus_that_are_all_offline_are_a_usage_error_as_for_a_bound() {
+    let folder = hybrid();
+    let online = folder.path().join("sys/devices/system/cpu/online");
+    std::fs::write(online, "0\n").unwrap();
+    let root = folder.path().to_str().unwrap();
+    let offline = ["--dry-run", "--root", root, "--cpu", "1"];
+    refused(&[&["--deepest", "C1"], &offline[..]].concat(), 2, "offline");
+    let mut hold = with_own_journal(reveille());
+    let hold = hold.args(["hold", "--latency", "9us"]).args(offline);
+    complains(hold, 2, "offline");
+}
+
+#[test]
 fn a_disabled_state_is_enabled_while_it_is_the_deepest() {
     let Some(folder) = recorded("hswep0") else {
         return;

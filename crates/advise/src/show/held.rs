@@ -35,6 +35,8 @@ const LIMITED: &[Column<LimitedState>] = &columns!(|state|
     driver(Us) "exit_latency_us", EXIT, state.exit_latency_us, EXIT_LATENCY;
     words "was_disabled", "was", on(state.was_disabled), "On or off before the limit";
     words "disabled", "limited", on(state.disabled), "On or off under the limit";
+    words "ruled_out", "bound", state.ruled_out.then_some("ruled out"),
+        "Whether a latency bound in force rules the state out, whatever the limit leaves";
 );
 
 fn on(disabled: Option<bool>) -> Option<&'static str> {
@@ -120,20 +122,31 @@ pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
     let mut sheet = sheet("Limit of idle states", &plan.notes);
     let (mut lines, mut effects) = (Vec::new(), Vec::new());
     for group in &plan.groups {
-        let table = Table::of("", LIMITED, &group.states).whole();
+        let mut table = Table::of("", LIMITED, &group.states).whole();
+        if group.in_force_us.is_none() {
+            table = table.without(&["ruled_out"]);
+        }
         section(&mut sheet, &group.cpus, group.core_kind.as_deref(), table);
         let those = |is_so: fn(&&LimitedState) -> bool| {
             let states = group.states.iter().filter(is_so);
             states.map(|state| state.name.as_str()).collect::<Vec<_>>()
         };
-        let on = those(|state| state.disabled == Some(false));
+        let on = those(|state| state.disabled == Some(false) && !state.ruled_out);
+        let ruled_out = those(|state| state.disabled == Some(false) && state.ruled_out);
         let off = those(|state| state.disabled == Some(true) && !was_off(state));
         let enabled = those(|state| state.disabled == Some(false) && was_off(state));
         let still_off = those(|state| state.disabled == Some(true) && was_off(state));
         let cpus = named(&group.cpus);
+        let bound = match (group.in_force_us, &ruled_out[..]) {
+            (Some(us), names @ [_, ..]) => {
+                let names = listed(names);
+                format!("; a latency bound in force, {us} µs, rules out {names}")
+            }
+            _ => String::new(),
+        };
         lines.push(match off.is_empty() {
-            true => format!("{cpus}: no state is disabled"),
-            false => format!("{cpus}: disables {}", off.join(", ")),
+            true => format!("{cpus}: no state is disabled{bound}"),
+            false => format!("{cpus}: disables {}{bound}", off.join(", ")),
         });
         let Some(shallowest) = group.states.first() else {
             continue;
@@ -148,7 +161,7 @@ pub fn limit(plan: &limits::Plan, until: &str) -> Statement {
                 effect += &format!(", {verb} {}", listed(&names));
             }
         }
-        effects.push((group.cpus.clone(), effect));
+        effects.push((group.cpus.clone(), effect + &bound));
     }
     lines.extend(plan.notes.iter().cloned());
     sheet.answer = match plan.without_effect {
@@ -235,6 +248,7 @@ mod tests {
             exit_latency_us: None,
             was_disabled: None,
             disabled: None,
+            ruled_out: false,
         };
         let states = [
             (serde_json::to_value(held).unwrap(), hold_reference()),
@@ -256,11 +270,13 @@ mod tests {
             exit_latency_us: None,
             was_disabled: Some(was),
             disabled: Some(is),
+            ruled_out: false,
         };
         let group = |cpus: &[u32], states: Vec<LimitedState>| limits::LimitedGroup {
             cpus: cpus.to_vec(),
             cpu_list: String::new(),
             core_kind: None,
+            in_force_us: None,
             states,
         };
         let answer = |groups: Vec<limits::LimitedGroup>| {

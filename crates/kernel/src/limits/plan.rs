@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::{Deepest, Limit, Setting, settings};
 use crate::boot::WithoutDriver;
 use crate::groups::{self, Group};
-use crate::{Cpu, Error, Idle, IdleState, Result, Root, cpulist};
+use crate::{Cpu, Error, Idle, IdleState, Result, Root, bounds, cpulist, pm_qos};
 
 /// An idle state before and under the limit.
 #[derive(Debug, Serialize)]
@@ -20,6 +20,8 @@ pub struct LimitedState {
     pub was_disabled: Option<bool>,
     /// While the limit holds.
     pub disabled: Option<bool>,
+    /// A latency bound in force rules it out, whatever the limit leaves.
+    pub ruled_out: bool,
 }
 
 /// CPUs that are alike.
@@ -31,6 +33,8 @@ pub struct LimitedGroup {
     pub cpu_list: String,
     /// `None` where the machine has one kind of core.
     pub core_kind: Option<String>,
+    /// The tightest latency bound on these CPUs, µs; `None` where there is none, or this user may not see it.
+    pub in_force_us: Option<u32>,
     /// In the driver's order.
     pub states: Vec<LimitedState>,
 }
@@ -68,10 +72,16 @@ impl Plan {
         let settings = settings(idle, cpus, limit)?;
         let chosen: Vec<&Cpu> = cpus.iter().filter_map(|&cpu| idle.cpu(cpu)).collect();
         let online = chosen.iter().copied().filter(|cpu| cpu.online);
-        let groups = groups::alike(online)
-            .iter()
-            .map(|group| limited(group, &settings))
-            .collect();
+        let request_us = match root.is_live() {
+            true => pm_qos::current_bound_us().ok().flatten(),
+            false => None,
+        };
+        let limited = |group: &Group| {
+            let first = group.cpus.first().and_then(|&cpu| idle.cpu(cpu));
+            let in_force_us = first.and_then(|cpu| bounds::in_force_us(cpu, request_us));
+            limited(group, &settings, in_force_us, idle.governor.as_deref())
+        };
+        let groups = groups::alike(online).iter().map(limited).collect();
         let mut plan = Self {
             groups,
             settings,
@@ -160,23 +170,34 @@ impl Plan {
 }
 
 /// A group's states before and under the limit.
-fn limited(group: &Group, settings: &[Setting]) -> LimitedGroup {
-    let state = |state: &IdleState| {
-        let set = settings
-            .iter()
-            .find(|setting| group.cpus.contains(&setting.cpu) && setting.index == state.index);
-        LimitedState {
-            index: state.index,
-            name: state.name.clone(),
-            exit_latency_us: state.exit_latency_us,
-            was_disabled: state.disabled,
-            disabled: set.map_or(state.disabled, |setting| Some(setting.disable)),
-        }
+fn limited(
+    group: &Group,
+    settings: &[Setting],
+    in_force_us: Option<u32>,
+    governor: Option<&str>,
+) -> LimitedGroup {
+    let mut under = group.states.clone();
+    for state in &mut under {
+        let mut set = settings.iter();
+        let set =
+            set.find(|setting| group.cpus.contains(&setting.cpu) && setting.index == state.index);
+        state.disabled = set.map_or(state.disabled, |setting| Some(setting.disable));
+    }
+    let beyond = in_force_us.map(|us| bounds::ruled_out(&under, us, governor));
+    let beyond: Vec<u32> = beyond.into_iter().flatten().map(|one| one.index).collect();
+    let state = |(was, state): (&IdleState, &IdleState)| LimitedState {
+        index: state.index,
+        name: state.name.clone(),
+        exit_latency_us: state.exit_latency_us,
+        was_disabled: was.disabled,
+        disabled: state.disabled,
+        ruled_out: beyond.contains(&state.index),
     };
     LimitedGroup {
         cpus: group.cpus.clone(),
         cpu_list: cpulist::format(&group.cpus),
         core_kind: group.kind.as_ref().map(ToString::to_string),
-        states: group.states.iter().map(state).collect(),
+        in_force_us,
+        states: group.states.iter().zip(&under).map(state).collect(),
     }
 }
