@@ -184,6 +184,34 @@ fn zero_leaves_only_polling_and_a_disabled_state_is_neither_left_nor_stopped() {
     assert_eq!(names(group, "stopped"), ["C6"]);
 }
 
+/// CPU 0 with states: names, and exit latencies.
+fn with_states(states: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = without_driver("");
+    let cpus = folder.path().join("sys/devices/system/cpu");
+    let write = |file: &str, text: &str| {
+        let file = cpus.join(file);
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    };
+    write("online", "0");
+    write("cpuidle/current_driver", "some_idle");
+    write("cpuidle/current_governor", "menu");
+    for (index, (name, exit)) in states.iter().enumerate() {
+        write(&format!("cpu0/cpuidle/state{index}/name"), name);
+        write(&format!("cpu0/cpuidle/state{index}/latency"), exit);
+    }
+    folder
+}
+
+#[test]
+fn a_state_of_unknown_exit_latency_is_neither_left_nor_stopped() {
+    let folder = with_states(&[("POLL", "0"), ("C1", "2"), ("C6", "-5")]);
+    let plan = json(folder.path(), &["--latency", "50us"]);
+    assert_eq!(names(&plan["groups"][0], "unknown"), ["C6"]);
+    let said = dry(folder.path(), &["--latency", "50us"]);
+    assert!(said.contains("whether it stops C6"), "{said}");
+}
+
 /// Three CPUs without cpuidle.
 fn without_driver(command_line: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -104,12 +104,20 @@ pub fn hold(plan: &hold::Plan, until: &str) -> Statement {
         } else {
             stopped.join(", ")
         };
+        let unknown = match &names(Effect::Unknown)[..] {
+            [] => String::new(),
+            names => format!(
+                "; whether it stops {} is unknown without an exit latency",
+                listed(names)
+            ),
+        };
         let cpus = named(&group.cpus);
         lines.push(format!(
-            "{bound} held on {cpus}: leaves {}, stops {stops}",
+            "{bound} held on {cpus}: leaves {}, stops {stops}{unknown}",
             left.join(", ")
         ));
-        let effect = format!("leaves {} and stops {}", states(&left), states(&stopped));
+        let (left, stopped) = (states(&left), states(&stopped));
+        let effect = format!("leaves {left} and stops {stopped}{unknown}");
         effects.push((group.cpus.clone(), effect));
     }
     lines.extend(plan.notes.iter().cloned());
