@@ -191,6 +191,38 @@ fn offline_cpus_bounds_and_missing_states_are_listed() {
 }
 
 #[test]
+fn what_is_not_known_of_states_is_not_made_up() {
+    let state = |file| format!("cpu0/cpuidle/state0/{file}");
+    let (name, time, latency) = (state("name"), state("time"), state("latency"));
+    let all = "18446744073709551615";
+    let folder = machine(&[
+        ("present", "0-1"),
+        ("online", "0"),
+        ("cpuidle/current_driver", "some_idle"),
+        ("cpu0/power/pm_qos_resume_latency_us", "20"),
+        (&name, "C1"),
+        (&time, all),
+        (&latency, "2"),
+        ("cpu0/cpuidle/state1/name", "C6"),
+        ("cpu0/cpuidle/state1/time", all),
+    ]);
+    std::fs::create_dir(folder.path().join("proc")).unwrap();
+    std::fs::write(folder.path().join("proc/uptime"), "9.00 2.00\n").unwrap();
+    let json: Value = serde_json::from_str(&text(&states(folder.path(), &["--json"]))).unwrap();
+    assert_eq!(json["groups"][0]["time_share_of"], "idle_time");
+    for state in json["groups"][0]["states"].as_array().unwrap() {
+        assert_eq!(state["time_share_percent"], Value::Null);
+    }
+    let shown = text(&states(folder.path(), &[]));
+    let (_, answer) = shown.trim_end().rsplit_once("\n\n").unwrap();
+    assert!(!answer.contains('%') && answer.contains("C6"), "{shown}");
+    // That a CPU is offline says nothing of its states.
+    let shown = text(&states(folder.path(), &["--cpu", "1"]));
+    let (_, answer) = shown.trim_end().rsplit_once("\n\n").unwrap();
+    assert!(!answer.contains("idle states"), "{shown}");
+}
+
+#[test]
 fn json_has_units_in_its_names_and_null_for_unknown() {
     let folder = machine(&[
         ("present", "0-1"),

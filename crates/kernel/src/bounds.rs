@@ -199,8 +199,16 @@ fn ruled_out_on<'a>(
     names
 }
 
-fn leaves(rules_out: &[String]) -> String {
+/// `rules out C6`, of a bound on CPUs with these states: what it rules out, and what is known of it.
+pub fn in_words<'a>(
+    rules_out: &[String],
+    states: impl IntoIterator<Item = &'a IdleState>,
+) -> String {
+    let mut states = states.into_iter();
     match rules_out {
+        [] if states.any(|state| state.exit_latency_us.is_none()) => {
+            "rules out no state whose exit latency is known".to_owned()
+        }
         [] => "rules out no state".to_owned(),
         names => format!("rules out {}", names.join(", ")),
     }
@@ -211,7 +219,7 @@ pub(crate) fn request(idle: &Idle, bound_us: u32) -> Bound {
     let rules_out = ruled_out_on(idle.cpus.iter(), bound_us, idle.governor.as_deref());
     let text = format!(
         "{bound_us} µs requested for all CPUs: {}",
-        leaves(&rules_out)
+        in_words(&rules_out, idle.cpus.iter().flat_map(|cpu| &cpu.states))
     );
     Bound {
         bound_us: Some(bound_us),
@@ -247,11 +255,12 @@ pub(crate) fn per_cpu(idle: &Idle) -> Vec<Bound> {
     }
     let bound = |(us, group): (u32, Vec<&Cpu>)| {
         let numbers: Vec<u32> = group.iter().map(|cpu| cpu.number).collect();
+        let states = group.clone().into_iter().flat_map(|cpu| &cpu.states);
         let rules_out = ruled_out_on(group.into_iter(), us, idle.governor.as_deref());
         let text = format!(
             "{us} µs by pm_qos_resume_latency_us of {}: {}",
             cpulist::named(&numbers),
-            leaves(&rules_out)
+            in_words(&rules_out, states)
         );
         Bound {
             cpus: numbers,

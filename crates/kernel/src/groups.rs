@@ -103,10 +103,12 @@ pub enum ShareOf {
 /// `uptime_s` is the first figure of /proc/uptime.
 pub fn shares(group: &Group, uptime_s: Option<f64>) -> (ShareOf, Vec<Option<f64>>) {
     let idle = group.idle_time_us();
+    let times = group.states.iter().filter_map(|state| state.time_us);
+    let known: f64 = times.map(|time_us| time_us as f64).sum();
     // A recording's uptime may be from another time, and offline CPUs do not count.
     let since_boot = uptime_s
         .map(|uptime| uptime * 1e6 * group.cpus.len() as f64)
-        .filter(|&whole| group.online && idle.is_none_or(|idle| idle as f64 <= whole * 1.01));
+        .filter(|&whole| group.online && known <= whole * 1.01);
     let (of, whole) = match since_boot {
         Some(whole) => (ShareOf::CpuTimeSinceBoot, Some(whole)),
         None => (ShareOf::IdleTime, idle.map(|idle| idle as f64)),

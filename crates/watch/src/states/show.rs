@@ -194,7 +194,10 @@ fn answer(states: &States) -> String {
     let cpus = cpus.filter(|cpu| cpu.online && !cpu.states.is_empty());
     let cpus: Vec<&Cpu> = cpus.collect();
     if cpus.is_empty() {
-        return "None of these CPUs has idle states.".to_owned();
+        return match states.cpus.iter().any(|cpu| cpu.online) {
+            true => "None of these CPUs has idle states.".to_owned(),
+            false => "None of these CPUs is online.".to_owned(),
+        };
     }
     let off = |_: &Cpu, state: &IdleState| state.disabled == Some(true);
     let bounded = |cpu: &Cpu, state: &IdleState| {
@@ -204,12 +207,20 @@ fn answer(states: &States) -> String {
             beyond.any(|beyond| beyond.index == state.index)
         })
     };
+    let unknown = |cpu: &Cpu, state: &IdleState| {
+        let is_bound = bounds::in_force_us(cpu, states.bound_us).is_some();
+        is_bound && state.exit_latency_us.is_none() && !bounded(cpu, state)
+    };
     let never_entered = |_: &Cpu, state: &IdleState| {
         state.usage == Some(0) && state.rejected.is_some_and(|rejected| rejected > 0)
     };
     let off = named(&cpus, off).map(|names| format!("Off now: {names}."));
+    let unknown = named(&cpus, unknown);
+    let unknown =
+        unknown.map(|names| format!("Whether a latency bound rules out {names} is unknown."));
     let bounded = named(&cpus, bounded);
     let bounded = bounded.map(|names| format!("A latency bound rules out {names}."));
+    let bounded = bounded.or(unknown);
     let mut sentences: Vec<String> = slept(states, &cpus).into_iter().collect();
     if let Some(names) = named(&cpus, never_entered) {
         sentences.push(format!(
@@ -226,12 +237,13 @@ fn answer(states: &States) -> String {
 /// `The CPUs slept 99.9% of the time since boot, longest in C6 (99.8%).`
 fn slept(states: &States, cpus: &[&Cpu]) -> Option<String> {
     let mut times: Vec<(&str, u64)> = Vec::new();
-    let mut idle_us = 0;
+    let mut idle_us = 0_u64;
     for cpu in cpus {
         let poll = limits::poll(&cpu.states).map(|poll| poll.index);
         for state in &cpu.states {
             let time_us = state.time_us?;
-            idle_us += time_us;
+            // A sum of all of them that no clock can count is no time.
+            idle_us = idle_us.checked_add(time_us)?;
             if poll == Some(state.index) {
                 continue;
             }
@@ -367,11 +379,10 @@ fn bound(group: &GroupStates, governor: Option<&str>) -> Option<String> {
     let bound = bounds::own_us(group.resume_latency_us?)?;
     let all: Vec<IdleState> = group.states.iter().map(|one| one.state.clone()).collect();
     let beyond = bounds::ruled_out(&all, bound, governor);
-    let beyond: Vec<&str> = beyond.map(|state| state.name.as_str()).collect();
-    let rules_out = match (group.states.is_empty(), beyond.is_empty()) {
-        (true, _) => String::new(),
-        (false, true) => ": rules out no state".to_owned(),
-        (false, false) => format!(": rules out {}", beyond.join(", ")),
+    let beyond: Vec<String> = beyond.map(|state| state.name.clone()).collect();
+    let rules_out = match group.states.is_empty() {
+        true => String::new(),
+        false => format!(": {}", bounds::in_words(&beyond, &all)),
     };
     Some(format!(
         "bound by pm_qos_resume_latency_us to {bound} µs{rules_out}"
