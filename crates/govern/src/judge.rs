@@ -76,6 +76,9 @@ pub struct JudgedGroup {
     /// Why nothing is held, a clause; `None` where something is.
     #[serde(default)]
     pub why_nothing: Option<String>,
+    /// What the bound does not do of what is asked, or is not known to, a clause.
+    #[serde(default)]
+    pub but: Option<String>,
 }
 
 impl Judged {
@@ -446,11 +449,16 @@ fn bound(
     if let Ok((_, Some(deepest))) = wanted {
         but.extend(not_stopped(group, deepest, &asked));
     }
-    let why_nothing = held(&asked).is_none().then(|| {
-        let why = asked.unmet.clone().or_else(|| but.pop());
-        why.unwrap_or_else(|| why_nothing(rule, &asked))
-    });
-    for note in asked.notes.iter().chain(&but) {
+    let but = Some(but.join("; ")).filter(|but| !but.is_empty());
+    let (why_nothing, but) = match held(&asked) {
+        Some(_) => (None, but),
+        None => {
+            let why = asked.unmet.clone().or(but);
+            let why = why.unwrap_or_else(|| why_nothing(rule, &asked));
+            (Some(why), None)
+        }
+    };
+    for note in &asked.notes {
         if !notes.contains(note) {
             notes.push(note.clone());
         }
@@ -461,6 +469,7 @@ fn bound(
         judged_by: if asked.by_result { "result" } else { "table" }.to_owned(),
         by_table_us: held(&by_table).filter(|_| held(&by_table) != held(&asked)),
         why_nothing,
+        but,
         leaves: asked.leaves,
         stops: asked.stops,
     }
@@ -693,8 +702,9 @@ mod tests {
         let said = |(states, asks): (&[(&str, u64, u64)], &str)| {
             let (_folder, root) = machine_of("intel_idle", "menu", states);
             let rule = judged(&format!("[[rule]]\nname = \"a\"\n{asks}\n"), &root);
-            let why = rule.groups[0].why_nothing.iter().cloned();
-            let said: Vec<String> = why.chain(rule.notes).collect();
+            let group = &rule.groups[0];
+            let said = group.why_nothing.iter().chain(&group.but);
+            let said: Vec<String> = said.cloned().chain(rule.notes).collect();
             (format!("{states:?}: {asks}"), said.join("\n"))
         };
         let cases = [
@@ -709,14 +719,15 @@ mod tests {
         reveille_snapshot::snapshot!("rules", cases.map(said));
     }
 
-    /// A group's bound, what that leaves and stops, and the number of notes.
+    /// A group's bound, what that leaves and stops, and how much is said of it.
     fn of_rule(asks: &str, root: &Root, cpu: u32) -> (Option<u32>, String, String, usize) {
         let rule = judged(&format!("[[rule]]\nname = \"a\"\n{asks}\n"), root);
         let group = rule.groups.iter().find(|group| group.cpus.contains(&cpu));
         let group = group.unwrap();
         assert_eq!(group.bound_us.is_none(), group.why_nothing.is_some());
         let [leaves, stops] = [&group.leaves, &group.stops].map(|names| names.join(" "));
-        (group.bound_us, leaves, stops, rule.notes.len())
+        let said = rule.notes.len() + usize::from(group.but.is_some());
+        (group.bound_us, leaves, stops, said)
     }
 
     #[test]

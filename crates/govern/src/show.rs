@@ -202,12 +202,15 @@ fn check_answer(rules: &[Judged]) -> String {
         return "The file has no rules: nothing is held.".into();
     }
     let all = counted(rules.len() as u64, "rule");
-    match rules.iter().map(holds_nothing).collect::<String>() {
-        nothing if nothing.is_empty() => {
-            format!("{all}; each holds a bound while it is in force.")
-        }
-        nothing => format!("{all}.{nothing}"),
-    }
+    let holds = match rules.iter().map(holds_nothing).collect::<String>() {
+        nothing if nothing.is_empty() => "; each holds a bound while it is in force.".to_owned(),
+        nothing => format!(".{nothing}"),
+    };
+    let buts = rules.iter().flat_map(|rule| {
+        let buts = rule.groups.iter().filter_map(|group| group.but.as_ref());
+        buts.map(|but| format!(" {}: {but}.", rule.rule))
+    });
+    format!("{all}{holds}{}", buts.collect::<String>())
 }
 
 /// ` ping holds nothing on CPU 3: why.`; empty where it holds a bound on all its CPUs.
@@ -419,6 +422,7 @@ mod tests {
             judged_by: "table".into(),
             by_table_us: None,
             why_nothing: bound_us.is_none().then(|| (*why).to_owned()),
+            but: bound_us.and_then(|_| (!why.is_empty()).then(|| (*why).to_owned())),
         };
         Judged {
             rule: "a".into(),
@@ -451,6 +455,7 @@ mod tests {
                 rule(&[(&[0], Some(50), ""), (&[1], None, "x")]),
                 way(&[]),
             ),
+            ("not all", rule(&[(&[0, 1], Some(50), "x")]), way(&[])),
             (
                 "values",
                 held(),
