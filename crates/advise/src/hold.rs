@@ -314,7 +314,12 @@ impl Plan {
         let measured =
             measured.filter(|measured| measured.is_of(group.kind.as_ref(), &group.states));
         let governor = idle.governor.as_deref();
-        let effects = bounds::effects(&group.states, in_force_us, governor);
+        let mut effects = bounds::effects(&group.states, in_force_us, governor);
+        // The bound leaves the shallowest state; the thread does not.
+        if group.cpus.iter().all(|cpu| self.kept_awake.contains(cpu)) {
+            let left = effects.iter_mut().filter(|one| **one == Effect::Left);
+            left.for_each(|one| *one = Effect::Stopped);
+        }
         let states = group.states.iter().zip(effects);
         let states = states.map(|(state, effect)| {
             let figure = measured.and_then(|measured| measured.of_state(&state.name));

@@ -212,6 +212,17 @@ fn a_state_of_unknown_exit_latency_is_neither_left_nor_stopped() {
     assert!(said.contains("whether it stops C6"), "{said}");
 }
 
+#[test]
+fn no_state_is_left_where_a_thread_keeps_the_cpu_awake() {
+    let folder = with_states(&[("WFI", "1"), ("cpu-sleep", "300")]);
+    let left = |bound| {
+        let plan = json(folder.path(), &["--latency", bound]);
+        names(&plan["groups"][0], "left")
+    };
+    assert_eq!(left("0"), [""; 0]);
+    assert_eq!(left("1us"), ["WFI"]);
+}
+
 /// Three CPUs without cpuidle.
 fn without_driver(command_line: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
