@@ -2,6 +2,7 @@
 
 mod from;
 mod page;
+mod progress;
 mod run;
 mod simulate;
 mod source;

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::least::{Least, draws_less};
+use crate::p99::P99;
 use crate::parameters::{Named, Parameters};
 use crate::policy::Policy;
 use crate::simulate::{Estimate, Progress, Replication, Simulated, Trace, simulate};
@@ -17,6 +19,8 @@ pub struct Row {
     pub simulated: Option<Simulated>,
     /// Why there is nothing.
     pub why: Option<String>,
+    /// `None` without figures, and of a trace that is too short for it.
+    pub p99: Option<P99>,
     /// Compared with the first policy, on the same requests; `None` for the first itself.
     pub above_first: Option<Above>,
 }
@@ -44,6 +48,8 @@ pub struct Comparison<'a> {
     pub recorded_service_mean_s: Option<f64>,
     /// The origin of the parameters, and what is to be known of the figures.
     pub notes: Vec<String>,
+    /// By the same requests, with intervals that hold for whichever policy came out least (Bonferroni).
+    pub least: Option<Least>,
     /// Always-on first.
     pub policies: Vec<Row>,
 }
@@ -77,6 +83,7 @@ impl<'a> Comparison<'a> {
             },
             recorded_service_mean_s: trace.and_then(Trace::services).map(mean),
             notes,
+            least: least(&policies),
             policies,
         })
     }
@@ -89,6 +96,26 @@ impl<'a> Comparison<'a> {
         let why = self.policies.iter().find_map(|row| row.why.as_deref());
         Some(why.unwrap_or("there is no policy"))
     }
+}
+
+fn least(rows: &[Row]) -> Option<Least> {
+    let known = rows.iter();
+    let known = known.filter_map(|row| Some((row.policy.as_str(), row.simulated.as_ref()?)));
+    let known: Vec<(&str, &Simulated)> = known.collect();
+    let powers: Vec<(&str, f64)> = known
+        .iter()
+        .map(|(name, simulated)| (*name, simulated.power_mean.value))
+        .collect();
+    let others = known.len().max(2) - 1;
+    Least::of(&powers, |one, other| {
+        let (one, other) = (known[one].1, known[other].1);
+        let confidence = 1.0 - (1.0 - one.confidence) / others as f64;
+        let above = other.above(one, confidence, |run| run.power_mean);
+        above.is_some_and(|above| match above.half_width {
+            Some(half) => above.value > half,
+            None => !one.is_drawn && draws_less(one.power_mean.value, other.power_mean.value),
+        })
+    })
 }
 
 fn rows(
@@ -133,6 +160,7 @@ fn row(
     Ok(Row {
         policy: named.name.clone(),
         above_first: above.and_then(|(mine, first)| Above::of(mine, first)),
+        p99: simulated.as_ref().and_then(P99::simulated),
         simulated,
         why,
     })
@@ -144,6 +172,7 @@ impl Row {
             policy: named.name.clone(),
             simulated: None,
             why: Some("interrupted".to_owned()),
+            p99: None,
             above_first: None,
         }
     }

@@ -6,7 +6,8 @@
 //! it does when idle, and its outcome. [`closed`] computes outcomes, [`sweep`] does so over all loads,
 //! and [`question`] finds where policies cross, the largest transition time and the best timeout.
 //! [`parameters`] come from a file or the paper. [`simulate`] gives what closed forms do not:
-//! percentiles, several servers, other arrivals. [`run`], [`answers`], [`machine`] and [`comparison`] are
+//! percentiles, several servers, other arrivals; [`p99`] says how one is known, [`least`] which policy
+//! is shown to draw least. [`run`], [`answers`], [`machine`] and [`comparison`] are
 //! the results of the commands, [`show`] writes them for people.
 
 /// Returns [`Error::Usage`] with this text unless the condition holds.
@@ -24,7 +25,9 @@ pub mod closed;
 pub mod comparison;
 pub mod farm;
 pub mod latencies;
+pub mod least;
 pub mod machine;
+pub mod p99;
 pub mod parameters;
 pub mod policy;
 pub mod power;

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::comparison::Watch;
 use crate::parameters::{Named, Parameters};
 use crate::policy::{Policy, PowerNap};
 use crate::question::{Figure, Largest, largest_transition};
@@ -251,8 +252,8 @@ impl<'a> Worth<'a> {
     ///
     /// # Errors
     /// As [`Run::of`] and [`largest_transition`].
-    pub fn of(swept: &'a Sweep, notes: &'a [String]) -> Result<Self> {
-        let run = Run::of(&swept.parameters, notes)?;
+    pub fn of(swept: &'a Sweep, notes: &'a [String], progress: &mut Watch<'_>) -> Result<Self> {
+        let run = Run::of(&swept.parameters, notes, progress)?;
         Ok(Self {
             needed: needed(&swept.parameters, run.point.utilisation)?,
             pairs: &swept.pairs,

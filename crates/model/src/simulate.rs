@@ -58,6 +58,27 @@ pub fn simulate(
     Simulated::of(plan, runs).ok_or_else(|| Error::Nothing(no_request(setup.horizon)))
 }
 
+/// How much has to be simulated, as far as it is known beforehand.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Size {
+    /// As [`Simulated::requests_for_p99`].
+    pub requests_for_p99: Option<u64>,
+    /// Of all replications together, warm-ups among them.
+    pub requests: u64,
+}
+
+/// The size of a simulation, also of one that is too long.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn size(setup: &Setup) -> Result<Size> {
+    let plan = plan::Plan::sized(setup)?;
+    Ok(Size {
+        requests_for_p99: plan.requests_for(tally::P99),
+        requests: plan.expected(),
+    })
+}
+
 /// In words, with the key of `[simulation]` that limits the measurement.
 fn no_request(horizon: Horizon) -> String {
     match horizon {

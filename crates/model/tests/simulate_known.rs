@@ -71,6 +71,40 @@ fn response_times_of_m_m_1_are_exponential() {
     }
 }
 
+/// Of M/M/1: a window that is short beside the time in which the queue forgets rarely meets a long queue.
+#[test]
+fn a_percentile_of_too_short_a_window_is_unknown_instead_of_too_low() {
+    let mut known = Vec::new();
+    for (load, requests) in [
+        (0.9, 3_000),
+        (0.9, 30_000),
+        (0.97, 10_000),
+        (0.97, 100_000),
+        (0.99, 100_000),
+    ] {
+        let mut setup = always_on(1, load, Dispatcher::Random);
+        setup.horizon = Horizon::Requests(requests);
+        (setup.replications, setup.confidence) = (20, 0.999);
+        let simulated = simulated(&setup);
+        for percentile in &simulated.response_percentiles {
+            let exact = -MEAN / (1.0 - load) * (1.0 - percentile.share).ln();
+            if let Some(estimate) = percentile.response {
+                covers(estimate, exact);
+            }
+        }
+        let all = simulated.response_percentiles.iter();
+        known.push(all.filter(|one| one.response.is_some()).count());
+        assert_eq!(simulated.p99(), None);
+        let needed = simulated.requests_for_p99.unwrap();
+        assert!(needed > requests, "{load}: {needed}");
+    }
+    assert_eq!(known, [1, 3, 1, 3, 1]);
+    let mut setup = always_on(1, 0.97, Dispatcher::Random);
+    let needed = simulated(&setup).requests_for_p99.unwrap();
+    setup.horizon = Horizon::Requests(needed);
+    covers(simulated(&setup).p99().unwrap(), 100_f64.ln() * MEAN / 0.03);
+}
+
 /// The share of requests that wait if the times between requests have the transform `phi`: the root
 /// of σ = φ(μ(1 − σ)) below 1; the mean response is E[S]/(1 − σ) (GI/M/1).
 fn sigma(phi: impl Fn(f64) -> f64) -> f64 {

@@ -13,8 +13,9 @@ use reveille_results::text;
 use reveille_resume::analysis::{FORMAT, VERSION};
 
 use super::page;
+use super::progress::Shown;
 use super::source::{self, Source};
-use crate::exit::Failure;
+use crate::exit::{self, Failure};
 use crate::output_format::{Printed, To};
 use crate::report::name_page;
 
@@ -91,16 +92,19 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     notes.extend(source::whose(&args.source, &parameters));
     parameters.check().map_err(source::refused)?;
     let swept = Sweep::of(&parameters).map_err(source::refused)?;
-    let worth = Worth::of(&swept, &notes).map_err(source::refused)?;
+    let shown = Shown::new()?;
+    let mut progress = |named: &_, of, done: Option<&_>| shown.tell(named, of, done);
+    let worth = Worth::of(&swept, &notes, &mut progress).map_err(source::refused)?;
+    shown.clear();
     let sheet = show::sweep(&swept, worth.run.years.as_deref(), &notes);
     let page = page::write(args.out.as_deref(), sheet, args.title.as_deref())?;
     if is_alone {
-        return Ok(ExitCode::SUCCESS);
+        return Ok(shown.code());
     }
     let mut sheet = show::worth(&worth);
     name_page(page.as_ref(), &mut sheet);
-    args.printed.print(&worth, &sheet, To::Output)?;
-    Ok(ExitCode::SUCCESS)
+    exit::reader_may_leave(args.printed.print(&worth, &sheet, To::Output))?;
+    Ok(shown.code())
 }
 
 /// A thousand cycles of a thousand devices have less.

@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use reveille_model::run::Run;
 use reveille_model::show;
 
+use super::progress::Shown;
 use super::source::{self, Source};
+use crate::exit;
 use crate::output_format::{Printed, To};
 
 /// Policies side by side at one load.
 ///
 /// Each is compared with a server without power management. Closed forms give means; they are exact
-/// where requests come as a Poisson process. Percentiles are of a simulation of one server with such requests.
+/// where requests come as a Poisson process. Percentiles are of a simulation of one server with such requests; p99 is
+/// exact where the server never sleeps and service times are exponential. Ctrl-C leaves out what is not simulated yet.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -33,7 +36,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         mut notes,
     } = source::read(&args.source)?;
     notes.extend(source::whose(&args.source, &parameters));
-    let run = Run::of(&parameters, &notes).map_err(source::refused)?;
-    args.printed.print(&run, &show::run(&run), To::Output)?;
-    Ok(ExitCode::SUCCESS)
+    let shown = Shown::new()?;
+    let mut progress = |named: &_, of, done: Option<&_>| shown.tell(named, of, done);
+    let run = Run::of(&parameters, &notes, &mut progress).map_err(source::refused)?;
+    shown.clear();
+    let printed = args.printed.print(&run, &show::run(&run), To::Output);
+    exit::reader_may_leave(printed)?;
+    Ok(shown.code())
 }

@@ -1,24 +1,21 @@
 //! `reveille model simulate`: servers behind a dispatcher, with any arrivals.
 
 use std::fs::File;
-use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
 
 use reveille_model::comparison::Comparison;
-use reveille_model::parameters::{Named, Parameters, Simulation};
+use reveille_model::parameters::{Parameters, Simulation};
 use reveille_model::show;
-use reveille_model::simulate::{Dispatcher, Progress, Trace};
+use reveille_model::simulate::{Dispatcher, Trace};
 use reveille_results::text;
 
+use super::progress::Shown;
 use super::source::{self, Source, SourceArgs};
 use crate::completion;
 use crate::exit::{self, Failure};
 use crate::output_format::{Printed, To};
-use crate::signals;
 use crate::value;
-use reveille_show::progress::Bar;
 
 /// Simulate servers behind a dispatcher: percentiles, bursts, recorded requests.
 ///
@@ -100,38 +97,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (parameters, notes) = parameters(&args)?;
     let trace = parameters.simulation.trace.as_deref();
     let trace = trace.map(read_trace).transpose()?;
-    let interrupted = signals::stop()?;
-    let bar = Bar::new();
-    let mut progress = |named: &Named, (place, of): (usize, usize), done: Option<&Progress>| {
-        if let Some(progress) = done {
-            let of_policy = progress.simulated as f64 / progress.expected.max(1) as f64;
-            let done = (place as f64 + of_policy.min(1.0)) / of as f64;
-            let policy = format!("policy {}/{of}", place + 1);
-            let detail = format!(
-                "{}, {} of {} replications",
-                named.name, progress.replications_done, progress.replications
-            );
-            bar.show(&policy, done, bar.estimate(done), &detail);
-            bar.announce_estimate(bar.estimate(done));
-        }
-        match interrupted.load(Ordering::Relaxed) {
-            true => ControlFlow::Break(()),
-            false => ControlFlow::Continue(()),
-        }
-    };
+    let shown = Shown::new()?;
+    let mut progress = |named: &_, of, done: Option<&_>| shown.tell(named, of, done);
     let comparison = Comparison::of(&parameters, notes, trace.as_ref(), &mut progress);
     let comparison = comparison.map_err(source::refused)?;
-    bar.clear();
-    let is_interrupted = interrupted.load(Ordering::Relaxed);
-    if let (Some(why), false) = (comparison.nothing(), is_interrupted) {
+    shown.clear();
+    if let (Some(why), false) = (comparison.nothing(), shown.is_interrupted()) {
         return Err(Failure::usage(why));
     }
     let sheet = show::comparison(&comparison);
     exit::reader_may_leave(args.printed.print(&comparison, &sheet, To::Output))?;
-    Ok(match is_interrupted {
-        true => ExitCode::from(exit::INTERRUPTED),
-        false => ExitCode::SUCCESS,
-    })
+    Ok(shown.code())
 }
 
 fn parameters(args: &Args) -> anyhow::Result<(Parameters, Vec<String>)> {

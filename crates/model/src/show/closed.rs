@@ -9,7 +9,9 @@ use reveille_show::sheet::{Column, Heading, Origin, Section, Sheet, Table, Unit,
 use super::{charts, simulated, words};
 use crate::answers::Swept;
 use crate::farm::Year;
+use crate::least::draws_less;
 use crate::machine::{Needed, Worth};
+use crate::p99::P99;
 use crate::parameters::{ALWAYS_ON, Named, Parameters};
 use crate::policy::{Outcome, Policy};
 use crate::question::{Crossings, Figure, Largest};
@@ -27,8 +29,7 @@ struct Row {
     policy: String,
     /// Absolute figures, and response time and power relative to always-on; `None`: unstable.
     figures: Option<(Outcome, f64, f64)>,
-    /// Of a simulation.
-    p99: Option<f64>,
+    p99: Option<P99>,
 }
 
 impl Row {
@@ -38,7 +39,7 @@ impl Row {
 }
 
 /// The key of the column p99, which is of another list of the JSON.
-const P99: &str = "simulated";
+const OF_OTHERS: &str = "simulated";
 
 const ROWS: &[Column<Row>] = &columns!(|row|
     words "policy", "policy", row.policy.as_str(), "The policy";
@@ -50,7 +51,7 @@ const ROWS: &[Column<Row>] = &columns!(|row|
         },
         "Mean response time, from arrival to departure";
     estimated(Seconds) "simulated", "p99", row.p99,
-        "99th percentile of the response time, of a simulation with the same arrivals";
+        "99th percentile of the response time: exact, or of a simulation with the same arrivals";
     estimated(Of("")) "relative_response", "×time", row.figures.map(|(_, response, _)| response),
         "Mean response time, by that of always-on";
     estimated(Of("W")) "power_mean_w", "power", row.figure(|of| of.power_mean), "Mean power";
@@ -97,7 +98,7 @@ const POLICIES: &[Column<Named>] = &columns!(|named|
 /// The columns that `run` and `sweep` share; `list` holds the policies at a load.
 pub fn reference(list: &'static str) -> Vec<(&'static str, Vec<Heading>)> {
     let own = Column::headings(ROWS).into_iter();
-    let own = own.filter(|heading| heading.key != P99).collect();
+    let own = own.filter(|heading| heading.key != OF_OTHERS).collect();
     vec![(list, own), ("years[]", Column::headings(YEARS))]
 }
 
@@ -143,20 +144,24 @@ fn at_one_load<'a>(run: &Run<'_>) -> Sheet<'a> {
     }
     let known = rows.iter().filter_map(|row| {
         let (outcome, ..) = row.figures?;
-        Some((
-            row.policy.as_str(),
-            outcome.power_mean,
-            outcome.response_mean,
-            row.p99,
-        ))
+        Some(words::Figures {
+            policy: &row.policy,
+            power_w: outcome.power_mean,
+            response_s: outcome.response_mean,
+            p99: row.p99,
+        })
     });
-    sheet.answer = words::least(known, "");
+    let known: Vec<words::Figures<'_>> = known.collect();
+    sheet.answer = words::least(run.least.as_ref(), &known, parameters.always_on(), "");
     let table = Table::of("Policies at this load", ROWS, &rows).without(&["utilisation"]);
     sheet.section(Section::new("policies", "Policies").table(table.whole()));
     sheet.section(simulated::percentiles(&run.simulated).detail());
     year(parameters, run.years.as_deref(), Some(point), &mut sheet);
     sheet.notes = run.notes.to_vec();
     sheet.notes.push(words::POISSON.to_owned());
+    let p99s = run.simulated.iter();
+    let p99s = p99s.map(|one| (one.policy.as_str(), one.p99));
+    sheet.notes.extend(words::not_converged(p99s));
     sheet
 }
 
@@ -227,7 +232,8 @@ pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
     let mut policies = parameters.policies.iter().zip(&point.policies);
     let nap = policies.find(|(named, _)| matches!(named.policy, Policy::PowerNap(_)));
     let saves = nap.and_then(|(_, compared)| *compared);
-    let saves = saves.is_some_and(|one| words::saves_power(&one.outcome, &point.always_on));
+    let saves =
+        saves.is_some_and(|one| draws_less(one.outcome.power_mean, point.always_on.power_mean));
     // A saving that nobody sees is none, however long the transition may be.
     let tells = |one: &&Needed| saves || !matches!(one.largest, Largest::Any);
     let needed = worth.needed.iter().filter(tells);
@@ -305,7 +311,7 @@ pub fn sweep<'a>(sweep: &'a Sweep, years: Option<&[Year]>, notes: &[String]) -> 
     let rows = some.flat_map(|point| rows(parameters, point, false));
     let rows: Vec<Row> = rows.collect();
     let table = Table::of("Policies at some loads", ROWS, &rows);
-    let table = table.without(&[P99]).first(0);
+    let table = table.without(&[OF_OTHERS]).first(0);
     sheet.section(Section::new("figures", "Figures").table(table));
     year(parameters, years, at(parameters).ok().as_ref(), &mut sheet);
     let policies = Table::of("Policies", POLICIES, &parameters.policies).first(0);

@@ -47,7 +47,7 @@ fn response<'a>() -> [Column<Figures<'a>>; 8] {
             "95th percentile of the response time";
         estimated(Seconds) "simulated.response_percentiles.3.response_s.value", "p99", percentile(row, 3),
             "99th percentile of the response time; unknown with fewer than ten requests beyond, in each \
-             replication";
+             replication, and where a replication is too short beside the time in which the queue forgets";
         estimated(Seconds) "simulated.response_percentiles.4.response_s.value", "p99.9", percentile(row, 4),
             "99.9th percentile of the response time";
         estimated(Seconds) "simulated.response_max_s", "max", row.1.map(|one| one.response_max),
@@ -142,17 +142,27 @@ pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
     if let Some(one) = first {
         sheet.fact("Runs", runs(one));
     }
-    let known = rows.iter().filter_map(|(policy, simulated)| {
-        let one = (*simulated)?;
-        let (power, response) = (one.power_mean.value, one.response_mean.value);
-        Some((*policy, power, response, one.p99()))
+    let known = comparison.policies.iter().filter_map(|row| {
+        let one = row.simulated.as_ref()?;
+        Some(words::Figures {
+            policy: &row.policy,
+            power_w: one.power_mean.value,
+            response_s: one.response_mean.value,
+            p99: row.p99,
+        })
     });
+    let known: Vec<words::Figures<'_>> = known.collect();
     // The others are unstable, or the run was interrupted before.
     let among = match rows.iter().all(|row| row.1.is_some()) {
         true => " in these runs",
         false => " of the policies simulated",
     };
-    sheet.answer = words::least(known, among);
+    let always_on = comparison.parameters.always_on();
+    sheet.answer = words::least(comparison.least.as_ref(), &known, always_on, among);
+    let least = comparison.least.as_ref();
+    if least.is_some_and(|least| least.may_be(always_on) && least.policy != always_on) {
+        sheet.answer += " More --requests may tell them apart.";
+    }
     let table = Table::of("Response time", &response(), &rows).whole();
     sheet.section(Section::new("response", "Response time").table(table));
     let stable = rows.iter().filter(|row| row.1.is_some());
@@ -170,6 +180,9 @@ pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
             sheet.notes.push(format!("{}: {why}.", row.policy));
         }
     }
+    let p99s = comparison.policies.iter();
+    let p99s = p99s.map(|row| (row.policy.as_str(), row.p99));
+    sheet.notes.extend(words::not_converged(p99s));
     let notes = comparison.notes.iter();
     let notes = notes.map(|note| format!("{}.", note.trim_end_matches('.')));
     sheet.notes.extend(notes);

@@ -1,12 +1,15 @@
 //! Answers as sentences.
 
+use crate::least::{Least, draws_less};
+use crate::p99::P99;
 use crate::parameters::Parameters;
 use crate::policy::{Choice, Law, Outcome, Policy, Rule};
 use crate::question::{BestTimeout, Crossings, Figure, LOAD_MAX, Largest, Why};
 use crate::sweep::Pair;
 
-use reveille_show::quantity::{digits, duration, three_digits, time};
-use reveille_show::sheet::Sheet;
+use reveille_show::quantity::{digits, duration, listed, three_digits, time};
+use reveille_show::sheet::{Sheet, Unit};
+use reveille_show::text::alone;
 
 /// Whose the figures are where nobody gave them, in an answer.
 pub const ALL_OF_A_PAPER: &str = "Powers and service times are a paper's: no machine was measured.";
@@ -104,18 +107,34 @@ pub fn largest(figure: Figure, found: &Largest, other: &str, utilisation: f64) -
     }
 }
 
-/// Whether it draws less, by what is shown.
-pub fn saves_power(of: &Outcome, always_on: &Outcome) -> bool {
-    let [power, than] = [of, always_on].map(|one| one.power_mean);
-    power < than && three_digits(power) != three_digits(than)
+/// The 99th percentile, in an answer.
+fn at_p99(p99: P99) -> String {
+    match alone(Unit::Seconds, &p99.into()) {
+        Some(time) => format!("{time} at p99"),
+        None => "p99 not converged".to_owned(),
+    }
+}
+
+/// Policies whose 99th percentile is not known, and what gives it; `None`: there is none.
+pub fn not_converged<'n>(of: impl Iterator<Item = (&'n str, Option<P99>)>) -> Option<String> {
+    let lacking = of.filter_map(|(policy, p99)| Some((policy, p99?.lacks()?)));
+    let (names, requests): (Vec<&str>, Vec<u64>) = lacking.unzip();
+    let most = requests.into_iter().max()?;
+    let tens = 10_u64.pow(most.ilog10().saturating_sub(1));
+    let most = most.div_ceil(tens) * tens;
+    Some(format!(
+        "p99 is not converged for {}: the queue forgets too slowly at this load. Use `model simulate` with --requests \
+         {most}.",
+        listed(&names)
+    ))
 }
 
 /// What a machine's own policy does to power and response time at a load; `None`: it has no steady state there.
 /// With each outcome comes its 99th percentile of the response time.
 pub fn effect(
     name: &str,
-    of: Option<(Outcome, Option<f64>)>,
-    always_on: (Outcome, Option<f64>),
+    of: Option<(Outcome, Option<P99>)>,
+    always_on: (Outcome, Option<P99>),
     utilisation: f64,
 ) -> String {
     let load = format!("At {}% load", digits(utilisation * 100.0));
@@ -124,13 +143,14 @@ pub fn effect(
     };
     let (always_on, p99_always_on) = always_on;
     let [power, than] = [of.power_mean, always_on.power_mean].map(three_digits);
-    let power = match saves_power(&of, &always_on) {
+    let power = match draws_less(of.power_mean, always_on.power_mean) {
         false => format!("saves no power, {power} W against {than} always on"),
         true => format!("draws {power} W instead of {than} always on"),
     };
     let p99 = p99.zip(p99_always_on).map(|(p99, always_on)| {
-        let [p99, always_on] = [p99, always_on].map(|s| duration(s * 1e9));
-        format!(", and {p99} at p99 instead of {always_on}")
+        let than = alone(Unit::Seconds, &always_on.into());
+        let than = than.map_or(String::new(), |time| format!(" instead of {time}"));
+        format!(", and {}{than}", at_p99(p99))
     });
     let [mean, mean_always_on] = [of, always_on].map(|of| duration(of.response_mean * 1e9));
     format!(
@@ -234,37 +254,57 @@ pub fn power(parameters: &Parameters) -> String {
     )
 }
 
-/// The policy with the least power, against the first: name, power in W, mean and 99th percentile of the response time in s
-/// of each. Empty where fewer than two have figures.
-pub fn least<'n>(
-    policies: impl Iterator<Item = (&'n str, f64, f64, Option<f64>)>,
-    among: &str,
-) -> String {
-    let all: Vec<_> = policies.collect();
-    let least = all.iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let (Some(first), Some(least)) = (all.first(), least) else {
-        return String::new();
-    };
-    let figures = |(_, power, response, p99): &(&str, f64, f64, Option<f64>)| {
-        let p99 = p99.map(|p99| format!(", {} at p99", duration(p99 * 1e9)));
+/// A policy's figures at a load.
+#[derive(Debug, Clone, Copy)]
+pub struct Figures<'n> {
+    /// Its name.
+    pub policy: &'n str,
+    /// Its mean power.
+    pub power_w: f64,
+    /// Its mean response time.
+    pub response_s: f64,
+    /// The 99th percentile of that.
+    pub p99: Option<P99>,
+}
+
+/// The policy that draws least, against always-on, `always_on` by name; empty where fewer than two have figures.
+pub fn least(least: Option<&Least>, all: &[Figures<'_>], always_on: &str, among: &str) -> String {
+    let of = |policy: &str| all.iter().find(|one| one.policy == policy);
+    let figures = |one: &Figures<'_>| {
+        let p99 = one.p99.map(|p99| format!(", {}", at_p99(p99)));
         format!(
             "{} W, {} a request on average{}",
-            three_digits(*power),
-            duration(response * 1e9),
+            three_digits(one.power_w),
+            duration(one.response_s * 1e9),
             p99.unwrap_or_default()
         )
     };
-    match all.len() {
-        1 => String::new(),
-        _ if least.0 == first.0 => format!("{} draws least{among}: {}.", least.0, figures(least)),
-        _ => format!(
-            "{} draws least{among}: {}; {}: {}.",
-            least.0,
-            figures(least),
-            first.0,
-            figures(first)
-        ),
+    let Some(least) = least.filter(|_| all.len() > 1) else {
+        return String::new();
+    };
+    let awake = of(always_on).map(figures).unwrap_or_default();
+    let figures_of_least = of(&least.policy).map(figures).unwrap_or_default();
+    if least.may_be(always_on) {
+        let beside = match least.policy == always_on {
+            true => String::new(),
+            false => format!("; {}: {figures_of_least}", least.policy),
+        };
+        return format!(
+            "No policy is shown to draw less than {always_on}{among}: {awake}{beside}."
+        );
     }
+    let beside = match awake.is_empty() {
+        true => awake,
+        false => format!("; {always_on}: {awake}"),
+    };
+    let as_low = match least.as_low.is_empty() {
+        true => String::new(),
+        false => format!(" Not shown to draw more: {}.", listed(&least.as_low)),
+    };
+    format!(
+        "{} draws least{among}: {figures_of_least}{beside}.{as_low}",
+        least.policy
+    )
 }
 
 #[cfg(test)]
@@ -458,9 +498,10 @@ mod tests {
             naps_per_s: 0.0,
             frequency: 1.0,
         };
-        let on = (of(72.0, 0.0543), Some(0.249));
+        let exact = |response_s| Some(P99::ClosedForm { response_s });
+        let on = (of(72.0, 0.0543), exact(0.249));
         let said = [72.01, 75.0, 36.6].map(|power| {
-            let nap = (of(power, 0.948), Some(2.1));
+            let nap = (of(power, 0.948), exact(2.1));
             (format!("{power} W"), effect("nap", Some(nap), on, 0.3))
         });
         let saves = |(_, words): &(String, String)| !words.contains("no power");
@@ -469,15 +510,44 @@ mod tests {
     }
 
     #[test]
-    fn the_policy_with_the_least_power_stands_against_the_first() {
-        let on = ("always on", 72.0, 0.0543, Some(0.249));
-        let nap = ("nap", 32.7, 0.0639, Some(0.258));
-        let dvfs = ("DVFS", 35.1, 0.13, None);
-        let cases = [vec![on, dvfs, nap], vec![nap, on], vec![on, dvfs], vec![on]];
-        let said = cases.map(|policies| {
-            let said = least(policies.iter().copied(), "");
-            (format!("{policies:?}"), said)
+    fn the_policy_with_the_least_power_stands_against_always_on() {
+        let of = |policy, power_w, response_s, p99| Figures {
+            policy,
+            power_w,
+            response_s,
+            p99,
+        };
+        let exact = P99::ClosedForm { response_s: 0.249 };
+        let on = of("always on", 72.0, 0.0543, Some(exact));
+        let simulated = P99::Simulation {
+            response_s: 0.258,
+            half_width_s: Some(0.002),
+        };
+        let nap = of("nap", 32.7, 0.0639, Some(simulated));
+        let not_yet = P99::NotConverged {
+            requests: 3_950_000,
+        };
+        let dvfs = of("DVFS", 35.1, 0.13, Some(not_yet));
+        let hour = of("nap 1h", 71.98, 3600.0, None);
+        let cases = [
+            (vec![on, dvfs, nap], "nap", vec![]),
+            (vec![nap, dvfs, on], "nap", vec!["DVFS"]),
+            (vec![on, dvfs], "DVFS", vec![]),
+            (vec![on, hour], "nap 1h", vec!["always on"]),
+            (vec![hour, on], "always on", vec![]),
+            (vec![nap, dvfs], "nap", vec![]),
+            (vec![on], "always on", vec![]),
+        ];
+        let said = cases.map(|(all, policy, as_low)| {
+            let names: Vec<&str> = all.iter().map(|one| one.policy).collect();
+            let case = format!("{names:?}: {policy}, {as_low:?}");
+            let policy = policy.to_owned();
+            let as_low = as_low.into_iter().map(str::to_owned).collect();
+            let shown = Least { policy, as_low };
+            (case, least(Some(&shown), &all, "always on", ""))
         });
         snapshot!("words", said);
+        let all = [on, dvfs, nap].map(|one| (one.policy, one.p99)).into_iter();
+        snapshot!("notes", [("p99", not_converged(all).unwrap())]);
     }
 }

@@ -5,7 +5,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::plan::Plan;
 use super::run::Accounts;
-use super::tally::{Histogram, PERCENTILES, Sums};
+use super::tally::{Histogram, P99, PERCENTILES, Sums};
 use crate::policy::Shares;
 
 /// A figure, with what is known of it.
@@ -49,7 +49,8 @@ pub struct Replication {
     pub response_mean: f64,
     /// From arrival to the beginning of service.
     pub wait_mean: f64,
-    /// As [`PERCENTILES`]; `None` with fewer than ten requests beyond.
+    /// As [`PERCENTILES`]; `None` with fewer than ten requests beyond, and where the window is too short beside the
+    /// time in which the queue forgets.
     pub response_percentiles: [Option<f64>; PERCENTILES.len()],
     /// The longest of them.
     pub response_max: f64,
@@ -84,7 +85,10 @@ impl Replication {
             window,
             response_mean: sums.response / requests,
             wait_mean: sums.wait / requests,
-            response_percentiles: PERCENTILES.map(|share| responses.percentile(share)),
+            response_percentiles: PERCENTILES.map(|share| {
+                let has_converged = plan.has_converged(share, window);
+                responses.percentile(share).filter(|_| has_converged)
+            }),
             response_max: responses.max(),
             power_mean: energy / window / servers,
             energy_per_request: energy / requests,
@@ -119,7 +123,7 @@ fn mean<'a>(shares: impl ExactSizeIterator<Item = &'a Shares>) -> Shares {
 pub struct Percentile {
     /// So large a part of the requests is not slower.
     pub share: f64,
-    /// Seconds; `None` where a replication has too few requests for it.
+    /// Seconds; `None` where a replication has too few requests for it, or is too short for it to converge.
     #[serde(rename = "response_s")]
     pub response: Option<Estimate>,
 }
@@ -141,6 +145,13 @@ pub struct Simulated {
     pub replications: u32,
     /// As many as were asked for.
     pub replications_asked: u32,
+    /// Whether anything was drawn at random; if not, the one replication has all there is.
+    pub is_drawn: bool,
+    /// Seconds in which a server's queue forgets what it met: percentiles need a window of many of them; 0 of a trace.
+    #[serde(rename = "memory_s")]
+    pub memory: f64,
+    /// Requests of each replication with which the 99th percentile is known; `None` of a trace.
+    pub requests_for_p99: Option<u64>,
     /// Seconds simulated before the window, in each replication.
     #[serde(rename = "warm_up_s")]
     pub warm_up: f64,
@@ -186,11 +197,10 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// The 99th percentile of the response time, in seconds.
-    pub fn p99(&self) -> Option<f64> {
+    /// The 99th percentile of the response time, in seconds; `None` as [`Percentile::response`].
+    pub fn p99(&self) -> Option<Estimate> {
         let all = &self.response_percentiles;
-        let p99 = all.iter().find(|one| one.share == 0.99)?;
-        Some(p99.response.as_ref()?.value)
+        all.iter().find(|one| one.share == P99)?.response
     }
 
     /// `None` if no replication was completed, or in one of them no request came.
@@ -211,6 +221,9 @@ impl Simulated {
             confidence,
             replications: runs.len() as u32,
             replications_asked: plan.replications,
+            is_drawn: plan.is_drawn,
+            memory: plan.memory,
+            requests_for_p99: plan.requests_for(P99),
             warm_up: plan.from,
             window: of(&|run| run.window)?.value,
             requests,

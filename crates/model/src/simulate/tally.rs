@@ -3,10 +3,13 @@
 use super::run::Request;
 
 /// The shares of requests whose response time is given as a percentile.
-pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
+pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, P99, 0.999];
+
+/// The one that answers name.
+pub(super) const P99: f64 = 0.99;
 
 /// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
-const FEWEST_BEYOND: u64 = 10;
+pub(super) const FEWEST_BEYOND: u64 = 10;
 
 /// What one run meets, or a part of its servers.
 #[derive(Debug, Clone, Default)]
