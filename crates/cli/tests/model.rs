@@ -483,6 +483,75 @@ fn figures_of_no_measured_machine_are_called_so() {
     }
 }
 
+/// A table of the file is not all of them.
+#[test]
+fn what_a_file_leaves_out_is_still_a_papers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("server.toml");
+    let of_a_paper = |text: &str, more: &[&str]| {
+        std::fs::write(&file, text).unwrap();
+        let params = ["--params", file.to_str().unwrap(), "--json"];
+        let all = read(&[more, &params[..]].concat());
+        let parts = all["parameters"]["of_a_paper"].as_array().unwrap();
+        let is_noted = all["notes"].to_string().contains("a paper's");
+        assert_eq!(is_noted, !parts.is_empty(), "{text}");
+        parts.clone()
+    };
+    let service = "[service]\ndistribution = \"deterministic\"\nmean = \"1ms\"\n";
+    let power = "[power]\nactive = 50\nidle = 30\nnap = 2\ntransition = 30\n";
+    let policy = "[[policy]]\nname = \"awake\"\nkind = \"always_on\"\n";
+    for command in [
+        &["run"][..],
+        &["sweep"],
+        &["simulate", "--requests", "2000"],
+    ] {
+        let of = |text: &str| of_a_paper(text, command);
+        assert_eq!(of(service), ["powers", "policies"]);
+        assert_eq!(of(power), ["service_times", "policies"]);
+        assert_eq!(of(policy), ["powers", "service_times"]);
+        assert_eq!(of(&[service, power, policy].concat()), [""; 0]);
+    }
+    let resume = kept(folder.path(), &analysis());
+    let from = of_a_paper(power, &["from", &resume]);
+    assert_eq!(from, ["service_times", "other_policies"]);
+    let from = of_a_paper(service, &["from", &resume]);
+    assert_eq!(from, ["other_powers", "other_policies"]);
+}
+
+/// At 99.9% load percentiles would need 4 billion requests of each policy.
+#[test]
+fn what_would_take_too_long_to_simulate_is_not_simulated() {
+    let all = read(&["run", "--utilisation", "0.999", "--json"]);
+    let p99 = |place: usize| &all["simulated"][place]["p99"];
+    assert_eq!(
+        (&p99(0)["by"], &p99(1)["by"]),
+        (&json!("closed_form"), &json!("not_converged"))
+    );
+    assert!(
+        p99(1)["requests"].as_u64().unwrap() > 100_000_000,
+        "{}",
+        p99(1)
+    );
+    let shown = text(&["run", "--utilisation", "0.999"]);
+    assert!(shown.contains("not converged"), "{shown}");
+}
+
+/// It stands last in the file.
+#[test]
+fn the_policy_that_draws_least_is_compared_with_always_on_wherever_that_stands() {
+    let shown = text(&["run", "--params", EXAMPLE]).replace('\n', " ");
+    assert!(shown.contains("; always on: 72 W"), "{shown}");
+    let few = ["--utilisation", "0.99", "--requests", "1000", "--json"];
+    let all = read(&[&["simulate"], &few[..]].concat());
+    let as_low = all["least"]["as_low"].as_array().unwrap();
+    assert!(as_low.contains(&json!("always on")), "{as_low:?}");
+    let p99s = all["policies"].as_array().unwrap().iter();
+    assert!(
+        p99s.map(|row| &row["p99"]["by"])
+            .all(|by| by == "not_converged")
+    );
+}
+
 #[test]
 fn models_run_without_root() {
     let Some((_folder, mut program)) = as_nobody() else {

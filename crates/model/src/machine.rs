@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::comparison::Watch;
-use crate::parameters::{Named, Parameters};
+use crate::parameters::{Named, OfAPaper, Parameters};
 use crate::policy::{Policy, PowerNap};
 use crate::question::{Figure, Largest, largest_transition};
 use crate::run::Run;
@@ -134,7 +134,9 @@ pub fn put_into(parameters: &mut Parameters, machines: &[Machine], by: By) -> Re
     let naps = naps(machines, by, &mut notes)?;
     let policies = &mut parameters.policies;
     policies.retain(|named| !matches!(named.policy, Policy::PowerNap(_)));
+    let others = (!policies.is_empty()).then_some(OfAPaper::OtherPolicies);
     policies.splice(0..0, naps);
+    parameters.given(OfAPaper::Policies, others);
     notes.push(match machines {
         [one] => match &one.power {
             Some(power) => measured(power, parameters),
@@ -215,6 +217,17 @@ pub fn measured(meter: &Measured, parameters: &mut Parameters) -> String {
     if let Some(transition) = meter.transition_w {
         power.transition = transition;
         figures.push(format!("in transition {} W", digits(transition)));
+    }
+    if !figures.is_empty() {
+        let all = [
+            meter.active_w,
+            meter.idle_w,
+            meter.asleep_w,
+            meter.transition_w,
+        ];
+        let others = all.iter().any(Option::is_none);
+        let others = others.then_some(OfAPaper::OtherPowers);
+        parameters.given(OfAPaper::Powers, others);
     }
     match figures.is_empty() {
         true => "The power meter gave no mean; power is the parameters'.".into(),

@@ -1,5 +1,6 @@
 //! The 99th percentile of the response time, and how it is known.
 
+use reveille_figures::rounds::Estimate;
 use reveille_show::sheet::Value;
 use serde::Serialize;
 
@@ -34,15 +35,15 @@ pub enum P99 {
 impl From<P99> for Value {
     fn from(p99: P99) -> Self {
         match p99 {
-            P99::ClosedForm { response_s }
-            | P99::Simulation {
-                response_s,
-                half_width_s: None,
-            } => response_s.into(),
+            P99::ClosedForm { response_s } => response_s.into(),
             P99::Simulation {
                 response_s,
-                half_width_s: Some(half),
-            } => Self::Interval(response_s, half),
+                half_width_s,
+            } => Self::Estimate(Estimate {
+                estimate: response_s,
+                interval: half_width_s.map(|half| (response_s - half, response_s + half)),
+                rounds: 0,
+            }),
             P99::NotConverged { .. } => Self::Unknown,
         }
     }

@@ -88,6 +88,22 @@ fn one() -> f64 {
     1.0
 }
 
+/// What nobody gave of a server's figures: it is the paper's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OfAPaper {
+    /// Every power.
+    Powers,
+    /// The powers that no meter gave, by the paper's ratio to idle power, or as in the paper.
+    OtherPowers,
+    /// The service times.
+    ServiceTimes,
+    /// Every policy.
+    Policies,
+    /// The policies that are not a measured machine's.
+    OtherPolicies,
+}
+
 /// A server, its load, and the policies to compare.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Parameters {
@@ -105,6 +121,8 @@ pub struct Parameters {
     pub farm: Option<Farm>,
     /// How much is simulated, and with what besides.
     pub simulation: Simulation,
+    /// What of all this is of no machine that was measured, and nobody gave.
+    pub of_a_paper: Vec<OfAPaper>,
 }
 
 /// What every command starts from: [`Parameters::paper`] with nothing fitted. What the paper says of power, and the
@@ -165,6 +183,14 @@ impl Parameters {
             utilisations: (1..=95).map(|percent| f64::from(percent) / 100.0).collect(),
             farm: None,
             simulation: Simulation::default(),
+            of_a_paper: vec![OfAPaper::Powers, OfAPaper::ServiceTimes, OfAPaper::Policies],
+        }
+    }
+
+    /// Somebody gave a part of what was the paper's: `left` of it is, if anything.
+    pub fn given(&mut self, part: OfAPaper, left: Option<OfAPaper>) {
+        if let Some(place) = self.of_a_paper.iter().position(|one| *one == part) {
+            self.of_a_paper.splice(place..=place, left);
         }
     }
 

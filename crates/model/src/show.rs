@@ -7,7 +7,7 @@ mod words;
 
 pub use closed::{questions, run, sweep, worth};
 pub use simulated::comparison;
-pub use words::{ALL_OF_A_PAPER, SERVICE_OF_A_PAPER};
+pub use words::whose;
 
 use reveille_show::sheet::Heading;
 

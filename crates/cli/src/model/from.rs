@@ -89,7 +89,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } = source::read(&args.source)?;
     let added = machine::put_into(&mut parameters, &machines, args.by.of());
     notes.extend(added.map_err(|error| wrong(&args, &error))?);
-    notes.extend(source::whose(&args.source, &parameters));
+    notes.extend(show::whose(&parameters));
     parameters.check().map_err(source::refused)?;
     let swept = Sweep::of(&parameters).map_err(source::refused)?;
     let shown = Shown::new()?;

@@ -35,7 +35,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         parameters,
         mut notes,
     } = source::read(&args.source)?;
-    notes.extend(source::whose(&args.source, &parameters));
+    notes.extend(show::whose(&parameters));
     let shown = Shown::new()?;
     let mut progress = |named: &_, of, done: Option<&_>| shown.tell(named, of, done);
     let run = Run::of(&parameters, &notes, &mut progress).map_err(source::refused)?;

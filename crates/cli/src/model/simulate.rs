@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use reveille_model::comparison::Comparison;
-use reveille_model::parameters::{Parameters, Simulation};
+use reveille_model::parameters::{OfAPaper, Parameters, Simulation};
 use reveille_model::show;
 use reveille_model::simulate::{Dispatcher, Trace};
 use reveille_results::text;
@@ -94,9 +94,16 @@ fn parse_dispatcher(text: &str) -> Result<Dispatcher, String> {
 }
 
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (parameters, notes) = parameters(&args)?;
+    let (mut parameters, mut notes) = parameters(&args)?;
     let trace = parameters.simulation.trace.as_deref();
     let trace = trace.map(read_trace).transpose()?;
+    if trace
+        .as_ref()
+        .is_some_and(|trace| trace.services().is_some())
+    {
+        parameters.given(OfAPaper::ServiceTimes, None);
+    }
+    notes.extend(show::whose(&parameters));
     let shown = Shown::new()?;
     let mut progress = |named: &_, of, done: Option<&_>| shown.tell(named, of, done);
     let comparison = Comparison::of(&parameters, notes, trace.as_ref(), &mut progress);
@@ -122,9 +129,8 @@ fn parameters(args: &Args) -> anyhow::Result<(Parameters, Vec<String>)> {
     };
     let Source {
         mut parameters,
-        mut notes,
+        notes,
     } = source::read(&source)?;
-    notes.extend(source::whose(&source, &parameters));
     // A trace that the file names lies beside the file.
     let beside = args.params.as_deref().and_then(Path::parent);
     let simulation = &mut parameters.simulation;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use reveille_model::latencies::{self, Measured};
 use reveille_model::machine;
 use reveille_model::parameters::{Arrivals, Farm, Parameters};
-use reveille_model::show;
 use reveille_results::text;
 
 use crate::completion;
@@ -54,7 +53,7 @@ pub struct Source {
     pub notes: Vec<String>,
 }
 
-/// Without notes on whose the figures are: [`whose`].
+/// Without the note on whose the figures are: `show::whose`.
 pub fn read(args: &SourceArgs) -> anyhow::Result<Source> {
     let mut parameters = match &args.params {
         Some(path) => file(path)?,
@@ -91,16 +90,6 @@ pub fn read(args: &SourceArgs) -> anyhow::Result<Source> {
     }
     parameters.check().map_err(refused)?;
     Ok(Source { parameters, notes })
-}
-
-/// What of the figures is of no machine that was measured; `None`: a file has them.
-pub fn whose(args: &SourceArgs, parameters: &Parameters) -> Option<String> {
-    let is_power = parameters.power == Parameters::default().power;
-    let whose = args.params.is_none().then_some(match is_power {
-        true => show::ALL_OF_A_PAPER,
-        false => show::SERVICE_OF_A_PAPER,
-    });
-    whose.map(str::to_owned)
 }
 
 /// Puts what a meter read with no CPU and with all CPUs busy in the place of idle and active power.

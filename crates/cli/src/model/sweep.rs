@@ -65,7 +65,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         parameters,
         mut notes,
     } = source::read(&args.source)?;
-    notes.extend(source::whose(&args.source, &parameters));
+    notes.extend(show::whose(&parameters));
     let questions = Questions {
         crossing: &args.crossing,
         largest_transition: &args.largest_transition,

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::{Spanned, Table};
 
-use super::{Arrivals, Farm, Named, Parameters, Simulation};
+use super::{Arrivals, Farm, Named, OfAPaper, Parameters, Simulation};
 use crate::policy::Policy;
 use crate::power::Power;
 use crate::service::Service;
@@ -53,9 +53,11 @@ fn read(text: &str, base: Parameters) -> Result<Parameters> {
     let mut parameters = base;
     if let Some(table) = file.service {
         parameters.service = at(text, &table, "service", service)?;
+        parameters.given(OfAPaper::ServiceTimes, None);
     }
     if let Some(power) = file.power {
         parameters.power = power;
+        parameters.given(OfAPaper::Powers, None);
     }
     if let Some(form) = file.arrivals {
         parameters.arrivals = match (form.utilisation, form.rate) {
@@ -72,6 +74,7 @@ fn read(text: &str, base: Parameters) -> Result<Parameters> {
         parameters.policies = policies
             .map(|table| at(text, table, "policy", named))
             .collect::<Result<_>>()?;
+        parameters.given(OfAPaper::Policies, None);
     }
     if let Some(form) = file.sweep {
         parameters.utilisations = form.utilisations;

@@ -9,12 +9,11 @@ use reveille_show::sheet::{Column, Heading, Origin, Section, Sheet, Table, Unit,
 use super::{charts, simulated, words};
 use crate::answers::Swept;
 use crate::farm::Year;
-use crate::least::draws_less;
-use crate::machine::{Needed, Worth};
+use crate::machine::Worth;
 use crate::p99::P99;
 use crate::parameters::{ALWAYS_ON, Named, Parameters};
 use crate::policy::{Outcome, Policy};
-use crate::question::{Crossings, Figure, Largest};
+use crate::question::{Crossings, Figure};
 use crate::run::{Run, at};
 use crate::sweep::{Pair, Point, Sweep};
 
@@ -118,7 +117,7 @@ fn loads(crossings: &Crossings) -> String {
 /// One load.
 pub fn run<'a>(run: &Run<'_>) -> Sheet<'a> {
     let mut sheet = at_one_load(run);
-    words::with_whose(&mut sheet);
+    words::with_whose(&mut sheet, run.parameters);
     sheet
 }
 
@@ -231,12 +230,7 @@ pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
     let (parameters, point) = (worth.run.parameters, &worth.run.point);
     let mut policies = parameters.policies.iter().zip(&point.policies);
     let nap = policies.find(|(named, _)| matches!(named.policy, Policy::PowerNap(_)));
-    let saves = nap.and_then(|(_, compared)| *compared);
-    let saves =
-        saves.is_some_and(|one| draws_less(one.outcome.power_mean, point.always_on.power_mean));
-    // A saving that nobody sees is none, however long the transition may be.
-    let tells = |one: &&Needed| saves || !matches!(one.largest, Largest::Any);
-    let needed = worth.needed.iter().filter(tells);
+    let needed = worth.needed.iter();
     let needed =
         needed.map(|one| words::largest(Figure::Power, &one.largest, &one.than, one.utilisation));
     let effect = nap.map(|(named, compared)| {
@@ -254,7 +248,7 @@ pub fn worth<'a>(worth: &Worth<'_>) -> Sheet<'a> {
         .chain(needed)
         .collect::<Vec<_>>()
         .join(" ");
-    words::with_whose(&mut sheet);
+    words::with_whose(&mut sheet, parameters);
     sheet
 }
 
@@ -281,7 +275,7 @@ pub fn questions<'a>(swept: &Swept<'_>, crossing: bool) -> Sheet<'a> {
         notes: swept.notes.iter().cloned().chain(poisson).collect(),
         ..Sheet::default()
     };
-    words::with_whose(&mut sheet);
+    words::with_whose(&mut sheet, &swept.sweep.parameters);
     sheet
 }
 
@@ -318,7 +312,7 @@ pub fn sweep<'a>(sweep: &'a Sweep, years: Option<&[Year]>, notes: &[String]) -> 
     sheet.section(Section::new("policies", "What each policy does").table(policies));
     sheet.notes = notes.to_vec();
     sheet.notes.push(words::POISSON.to_owned());
-    words::with_whose(&mut sheet);
+    words::with_whose(&mut sheet, parameters);
     sheet
 }
 

@@ -186,7 +186,7 @@ pub fn comparison<'a>(comparison: &Comparison<'_>) -> Sheet<'a> {
     let notes = comparison.notes.iter();
     let notes = notes.map(|note| format!("{}.", note.trim_end_matches('.')));
     sheet.notes.extend(notes);
-    words::with_whose(&mut sheet);
+    words::with_whose(&mut sheet, comparison.parameters);
     sheet
 }
 

@@ -2,7 +2,7 @@
 
 use crate::least::{Least, draws_less};
 use crate::p99::P99;
-use crate::parameters::Parameters;
+use crate::parameters::{OfAPaper, Parameters};
 use crate::policy::{Choice, Law, Outcome, Policy, Rule};
 use crate::question::{BestTimeout, Crossings, Figure, LOAD_MAX, Largest, Why};
 use crate::sweep::Pair;
@@ -11,19 +11,30 @@ use reveille_show::quantity::{digits, duration, listed, three_digits, time};
 use reveille_show::sheet::{Sheet, Unit};
 use reveille_show::text::alone;
 
-/// Whose the figures are where nobody gave them, in an answer.
-pub const ALL_OF_A_PAPER: &str = "Powers and service times are a paper's: no machine was measured.";
-/// As [`ALL_OF_A_PAPER`], where a meter's powers are known.
-pub const SERVICE_OF_A_PAPER: &str =
-    "Service times, and powers that no meter gave, are by a paper's figures.";
+/// Whose the figures are that nobody gave, in an answer; `None`: all were given or measured.
+pub fn whose(parameters: &Parameters) -> Option<String> {
+    let names = parameters.of_a_paper.iter().map(|part| match part {
+        OfAPaper::Powers => "powers",
+        OfAPaper::OtherPowers => "powers that no meter gave",
+        OfAPaper::ServiceTimes => "service times",
+        OfAPaper::Policies => "policies",
+        OfAPaper::OtherPolicies => "the other policies",
+    });
+    let names: Vec<&str> = names.collect();
+    let no_machine = match parameters.of_a_paper.contains(&OfAPaper::Powers) {
+        true => ": no machine was measured",
+        false => "",
+    };
+    let words = format!("{} are a paper's{no_machine}.", listed(&names));
+    (!names.is_empty()).then(|| words[..1].to_uppercase() + &words[1..])
+}
 
 /// An answer says whose its figures are, instead of a note.
-pub fn with_whose(sheet: &mut Sheet<'_>) {
-    let whose = |note: &String| note == ALL_OF_A_PAPER || note == SERVICE_OF_A_PAPER;
-    let Some(place) = sheet.notes.iter().position(whose) else {
+pub fn with_whose(sheet: &mut Sheet<'_>, parameters: &Parameters) {
+    let Some(whose) = whose(parameters) else {
         return;
     };
-    let whose = sheet.notes.remove(place);
+    sheet.notes.retain(|note| *note != whose);
     if !sheet.answer.is_empty() {
         sheet.answer.push(' ');
     }
@@ -485,6 +496,27 @@ mod tests {
             (format!("{:?}", parameters.service), service(&parameters)),
             (format!("{:?}", parameters.power), power(&parameters)),
         ];
+        snapshot!("words", said);
+    }
+
+    #[test]
+    fn what_nobody_gave_is_a_papers() {
+        use OfAPaper::{OtherPolicies, OtherPowers, Policies, Powers, ServiceTimes};
+        let said = [
+            vec![Powers, ServiceTimes, Policies],
+            vec![OtherPowers, ServiceTimes, OtherPolicies],
+            vec![Powers, Policies],
+            vec![ServiceTimes],
+            vec![],
+        ]
+        .map(|of_a_paper| {
+            let case = format!("{of_a_paper:?}");
+            let parameters = Parameters {
+                of_a_paper,
+                ..Parameters::default()
+            };
+            (case, whose(&parameters).unwrap_or_default())
+        });
         snapshot!("words", said);
     }
 
