@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::closed::nap;
 use crate::closed::setup::{self, Setup};
+use crate::least::draws_less;
 use crate::parameters::Parameters;
 use crate::policy::{Outcome, Policy, PowerNap, number_or_never};
 use crate::{Error, Result};
@@ -147,7 +148,7 @@ pub enum Largest {
     },
     /// It has not, even without any transition.
     Never,
-    /// It has up to an hour, which was the longest looked at.
+    /// It has up to an hour, which was the longest looked at, by the digits that are shown.
     Any,
 }
 
@@ -157,7 +158,7 @@ pub enum Largest {
 ///
 /// A longer transition never lowers the response time. Power it may raise and then lower, where a
 /// transition draws less than the wait for the timeout. The first time at which napping is no longer
-/// lower is the answer.
+/// lower is the answer; where there is none, the first at which [`draws_less`] no longer sees it.
 ///
 /// # Errors
 /// As [`crate::closed::outcome`], also where the load is unstable.
@@ -187,19 +188,45 @@ pub fn largest_transition(
     if excess(0.0)?.is_some_and(|excess| excess >= 0.0) {
         return Ok(Largest::Never);
     }
-    let mut low = 0.0;
     // Where a transition draws what the other policy does, the difference goes to zero and never
-    // through it, but for rounding.
-    let rounding = 1e-12 * bound;
+    // through it, but for rounding: then the answer is up to where it is seen.
+    let seen = |transition: f64| -> Result<Option<f64>> {
+        let excess = excess(transition)?;
+        Ok(
+            excess.map(|excess| match draws_less(bound + excess, bound) {
+                true => -1.0,
+                false => 1.0,
+            }),
+        )
+    };
+    let transition = match first_above(1e-12 * bound, excess)? {
+        None => first_above(0.0, seen)?,
+        crossed => crossed,
+    };
+    Ok(match transition {
+        None => Largest::Any,
+        Some(0.0) => Largest::Never,
+        Some(transition) => Largest::Seconds {
+            transition,
+            nap: with(transition),
+        },
+    })
+}
+
+/// The first time at which the value is above `least`, or rather changes its sign before that; 0: it is above at once.
+fn first_above(least: f64, value: impl Fn(f64) -> Result<Option<f64>>) -> Result<Option<f64>> {
+    let is_above = |time: f64| Ok(value(time)?.is_some_and(|value| value > least));
+    let mut low = 0.0;
+    if is_above(low)? {
+        return Ok(Some(low));
+    }
     for high in times() {
-        if excess(high)?.is_some_and(|excess| excess > rounding) {
-            let transition = root(low, high, true, excess)?;
-            let nap = with(transition);
-            return Ok(Largest::Seconds { transition, nap });
+        if is_above(high)? {
+            return Ok(Some(root(low, high, true, value)?));
         }
         low = high;
     }
-    Ok(Largest::Any)
+    Ok(None)
 }
 
 /// From a microsecond to an hour, each 5% longer than the one before.
