@@ -26,7 +26,7 @@ mod tallies;
 
 #[cfg(not(feature = "bpf"))]
 pub use crate::without_bpf::run_cost as run;
-pub use conclude::{About, Measured};
+pub use conclude::{About, Measured, read};
 pub use depth::{Depth, State};
 pub use distribution::{BUCKETS, Bin, Distribution};
 #[cfg(feature = "bpf")]
@@ -34,7 +34,7 @@ pub use follower::Follower;
 pub use options::{DEFAULT_DURATION, End, Followed, Options, Present};
 pub use result::{
     Cost, CpuCost, Ended, Estimate, FILE, Forbidding, InterruptCost, Missed, Overhead, PairCost,
-    Replacement, SCHEMA_VERSION, StateCost, Subject, Thread, Waited, read,
+    Replacement, SCHEMA_VERSION, StateCost, Subject, Thread, Waited,
 };
 pub use reveille_kernel::workload::Workload;
 #[cfg(feature = "bpf")]

@@ -126,6 +126,21 @@ fn a_result_has_the_loss_and_the_setting_against_it() {
     assert_eq!(cost.overhead.counting_per_wakeup_ns, Some(300.0));
 }
 
+/// A kept sentence is that of the version that wrote it.
+#[test]
+fn the_conclusion_of_a_kept_result_is_by_its_figures() {
+    let mut cost = cost(&tallies());
+    let sentence = cost.sentence.clone();
+    cost.sentence = "older words".into();
+    let kept = |cost: &Cost| read(&serde_json::to_vec(cost).unwrap()).unwrap();
+    assert_eq!(kept(&cost).sentence, sentence);
+    for forbidding in &mut cost.forbidding {
+        forbidding.saved_low_ns = 0;
+    }
+    let unclear = kept(&cost).sentence;
+    assert!(!unclear.contains("reveille hold"), "{unclear}");
+}
+
 #[test]
 fn without_a_driver_that_honours_requests_only_no_sleep_is_recommended() {
     let tallies = tallies();

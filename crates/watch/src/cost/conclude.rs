@@ -9,7 +9,8 @@ use reveille_results::schema::AWAKE;
 use super::depth::{AWAKE_PLACE, BUSY_PLACE, OTHER_PLACE};
 use super::forbidding::{self, ENOUGH};
 use super::result::{
-    Cost, CpuCost, Estimate, InterruptCost, Overhead, PairCost, SCHEMA_VERSION, StateCost, Subject,
+    Cost, CpuCost, Estimate, FILE, InterruptCost, Overhead, PairCost, SCHEMA_VERSION, StateCost,
+    Subject,
 };
 use super::tallies::{Cause, Counted, PairSums, Tallies, WaitSums};
 use super::{Depth, Distribution, show};
@@ -59,6 +60,14 @@ impl Cost {
         cost.sentence = show::answer(&cost);
         cost
     }
+}
+
+/// Reads a `cost.json`; the error is one line: it is another file, was cut short, or has an unknown schema. The
+/// conclusion is by the figures, whichever version wrote them.
+pub fn read(text: &[u8]) -> Result<Cost, String> {
+    let mut cost: Cost = reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)?;
+    cost.sentence = show::answer(&cost);
+    Ok(cost)
 }
 
 /// The states with waits, from the shallowest, after `busy` and `awake`.

@@ -287,8 +287,3 @@ pub struct Cost {
     /// Notes for readers, one sentence each.
     pub notes: Vec<String>,
 }
-
-/// Reads a `cost.json`; the error is one line: it is another file, was cut short, or has an unknown schema.
-pub fn read(text: &[u8]) -> Result<Cost, String> {
-    reveille_results::kept::parse(text, FILE, SCHEMA_VERSION)
-}
