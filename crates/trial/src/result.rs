@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 use crate::observe::Observed;
 use crate::rounds::ByRound;
 use crate::setting::Named;
-use crate::verdict::{self, Cost, Verdict};
+use crate::verdict::{self, Cost, Flaw, Verdict};
 use crate::workload::{Description, InBursts};
+use reveille_figures::interval::{self, SIDE};
 use reveille_figures::quantile::median;
-use reveille_figures::rounds::{self, ERROR, Estimate, Summary, paired};
+use reveille_figures::rounds::{self, Against, ERROR, Estimate, Summary, paired};
 
 /// The file's name in its folder.
 pub const FILE: &str = "trial.json";
@@ -147,6 +148,39 @@ impl Trial {
     }
 }
 
+impl Setting {
+    /// Requests, or runs, that ended one way or the other.
+    pub fn tried(&self) -> u64 {
+        self.figure.as_ref().map_or(0, |figure| figure.count) + self.failed
+    }
+
+    /// Whether more failed than under the other, beyond noise: of all failures of both so many are its own with a
+    /// probability of 2.5% if all are equally likely to fail. Failures that come together are counted as independent,
+    /// so it is rather said too often.
+    fn fails_more(&self, than: &Self) -> bool {
+        let both = self.failed + than.failed;
+        let share = self.tried() as f64 / (self.tried() + than.tried()).max(1) as f64;
+        let fewer = self.failed.checked_sub(1);
+        fewer.is_some_and(|fewer| 1.0 - interval::at_most(fewer, both, share) <= SIDE)
+    }
+
+    fn flaws(&self, as_is: &Self) -> Vec<Flaw> {
+        let p99 = self.p99_difference.as_ref().map(Estimate::against_zero);
+        let flaws = [
+            (Flaw::FailsMore, self.fails_more(as_is)),
+            (Flaw::WorseP99, p99 == Some(Against::More)),
+        ];
+        let all = flaws.into_iter().filter(|(_, is_so)| *is_so);
+        all.map(|(flaw, _)| flaw).collect()
+    }
+}
+
+/// Those of the best setting.
+fn flaws(settings: &[Setting], best: Option<usize>) -> Vec<Flaw> {
+    let best = best.and_then(|best| settings.get(best));
+    best.map_or(Vec::new(), |best| best.flaws(&settings[0]))
+}
+
 impl From<&Setting> for Named {
     fn from(setting: &Setting) -> Self {
         Self {
@@ -173,10 +207,16 @@ fn conclude(
         let as_is = by_setting.first().filter(|_| place > 0);
         setting(name, turns, as_is, workload)
     });
+    let settings: Vec<Setting> = settings.collect();
     let cost = cost(&by_setting);
     let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
-    let weighed = by_setting.iter().map(|turns| verdict::Rounds {
-        median: median(&figures(turns)).map(|median| sign * median),
+    // The median of what did not fail is neither best nor better than another.
+    let fails_more = |setting: &Setting| setting.fails_more(&settings[0]);
+    let weighed = by_setting.iter().zip(&settings);
+    let weighed = weighed.map(|(turns, setting)| verdict::Rounds {
+        median: median(&figures(turns))
+            .filter(|_| !fails_more(setting))
+            .map(|median| sign * median),
         figures: turns.each(|one| Some(sign * median(&one.figures)?)),
         costs: match cost {
             Some(Cost::Power) => turns.each(|one| one.observed.power_w),
@@ -186,7 +226,8 @@ fn conclude(
     });
     let mut verdict = verdict::judge(&weighed.collect::<Vec<_>>(), cost);
     verdict.gain = verdict.best.and_then(|best| gain(&by_setting, best));
-    (settings.collect(), cost, verdict)
+    verdict.flaws = flaws(&settings, verdict.best);
+    (settings, cost, verdict)
 }
 
 /// By how much the best setting differs from "as is". It was chosen by its figures, so that its
@@ -303,6 +344,7 @@ pub fn parse(text: &[u8]) -> Result<Trial, String> {
     match places.all(|place| is_setting(&place)) {
         true => {
             judge_anew(&mut trial);
+            trial.verdict.flaws = flaws(&trial.settings, trial.verdict.best);
             Ok(trial)
         }
         false => Err("names a setting that it does not have; it is damaged".into()),
@@ -470,6 +512,46 @@ pub(crate) mod tests {
         // Slower and awake all the time.
         assert_eq!(verdict.dominated[0].setting, 1);
         assert_eq!(settings[1].p99_difference, None);
+    }
+
+    #[test]
+    fn a_setting_under_which_more_fails_is_not_best() {
+        let failing = |failed: u64| {
+            let mut rounds = rounds();
+            for round in rounds.iter_mut().filter(|one| one.setting == 1) {
+                round.failed = failed;
+            }
+            conclude(&names(), &workload(false), &rounds)
+        };
+        // 10 of 1,010 under "as is": 20 may be chance, 30 are not.
+        let best = [1, 2, 3, 90].map(|failed| failing(failed).2.best);
+        assert_eq!(best, [Some(1), Some(1), Some(0), Some(0)]);
+        // One that was judged so before is read with what speaks against it.
+        let mut trial = trial();
+        trial.settings[1].failed = 30;
+        let read = parse(&serde_json::to_vec(&trial).unwrap()).unwrap();
+        assert_eq!(read.verdict.flaws, [Flaw::FailsMore]);
+    }
+
+    #[test]
+    fn a_best_median_with_a_worse_p99_is_read_and_judged_so() {
+        let mut slow = rounds();
+        for round in slow.iter_mut().filter(|one| one.setting == 1) {
+            let slowest = round.figures.len() - 3;
+            for figure in &mut round.figures[slowest..] {
+                *figure += 500.0;
+            }
+        }
+        let (settings, _, verdict) = conclude(&names(), &workload(false), &slow);
+        assert_eq!(
+            (verdict.best, &verdict.flaws[..]),
+            (Some(1), &[Flaw::WorseP99][..])
+        );
+        let mut trial = trial();
+        assert_eq!(trial.verdict.flaws, []);
+        trial.settings[1].p99_difference = settings[1].p99_difference.clone();
+        let read = parse(&serde_json::to_vec(&trial).unwrap()).unwrap();
+        assert_eq!(read.verdict.flaws, [Flaw::WorseP99]);
     }
 
     #[test]

@@ -42,6 +42,16 @@ pub struct Dominated {
     pub in_cost: bool,
 }
 
+/// What speaks against the setting with the best median.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Flaw {
+    /// More of its requests had no reply, or more of its runs failed, than under "as is": its median is of the others.
+    FailsMore,
+    /// Its 99th percentile is worse than that of "as is", beyond noise.
+    WorseP99,
+}
+
 /// The conclusion of a trial. Settings are places in the list of settings.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Verdict {
@@ -60,6 +70,9 @@ pub struct Verdict {
     /// The interval holds for whichever setting came out best (Bonferroni).
     #[serde(default)]
     pub gain: Option<Estimate>,
+    /// Why the best median is not best in every respect.
+    #[serde(default)]
+    pub flaws: Vec<Flaw>,
     /// Each setting at most once, by the one that is best of those that dominate it.
     pub dominated: Vec<Dominated>,
 }
@@ -131,6 +144,7 @@ fn judge_by(settings: &[Rounds], cost: Option<Cost>, permutations: u32) -> Verdi
         p_values: p_values.clone(),
         permutations,
         gain: None,
+        flaws: Vec::new(),
         dominated: (0..settings.len())
             .filter_map(|one| dominated(&one))
             .collect(),

@@ -1,14 +1,14 @@
 //! What a trial shows, in sentences. Names of settings are between backquotes.
 
 use reveille_figures::rounds::{Against, ERROR, Estimate, rounds_needed};
-use reveille_show::quantity::{counted, listed, share};
+use reveille_show::quantity::{count, counted, listed, share};
 use reveille_show::sheet::{Unit, Value};
 use reveille_show::text::alone;
 
 use super::figure;
 use crate::observe::Observed;
 use crate::result::{Setting, Trial};
-use crate::verdict::{Cost, Dominated, one_of_all};
+use crate::verdict::{Cost, Dominated, Flaw, one_of_all};
 
 /// The place of "as is" among a trial's settings.
 const AS_IS: usize = 0;
@@ -81,6 +81,34 @@ fn best(trial: &Trial) -> Option<String> {
     };
     let than = if is_less { "less" } else { "more" };
     let size = figure::text(&trial.workload, &size(gain, is_less));
+    let flaws = &trial.verdict.flaws;
+    if flaws.contains(&Flaw::FailsMore) {
+        let lost = |place: usize| {
+            let setting = &trial.settings[place];
+            let noun = noun(trial);
+            format!(
+                "{} of {}",
+                count(setting.failed),
+                counted(setting.tried(), noun)
+            )
+        };
+        return Some(format!(
+            "No setting is shown to be better than `as is`: {name} has the best median, {median}, {size} {than}, but \
+             {} failed, and {} under `as is`.",
+            lost(place),
+            lost(AS_IS)
+        ));
+    }
+    let (is_best, but) = match trial.settings[place].p99_difference.as_ref() {
+        Some(p99) if flaws.contains(&Flaw::WorseP99) => (
+            "has the best median,",
+            format!(
+                ", but its p99 is {} more",
+                figure::text(&trial.workload, p99)
+            ),
+        ),
+        _ => ("is best: median", String::new()),
+    };
     Some(match (is_as_good, holds_zero) {
         (true, true) => format!(
             "No setting is shown to be better than `as is`: {name} has the best median, {median}, {size} {than}, \
@@ -93,12 +121,12 @@ fn best(trial: &Trial) -> Option<String> {
             trial.settings.len()
         ),
         (false, true) if gain.interval.is_some() => format!(
-            "{name} is best: median {median}, {than} than `as is`, but the size of the difference is \
+            "{name} {is_best} {median}, {than} than `as is`{but}; the size of the median's difference is \
              uncertain: {size}. {}",
             price(trial, place)
         ),
         (false, _) => format!(
-            "{name} is best: median {median}, {size} {than} than `as is`. {}",
+            "{name} {is_best} {median}, {size} {than} than `as is`{but}. {}",
             price(trial, place)
         ),
     })
@@ -185,13 +213,23 @@ fn dominated(trial: &Trial, one: &Dominated) -> String {
     )
 }
 
+fn noun(trial: &Trial) -> &'static str {
+    match trial.workload.kind.as_str() {
+        "command" => "run",
+        _ => "request",
+    }
+}
+
 /// Requests without a reply, or runs that failed.
 fn failed(trial: &Trial, place: usize, setting: &Setting) -> Option<String> {
-    let what = match (setting.failed, trial.workload.kind.as_str()) {
-        (0, _) => return None,
-        (failed, "command") => format!("{} failed", counted(failed, "run")),
-        (failed, _) => format!("{} without a reply", counted(failed, "request")),
+    if setting.failed == 0 {
+        return None;
+    }
+    let without = match noun(trial) {
+        "run" => "failed",
+        _ => "without a reply",
     };
+    let what = format!("{} {without}", counted(setting.failed, noun(trial)));
     let mut rounds = trial.rounds.iter().filter(|one| one.setting == place);
     let why = rounds.find_map(|one| one.why_failed.as_deref());
     let why = why.map_or(String::new(), |why| format!("; the first: {why}"));
@@ -297,6 +335,18 @@ mod tests {
                 ..Verdict::default()
             };
             (case, answers(|of| *of = verdict.clone()))
+        });
+        snapshot!("words", said);
+    }
+
+    #[test]
+    fn what_speaks_against_the_best_median_is_in_the_answer() {
+        let mut trial = trial();
+        trial.settings[1].failed = 900;
+        trial.settings[1].p99_difference = gain(8_700.0, Some((8_000.0, 9_500.0)));
+        let said = [vec![Flaw::WorseP99], vec![Flaw::FailsMore, Flaw::WorseP99]].map(|flaws| {
+            trial.verdict.flaws = flaws;
+            (format!("{:?}", trial.verdict.flaws), answer(&trial))
         });
         snapshot!("words", said);
     }
