@@ -27,17 +27,23 @@ const STATES: &[Column<State>] = &columns!(|one|
     measured(Of("µJ")) "entry_uj", "an entry [95%]", one.entry_uj.as_ref().map_or(Value::Unknown, Value::from),
         "Energy of an entry and the way back, with its 95% interval";
     words "break_even", "break-even [95%]", one.break_even.as_ref().map(words),
-        "From which stay on it takes less than the next shallower state; `not below` where the interval is open";
+        "From which stay on it takes less than the next shallower state; `not below` where the interval is open, `at most` where it begins at \
+         0";
     driver(Us) "target_residency_us", "target", one.target_residency_us, "The driver's target residency";
     measured(Count) detail "dropped", "dropped", one.dropped,
         "Turns that do not count, for too many entries went to other states";
 );
 
-/// `500 µs [450 µs, 560 µs]`, or the bound that the data carry.
+/// `500 µs [450 µs, 560 µs]`, or the bound that the data carry. No stay is shorter than none: where that is not
+/// excluded, the entry is not shown to cost anything.
 fn words(one: &BreakEven) -> String {
     let time = |us: f64| duration(us * 1e3);
     match (one.carried(), one.estimate_us, one.low_us) {
-        (Some(all), ..) => all.text(time),
+        (Some(all), ..) => match all.interval {
+            Some((_, high)) if high <= 0.0 => "any length".to_owned(),
+            Some((low, high)) if low <= 0.0 => format!("at most {}", time(high)),
+            _ => all.text(time),
+        },
         (None, _, Some(low_us)) => format!("not below {}", time(low_us)),
         (None, Some(us), None) => format!("about {}, without an interval", time(us)),
         (None, None, None) => "unknown: it is not shown to save power".to_owned(),
@@ -369,6 +375,17 @@ mod tests {
             ..open
         };
         assert!(words(&never).starts_with("unknown"));
+        let between = |low_us, high_us| {
+            words(&BreakEven {
+                estimate_us: Some(0.0),
+                low_us: Some(low_us),
+                high_us: Some(high_us),
+                rounds: 6,
+            })
+        };
+        assert_eq!(between(-100.0, 300.0), "at most 300 µs");
+        assert_eq!(between(0.0, 300.0), "at most 300 µs");
+        assert_eq!(between(-10.0, 0.0), "any length");
     }
 
     #[test]
