@@ -1,6 +1,6 @@
 //! A benchmark's conclusion, in sentences.
 
-use reveille_figures::rounds::Estimate;
+use reveille_figures::rounds::{Against, ERROR, Estimate, rounds_needed};
 use reveille_show::quantity::duration;
 use reveille_show::sheet::Unit;
 use reveille_show::text::alone;
@@ -35,7 +35,11 @@ pub fn answer(bench: &Bench) -> String {
 pub fn notes(bench: &Bench) -> Vec<String> {
     let skipped = bench.skipped.iter();
     let note = skipped.map(|one| format!("{} was left out: {}.", one.policy.name(), one.why));
-    note.collect()
+    let rounds = bench.plan.rounds as usize;
+    let needed = rounds_needed(ERROR);
+    let too_few = (rounds < needed)
+        .then(|| format!("Intervals need {needed} rounds; here are {rounds}. Use --rounds."));
+    note.chain(too_few).collect()
 }
 
 /// The point that is nearest to 1 ms, where the paper has its figures; all without storage.
@@ -151,11 +155,13 @@ fn of_limit(bench: &Bench, gain: &Gain) -> Option<String> {
 
 /// What is shown of the share.
 fn regains(share: &Estimate) -> &'static str {
-    let (low, high) = share.interval.unwrap_or((share.estimate, share.estimate));
-    match () {
-        () if low > 0.0 => "regains",
-        () if high < 0.0 => "is slower than as is and regains",
-        () => "is not shown to be faster than as is and regains",
+    match (share.against_zero(), share.interval) {
+        (Against::More, _) => "regains",
+        (Against::Less, _) => "is slower than as is and regains",
+        (Against::Unknown, Some(_)) => "is not shown to be faster than as is and regains",
+        (Against::Unknown, None) => {
+            "is not shown to be faster than as is by so few rounds and regains"
+        }
     }
 }
 
@@ -256,6 +262,27 @@ mod tests {
         worse[2].1 = worse[0].1;
         let alike = answer(&bench(&worse, 200));
         assert!(alike.contains("is not shown to be faster"), "{alike}");
+    }
+
+    #[test]
+    fn a_gain_without_an_interval_is_not_claimed() {
+        let mut few = bench(&REAL, 200);
+        for gain in &mut few.gains {
+            for share in gain.median.percent.iter_mut().chain(&mut gain.p99.percent) {
+                share.interval = None;
+            }
+        }
+        few.plan.rounds = 5;
+        assert_eq!(
+            regains(few.gains[0].median.percent.as_ref().unwrap()),
+            regains(&Estimate {
+                estimate: 80.0,
+                interval: None,
+                rounds: 5,
+            })
+        );
+        assert!(!answer(&few).contains("which regains"), "{}", answer(&few));
+        assert_eq!(notes(&few).len(), 2);
     }
 
     #[test]
