@@ -147,12 +147,17 @@ fn longest(group: &Group) -> Option<String> {
 /// Each group's mean and longest stage: only means of stages add up to that of the whole.
 fn answer(path: &Path) -> String {
     if path.groups.is_empty() {
-        return "No packet was followed to its end.".to_owned();
+        let why = nothing(path);
+        return why[..1].to_uppercase() + &why[1..] + ".";
     }
     let mean = |group: &Group| {
         let mean = duration(group.whole.mean_ns);
         let longest = longest(group).map_or(String::new(), |longest| format!("; {longest}"));
-        format!("With {}: {mean} on average{longest}.", met(group))
+        let of = match group.packets {
+            1 => ", one packet".to_owned(),
+            packets => format!(" on average of {}", counted(packets, "packet")),
+        };
+        format!("With {}: {mean}{of}{longest}.", met(group))
     };
     let means: Vec<String> = path.groups.iter().map(mean).collect();
     means.join(" ")
@@ -182,7 +187,7 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
     );
     let lost = lost(path);
     if !lost.is_empty() {
-        sheet.fact("Without", lost.join(", "));
+        sheet.fact("Without", reasons(&lost));
     }
     if let Some(cost) = path.cost.filter(|cost| cost.runs > 0) {
         let of_time = share(cost.run_time_ns as f64 / 1e9 / path.elapsed_s);
@@ -197,23 +202,55 @@ fn facts(path: &Path, packets: u64, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// The packets that are not in the figures, by reason.
-fn lost(path: &Path) -> Vec<String> {
-    let counts = &path.counts;
-    let reasons = [
-        (counts.left_out, "evenly skipped because of the rate"),
-        (counts.fragments, "fragments"),
-        (counts.unanswered, "unanswered"),
-        (counts.nobody_woken, "that woke no reader"),
-        (counts.not_returned, "whose reader had not returned"),
-        (counts.ring_full, "lost because the buffer was full"),
-    ];
-    let some = reasons.into_iter().filter(|(count, _)| *count > 0);
-    some.map(|(number, why)| format!("{} {why}", count(number)))
-        .collect()
+/// Why packets are not in the figures.
+struct Lost {
+    packets: u64,
+    why: &'static str,
+    /// What has more of them followed.
+    instead: &'static str,
 }
 
-/// The error if no packet is in the figures.
+/// The packets that are not in the figures, by reason.
+fn lost(path: &Path) -> Vec<Lost> {
+    const SLOWER: &str = "send them more slowly";
+    let counts = &path.counts;
+    let reasons = [
+        (
+            counts.left_out,
+            "evenly skipped because of the rate",
+            SLOWER,
+        ),
+        (counts.fragments, "fragments", "send smaller packets"),
+        (
+            counts.unanswered,
+            "unanswered",
+            "see whether a firewall or net.ipv4.icmp_echo_ignore_all drops them",
+        ),
+        (
+            counts.nobody_woken,
+            "that woke no reader",
+            "see whether a program reads them (`ss -lntup`), and send them so slowly that it sleeps in between",
+        ),
+        (counts.not_returned, "whose reader had not returned", SLOWER),
+        (counts.ring_full, "lost because the buffer was full", SLOWER),
+    ];
+    let some = reasons.into_iter().filter(|(packets, ..)| *packets > 0);
+    let lost = some.map(|(packets, why, instead)| Lost {
+        packets,
+        why,
+        instead,
+    });
+    lost.collect()
+}
+
+fn reasons(lost: &[Lost]) -> String {
+    let reasons = lost
+        .iter()
+        .map(|one| format!("{} {}", count(one.packets), one.why));
+    reasons.collect::<Vec<_>>().join(", ")
+}
+
+/// The error if no packet is in the figures: why, and what to measure instead.
 pub fn nothing(path: &Path) -> String {
     let counts = &path.counts;
     let what = match path.subject.follow {
@@ -221,18 +258,27 @@ pub fn nothing(path: &Path) -> String {
         Follow::Socket => "packet",
     };
     let interface = path.subject.interface.as_ref();
-    let place = interface.map_or(String::new(), |name| format!(" at {name}"));
+    let interface = interface.map_or(String::new(), |name| format!(" at {name}"));
+    let port = path.subject.port;
+    let port = port.map_or(String::new(), |port| format!(" for port {port}"));
+    let place = port + &interface;
     let time = path.elapsed_s;
     if counts.seen == 0 {
         return format!(
-            "no {what} reached this machine{place} in {time:.1} s; send some, or increase \
+            "no {what}{place} reached this machine in {time:.1} s; send some, or increase \
              --duration"
         );
     }
+    let lost = lost(path);
+    let most = lost.iter().max_by_key(|one| one.packets);
     format!(
-        "none of {}{place} in {time:.1} s was followed to its end: {}",
+        "none of {}{place} in {time:.1} s was followed to its end{}; {}",
         counted(counts.seen, what),
-        lost(path).join(", ")
+        match lost.is_empty() {
+            true => String::new(),
+            false => format!(": {}", reasons(&lost)),
+        },
+        most.map_or("increase --duration", |most| most.instead)
     )
 }
 
@@ -435,6 +481,8 @@ fn delay(section: Section<'static>, delay: &Delay) -> Section<'static> {
 
 #[cfg(test)]
 mod tests {
+    use reveille_snapshot::snapshot;
+
     use super::*;
     use crate::path::{Counts, Gathered, Packet, SCHEMA_VERSION, Subject};
     use reveille_kernel::{Idle, Root};
@@ -482,10 +530,9 @@ mod tests {
         // A median of the whole may be less than the mean of a stage.
         let mut path = path();
         path.groups[0].whole.median_ns = 1;
-        assert_eq!(
-            answer(&path),
-            "With the CPU awake: 42 µs on average; the longest stage is softirq, 30 µs of it."
-        );
+        let one = answer(&path);
+        path.groups[0].packets = 315;
+        snapshot!("words", [("1 packet", one), ("315 packets", answer(&path))]);
     }
 
     #[test]
@@ -499,13 +546,25 @@ mod tests {
     fn without_a_followed_packet_the_error_has_the_reason() {
         let mut path = path();
         path.groups.clear();
-        assert!(nothing(&path).starts_with("no ICMP echo request reached this machine in 2.0 s"));
+        let unseen = nothing(&path);
         path.counts.seen = 3;
+        let unknown = nothing(&path);
         path.counts.unanswered = 3;
-        let why = nothing(&path);
-        assert!(
-            why.contains("of 3 ICMP echo requests") && why.ends_with("3 unanswered"),
-            "{why}"
-        );
+        let unanswered = answer(&path);
+        path.subject.follow = Follow::Socket;
+        path.subject.port = Some(5201);
+        path.counts = Counts {
+            seen: 4812,
+            left_out: 12,
+            nobody_woken: 4800,
+            ..Counts::default()
+        };
+        let said = [
+            ("no packet", unseen),
+            ("none to its end", unknown),
+            ("unanswered", unanswered),
+            ("nobody woken", answer(&path)),
+        ];
+        snapshot!("words", said);
     }
 }
