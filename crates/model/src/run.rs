@@ -135,7 +135,19 @@ fn all_simulated(
             p99,
         })
     });
-    simulated.collect()
+    let mut simulated: Vec<SimulatedPolicy> = simulated.collect::<Result<_>>()?;
+    let on = parameters.always_on();
+    let on = simulated.iter().find(|one| one.policy == on);
+    if let Some((on, Some(P99::ClosedForm { response_s }))) =
+        on.and_then(|on| Some((on.simulated.clone()?, on.p99)))
+    {
+        for one in &mut simulated {
+            if let (Some(mine), Some(p99)) = (&one.simulated, &mut one.p99) {
+                *p99 = p99.by_control(mine, &on, response_s);
+            }
+        }
+    }
+    Ok(simulated)
 }
 
 fn simulated(

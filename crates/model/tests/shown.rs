@@ -95,8 +95,9 @@ fn a_p99_is_exact_or_has_an_interval_or_is_not_converged() {
     else {
         panic!("{nap:?}");
     };
-    // A nap adds little to what the queue takes.
-    assert!((response_s - exact).abs() < half, "{nap:?}");
+    // A nap adds little to what the queue takes, and that is known well by the same requests.
+    assert!(response_s > exact && response_s - exact < 0.3, "{nap:?}");
+    assert!(half < 0.05 * exact, "{nap:?}");
     let [on, nap] = p99s(0.999, None);
     assert!(matches!(on, P99::ClosedForm { .. }), "{on:?}");
     assert!(

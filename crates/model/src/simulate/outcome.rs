@@ -100,6 +100,12 @@ impl Replication {
         }
     }
 
+    /// The 99th percentile of the response time, in seconds; `None` as in [`Replication::response_percentiles`].
+    pub fn p99(&self) -> Option<f64> {
+        let place = PERCENTILES.iter().position(|share| *share == P99)?;
+        self.response_percentiles[place]
+    }
+
     /// How often a second a server falls asleep, in the mean.
     pub fn naps_per_s(&self) -> f64 {
         self.naps as f64 / self.window / self.by_server.len() as f64
