@@ -5,10 +5,12 @@ use super::dispatch::Dispatcher;
 use super::draw::Times;
 use super::server::Behaviour;
 use super::setup::{Horizon, Setup, WarmUp};
-use super::tally::FEWEST_BEYOND;
 use crate::service::Service;
 use crate::{Error, Result};
 use reveille_show::quantity::{digits, time};
+
+/// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
+pub(super) const FEWEST_BEYOND: u64 = 10;
 
 pub(super) struct Plan<'a> {
     pub(super) setup: &'a Setup,

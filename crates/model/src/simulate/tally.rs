@@ -1,5 +1,6 @@
 //! What requests met, in bounded memory.
 
+use super::plan::FEWEST_BEYOND;
 use super::run::Request;
 
 /// The shares of requests whose response time is given as a percentile.
@@ -7,9 +8,6 @@ pub const PERCENTILES: [f64; 5] = [0.5, 0.9, 0.95, P99, 0.999];
 
 /// The one that answers name.
 pub(super) const P99: f64 = 0.99;
-
-/// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
-pub(super) const FEWEST_BEYOND: u64 = 10;
 
 /// What one run meets, or a part of its servers.
 #[derive(Debug, Clone, Default)]
