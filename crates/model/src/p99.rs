@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::policy::{Outcome, Policy};
 use crate::service::Service;
-use crate::simulate::{Replication, Simulated};
+use crate::simulate::{RESOLUTION, Replication, Simulated};
 
 /// The 99th percentile of a policy's response time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
@@ -87,9 +87,10 @@ impl P99 {
         let p99 = |run: &Replication| run.p99().unwrap_or(f64::NAN);
         match mine.above(other, mine.confidence, p99) {
             Some(above) if above.half_width.is_some_and(|narrow| narrow < half) => {
+                let least = RESOLUTION * exact;
                 Self::Simulation {
                     response_s: exact + above.value,
-                    half_width_s: above.half_width,
+                    half_width_s: above.half_width.map(|half| half.max(least)),
                 }
             }
             _ => self,

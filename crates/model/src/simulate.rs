@@ -33,7 +33,7 @@ pub use dispatch::Dispatcher;
 pub use outcome::{Estimate, Percentile, Replication, Simulated};
 pub use run::Request;
 pub use setup::{Horizon, Setup, WarmUp};
-pub use tally::PERCENTILES;
+pub use tally::{PERCENTILES, RESOLUTION};
 pub use trace::Trace;
 pub use work::Progress;
 

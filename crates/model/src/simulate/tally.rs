@@ -67,6 +67,8 @@ pub(super) struct Histogram {
 }
 
 const PARTS_BITS: u32 = 8;
+/// A percentile is off by this part of it at most.
+pub const RESOLUTION: f64 = 1.0 / (1 << PARTS_BITS) as f64;
 /// Times below 2⁻³⁰ s, about a nanosecond, are counted as one: as 0.
 const LOWEST_EXPONENT: u64 = 1023 - 30;
 /// Times from 2³⁴ s on, 500 years, are counted with the last part.

@@ -160,7 +160,7 @@ fn regains(share: &Estimate) -> &'static str {
         (Against::Less, _) => "is slower than as is and regains",
         (Against::Unknown, Some(_)) => "is not shown to be faster than as is and regains",
         (Against::Unknown, None) => {
-            "is not shown to be faster than as is by so few rounds and regains"
+            "is not shown to be faster than as is (too few rounds) and regains"
         }
     }
 }
