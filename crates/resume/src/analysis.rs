@@ -10,6 +10,7 @@ mod check;
 mod failed;
 mod inputs;
 mod named;
+mod stopped;
 mod what_if;
 
 use std::collections::BTreeMap;
@@ -17,7 +18,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::cycle::{
-    Call, CpuStep, Failure, Firmware, Gap, Name, Said, StageKind, Us, Words, carries, one, yes,
+    Call, CpuStep, Failure, Firmware, Gap, Name, Said, StageKind, Stop, Us, Words, carries, one,
+    yes,
 };
 use crate::graph::{self, DeviceTimes, Half};
 use crate::hibernation::Hibernation;
@@ -159,6 +161,9 @@ pub struct CycleResult {
     /// The kernel's words that bound it where no stage does.
     #[serde(default)]
     pub words: Words,
+    /// Where the log's lines of it stop, if processes do not run again in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop: Option<Stop>,
     /// By the log's clock: its beginning.
     pub start_us: Us,
     /// By the log's clock: its end.
@@ -470,25 +475,39 @@ impl CycleResult {
 
     pub(crate) fn has_more_than_its_entry(&self) -> bool {
         let has_both_ends = self.words.first.is_some() && self.words.last.is_some();
-        let has_stages = !self.stages.is_empty() || self.has_other_parts();
-        has_stages || has_both_ends || self.stalls() || self.is_to_disk()
+        let is_told = has_both_ends || self.stalls() || self.boots() || self.is_to_disk();
+        !self.stages.is_empty() || !self.has_little() || is_told
     }
 
-    /// Than stages.
-    fn has_other_parts(&self) -> bool {
-        !self.calls.is_empty() || !self.failures.is_empty() || self.asleep_us.is_some()
+    /// Nothing but the sync of file systems.
+    fn has_little(&self) -> bool {
+        let mut stages = self.stages.iter();
+        let is_silent = stages.all(|stage| stage.stage == StageKind::Sync);
+        let has_parts = !self.calls.is_empty() || !self.failures.is_empty();
+        is_silent && !has_parts && self.asleep_us.is_none()
     }
 
     /// It began, and nothing shows that processes were frozen, although the log goes on.
     pub(crate) fn stalls(&self) -> bool {
         const LEAST_US: Us = 1_000_000;
-        let mut stages = self.stages.iter();
-        let is_silent = stages.all(|stage| stage.stage == StageKind::Sync);
-        let is_open = self.cut && self.words.first.is_some() && self.words.after_sleep.is_none();
+        let is_open = self.words.first.is_some() && self.words.after_sleep.is_none();
+        let goes_on = |stop: &Stop| !stop.boots && stop.after_us.is_none();
         is_open
-            && is_silent
-            && !self.has_other_parts()
+            && self.stop.as_ref().is_some_and(goes_on)
+            && self.has_little()
             && self.until_us() - self.start_us >= LEAST_US
+    }
+
+    /// The last one before the log stops, if it does before the resume.
+    pub(crate) fn last_message(&self, half: Half) -> Option<&str> {
+        let stop = self.stop.as_ref().filter(|_| !self.aborted);
+        let is_of_suspend = half == Half::Resume && self.words.after_sleep.is_none();
+        stop.filter(|_| is_of_suspend).map(|stop| &*stop.message)
+    }
+
+    /// The machine boots next.
+    pub(crate) fn boots(&self) -> bool {
+        self.stop.as_ref().is_some_and(|stop| stop.boots)
     }
 
     /// From the first word of it to the last one, the sleep included, where neither half of it is known.

@@ -77,6 +77,8 @@ pub struct Cycle {
     pub gaps: Vec<Gap>,
     /// What the kernel said of devices while a callback of theirs ran, in its order; at most [`SAID`].
     pub said: Vec<Said>,
+    /// Where the log's lines of it stop, if processes do not run again in it.
+    pub stop: Option<Stop>,
     /// All devices of the machine, if a capture kept them.
     #[serde(skip)]
     pub devices: Arc<[Device]>,
@@ -99,6 +101,18 @@ pub struct Words {
     pub thawing: Option<Us>,
     /// Its last one (`PM: suspend exit`).
     pub last: Option<Us>,
+}
+
+/// Where the log stops within a cycle: the machine went down, or lines are missing.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stop {
+    /// The kernel's last message of the cycle.
+    pub message: String,
+    /// The machine boots next; otherwise it suspends again, or the log ends.
+    pub boots: bool,
+    /// From that message to the next boot or suspend; `None` at the end of the log, and where its clock
+    /// begins anew.
+    pub after_us: Option<Us>,
 }
 
 /// What firmware takes of a cycle, µs, from the ACPI table FPDT.

@@ -5,6 +5,7 @@ mod any_cycle;
 mod attacked;
 mod clocks;
 mod coarse;
+mod ends;
 mod generator;
 mod graph;
 mod hand;

@@ -7,7 +7,7 @@ use reveille_show::text::Detail;
 use serde_json::{Value, json};
 
 /// The analysis of a log with this text.
-fn analysis(text: &str) -> Result<Analysis, String> {
+pub fn analysis(text: &str) -> Result<Analysis, String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("log.txt");
     std::fs::write(&path, text).unwrap();
@@ -15,24 +15,24 @@ fn analysis(text: &str) -> Result<Analysis, String> {
     analyse(inputs, &Question::default()).map_err(|error| error.to_string())
 }
 
-fn machine(text: &str) -> Value {
+pub fn machine(text: &str) -> Value {
     let analysis = analysis(text).unwrap_or_else(|why| panic!("{why}"));
     serde_json::to_value(&analysis.machines[0]).unwrap()
 }
 
 /// Its cycles.
-fn cycles(text: &str) -> Vec<Value> {
+pub fn cycles(text: &str) -> Vec<Value> {
     machine(text)["cycles"].as_array().unwrap().clone()
 }
 
-fn one(text: &str) -> Value {
+pub fn one(text: &str) -> Value {
     let mut cycles = cycles(text);
     assert_eq!(cycles.len(), 1, "{cycles:#?}");
     cycles.remove(0)
 }
 
 /// These fields of a cycle.
-fn fields(cycle: &Value, names: &[&str]) -> Value {
+pub fn fields(cycle: &Value, names: &[&str]) -> Value {
     names.iter().map(|&name| cycle[name].clone()).collect()
 }
 
@@ -42,19 +42,19 @@ fn times(cycle: &Value) -> Value {
 }
 
 /// Each stage with its length.
-fn stages(cycle: &Value) -> Value {
+pub fn stages(cycle: &Value) -> Value {
     let stages = cycle["stages"].as_array().unwrap().iter();
     stages
         .map(|stage| json!([stage["stage"], stage["duration_us"]]))
         .collect()
 }
 
-fn failed(text: &str) -> Vec<(&'static str, String)> {
+pub fn failed(text: &str) -> Vec<(&'static str, String)> {
     let failed = analysis(text).unwrap().machines[0].failed();
     failed.into_iter().map(|one| (one.how, one.what)).collect()
 }
 
-fn fact(text: &str, name: &str) -> Option<String> {
+pub fn fact(text: &str, name: &str) -> Option<String> {
     let analysis = analysis(text).unwrap();
     let facts = sheet(&analysis, None).facts;
     let mut found = facts.into_iter().filter(|(one, _)| *one == name);

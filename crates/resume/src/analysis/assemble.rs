@@ -120,9 +120,13 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     }
     let power = |meter| power(meter, &cycles, question.meter_offset_us);
     let power = question.meter.as_ref().map(power).transpose()?;
-    let results = cycles.iter().map(result);
-    let results = Vec::from_iter(results.filter(CycleResult::has_more_than_its_entry));
-    let empty = cycles.len() - results.len();
+    let mut results = Vec::from_iter(cycles.iter().map(result));
+    let has_more = results.iter().filter(|one| one.has_more_than_its_entry());
+    let empty = results.len() - has_more.count();
+    match empty < results.len() {
+        true => results.retain(CycleResult::has_more_than_its_entry),
+        false => results.retain(|one| one.words.first.is_some()),
+    }
     if empty > 0 {
         notes.push(match empty {
             1 => "1 cycle has nothing but its first line".to_owned(),
@@ -326,6 +330,7 @@ fn result(cycle: &Cycle) -> CycleResult {
         firmware: cycle.firmware,
         woken: cycle.woken.clone(),
         words: cycle.words,
+        stop: cycle.stop.clone(),
         start_us: times.start,
         end_us: times.end,
         resume_start_us: times.resume_start,

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::stopped::stopped;
 use super::{CycleResult, Machine};
 use crate::cycle::{Call, Failure, Name, Us, stage_words, time};
 
@@ -14,7 +15,7 @@ pub struct Failed {
     pub cycle: usize,
     /// In how many cycles it is.
     pub cycles: usize,
-    /// `failed`, `never returned` or `never froze`.
+    /// `failed`, `never returned`, `never froze` or `never resumed`.
     pub how: &'static str,
     /// What, and where, in a sentence.
     pub what: String,
@@ -138,9 +139,7 @@ fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String
     let reported: HashSet<&Name> = failures.iter().filter_map(|one| one.device).collect();
     let words = failures.iter().map(|one| ("failed", one.words(machine)));
     let mut all = Vec::from_iter(words);
-    if cycle.stalls() {
-        all.push(("never froze", stalled(cycle)));
-    }
+    all.extend(stopped(cycle));
     let (last, until) = (cycle.last_stage(), cycle.until_us());
     for one in &cycle.calls {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
@@ -161,16 +160,4 @@ fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String
         }
     }
     all
-}
-
-/// The suspend began, and then nothing.
-fn stalled(cycle: &CycleResult) -> String {
-    let start = cycle.start_us as f64 / 1e6;
-    let last = cycle.gaps.first().map_or(String::new(), |gap| {
-        format!("; its last line is \u{201c}{}\u{201d}", gap.message)
-    });
-    format!(
-        "the suspend that began at {start:.3} had not frozen the processes {} later{last}",
-        time(cycle.until_us() - cycle.start_us)
-    )
 }

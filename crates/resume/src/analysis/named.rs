@@ -50,6 +50,11 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
     let word = half.of(cycle.words.first, cycle.words.after_sleep);
     let bound = half.of("ended", "began");
     let is_begun = half == Half::Resume || cycle.words.first.is_some();
+    if let Some(last) = cycle.last_message(half) {
+        return Some(format!(
+            "The log has nothing of the suspend after \u{201c}{last}\u{201d}"
+        ));
+    }
     Some(match (cycle.stamped, there, cycle.cut) {
         (false, ..) => "The log's timestamps are not the kernel's".to_owned(),
         (true, false, _) if word.is_some() => {

@@ -114,12 +114,17 @@ pub(super) struct Cycles {
     is_to_disk: bool,
     /// None of them booted yet: events are not of a suspend.
     hibernating: bool,
+    /// A journal's mark of another boot precedes the next line.
+    pub(super) boots: bool,
 }
 
 impl Cycles {
     /// A line's stamp, with or without an event.
     pub(super) fn passes(&mut self, at: &At<'_>) {
         self.returned = None;
+        if std::mem::take(&mut self.boots) {
+            self.stops(at, true);
+        }
         // A line of another clock than the cycle's shows nothing of that one.
         if self.is_foreign(at) || at.clock == Some(Clock::None) {
             return;
@@ -165,6 +170,9 @@ impl Cycles {
             return;
         }
         let text = String::from_utf8_lossy(message);
+        // By a kernel that boots for that, and freezes processes before.
+        let reads_image = text.ends_with(": resume from hibernation");
+        self.hibernating |= reads_image;
         if self.is_to_disk
             && let Some(last) = self.hibernations.last_mut()
         {
@@ -283,8 +291,7 @@ impl Cycles {
             // A log that stands there twice begins again with what is there.
             let goes_on = goes_on && !open.stamps.contains(&at.us);
             if !goes_on || matches!(event, Event::Boot) {
-                self.close();
-                return;
+                return self.stops(at, matches!(event, Event::Boot));
             }
             self.left_out.clock_jumps += 1;
             open.platform_unknown |= open.is_down();
@@ -358,6 +365,15 @@ impl Cycles {
             Event::Call(call) => !open.ended && open.goes_on_with(call.function),
             _ => true,
         }
+    }
+
+    /// The open cycle ends before this line, which begins another boot or another cycle.
+    pub(super) fn stops(&mut self, at: &At<'_>, boots: bool) {
+        let us = at.us + self.shift;
+        if let Some(open) = self.open.as_mut().filter(|open| open.clock == at.clock) {
+            open.stops(us, boots);
+        }
+        self.close();
     }
 
     /// The open cycle ends here, or the log does.

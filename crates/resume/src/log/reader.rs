@@ -307,10 +307,13 @@ impl Reader {
             self.firmware.push((done, firmware));
             return;
         }
-        if self.pending.goes_on(text) {
+        // A journal's mark, `-- Boot 8f2b… --`; to systemd 247 `-- Reboot --`.
+        let is_mark = text.starts_with(b"-- Boot ") || text.starts_with(b"-- Reboot");
+        if !is_mark && self.pending.goes_on(text) {
             return;
         }
         self.flush();
+        self.printk.boots |= is_mark;
         let (form, message) = unread(text).unzip();
         let message = message.unwrap_or(text);
         if matches!(self.messages.parse(message), Parsed::Event(_)) {

@@ -7,7 +7,7 @@ use super::message::accounted_between;
 use super::prefix::Clock;
 use super::stamp::Cursor;
 use crate::cycle::{
-    Call, CpuStep, Cycle, GAP_US, GAPS, Gap, STAGES, Stage, StageKind, Us, WITH_CALLS, Words,
+    Call, CpuStep, Cycle, GAP_US, GAPS, Gap, STAGES, Stage, StageKind, Stop, Us, WITH_CALLS, Words,
     carries,
 };
 
@@ -193,6 +193,20 @@ impl Open {
     /// The clock was set: what lies between two messages is not known.
     pub(super) fn forgets_message(&mut self) {
         self.said_at = None;
+    }
+
+    /// The message at this instant is not of this cycle: the machine boots, or suspends again.
+    pub(super) fn stops(&mut self, at: Us, boots: bool) {
+        if let Some(gap) = self.cycle.gaps.pop_if(|gap| gap.end == at) {
+            self.said_at = Some(gap.start);
+            self.last_message = gap.message.into_bytes();
+        }
+        let after_us = self.said_at.map(|said| at - said);
+        self.cycle.stop = Some(Stop {
+            boots,
+            after_us: after_us.filter(|&us| us > 0),
+            ..Stop::default()
+        });
     }
 
     /// It leaped ahead, which is no silence.
@@ -550,8 +564,12 @@ impl Open {
             };
             stages.iter().all(is_between)
         });
+        let message = String::from_utf8_lossy(&self.last_message).into_owned();
+        let stop = self.cycle.stop.take().unwrap_or_default();
+        let stop = Some(Stop { message, ..stop });
         Some(Cycle {
             cut: self.cycle.words.first.is_none() || !self.ended,
+            stop: stop.filter(|stop| !self.ended && !stop.message.is_empty()),
             stages,
             asleep_us,
             stamped,

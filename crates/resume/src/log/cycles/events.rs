@@ -78,7 +78,7 @@ impl Cycles {
             }
         };
         if !self.fits(us + self.shift, &event) {
-            self.close();
+            self.stops(at, matches!(event, Event::Boot));
         }
         if self.open.is_none() {
             if !opens(&event) {

@@ -1,0 +1,138 @@
+//! What begins and ends a cycle and its stages, by which clock, in logs that were read wrong before.
+
+use serde_json::{Value, json};
+
+use crate::pasted::{cycles, failed, fields, machine, one, stages};
+
+/// How failures are called.
+fn how(text: &str) -> Vec<&'static str> {
+    failed(text).into_iter().map(|(how, _)| how).collect()
+}
+
+fn has_gap_to(cycle: &Value, words: &str) -> bool {
+    let gaps = cycle["gaps"].as_array().unwrap();
+    let ends = |gap: &Value| gap["ended_by"].as_str().unwrap().contains(words);
+    gaps.iter().any(ends)
+}
+
+/// A stage's length, µs.
+fn lasted(cycle: &Value, stage: &str) -> Value {
+    let stages = cycle["stages"].as_array().unwrap().iter();
+    let mut found = stages.filter(|one| one["stage"] == stage);
+    found
+        .next()
+        .map_or(Value::Null, |one| one["duration_us"].clone())
+}
+
+#[test]
+fn a_suspend_that_another_boot_follows_never_resumed() {
+    let journal = "\
+Jun 19 13:50:51 host kernel: PM: suspend entry (deep)
+-- Boot 1fa31ab4e3e54376be7d49c8f6b3c2f8 --
+Jun 19 13:56:47 host kernel: Linux version 6.9.5
+";
+    let stop = |message: &str, after: Option<u64>| json!({"message": message, "boots": true, "after_us": after});
+    for text in [
+        journal.to_owned(),
+        // Of what `journalctl --grep` leaves.
+        journal.replace("Linux version", "usb 1-1: version"),
+        journal.replace(
+            "-- Boot 1fa31ab4e3e54376be7d49c8f6b3c2f8 --",
+            "-- Reboot --",
+        ),
+    ] {
+        let cycle = one(&text);
+        assert_eq!(
+            cycle["stop"],
+            stop("PM: suspend entry (deep)", Some(356_000_000))
+        );
+        let found = failed(&text);
+        assert_eq!((found.len(), found[0].0), (1, "never resumed"));
+        for fact in ["Jun 19 13:50:51", "suspend entry (deep)", "5 min 56 s"] {
+            assert!(found[0].1.contains(fact), "{found:?}");
+        }
+    }
+    // By the kernel's clock, which begins anew.
+    let dmesg = "\
+[ 8123.456789] PM: suspend entry (deep)
+[ 8123.470000] Filesystems sync: 0.012 seconds
+[    0.000000] Linux version 5.4.0
+[   65.100000] wlan0: associated
+";
+    assert_eq!(
+        one(dmesg)["stop"],
+        stop("Filesystems sync: 0.012 seconds", None)
+    );
+    assert_eq!(how(dmesg), ["never resumed"]);
+    // With devices, too.
+    let late = dmesg.replace(
+        "Filesystems sync: 0.012 seconds",
+        "ACPI: EC: interrupt blocked",
+    );
+    assert_eq!(how(&late), ["never resumed"]);
+}
+
+#[test]
+fn the_next_suspend_ends_no_silence_of_the_one_before() {
+    let entries = "\
+Jul 01 08:00:00 host kernel: PM: suspend entry (s2idle)
+Jul 01 12:00:00 host kernel: PM: suspend entry (s2idle)
+Jul 01 18:00:00 host kernel: PM: suspend entry (deep)
+";
+    let found = cycles(entries);
+    assert_eq!(found.len(), 3);
+    assert!(failed(entries).is_empty());
+    let after = |cycle: &Value| cycle["stop"]["after_us"].clone();
+    let hours: Vec<Value> = found.iter().map(after).collect();
+    assert_eq!(
+        hours,
+        [
+            json!(14_400_000_000u64),
+            json!(21_600_000_000u64),
+            Value::Null
+        ]
+    );
+    // After lines of others it did not stall either: one suspend has to end before another begins.
+    let others = entries.replace(
+        "Jul 01 12",
+        "Jul 01 11:59:59 host kernel: usb 1-1: new device\nJul 01 12",
+    );
+    assert!(failed(&others).is_empty());
+    // A log that has no exit.
+    let text = "\
+[  500.000000] PM: suspend entry (s2idle)
+[  500.012000] Freezing user space processes
+[  500.015000] Suspending console(s) (use no_console_suspend to debug)
+[  500.300000] ACPI: EC: interrupt blocked
+[  510.300000] ACPI: EC: interrupt unblocked
+[  600.000000] PM: suspend entry (s2idle)
+[  600.012000] Freezing user space processes
+[  600.300000] ACPI: EC: interrupt blocked
+[  620.300000] ACPI: EC: interrupt unblocked
+[  621.310000] PM: suspend exit
+";
+    let found = cycles(text);
+    assert!(found.iter().all(|cycle| !has_gap_to(cycle, "entry")));
+    assert_eq!(
+        fields(&found[0]["stop"], &["boots", "after_us"]),
+        json!([false, 89_700_000])
+    );
+    assert_eq!(found[1]["stop"], Value::Null);
+}
+
+#[test]
+fn a_log_that_ends_with_a_suspends_first_line_is_one() {
+    let text = "Sep 14 22:10:03 host kernel: PM: suspend entry (s2idle)\n";
+    let cycle = one(text);
+    assert_eq!(cycle["stop"]["message"], "PM: suspend entry (s2idle)");
+    assert_eq!(
+        fields(&cycle, &["sleep", "cut", "suspend_us"]),
+        json!(["s2idle", true, null])
+    );
+    assert!(failed(text).is_empty());
+    // Another program's time is no stamp of the kernel.
+    let other =
+        "Sep 14 22:10:03 host NetworkManager[1100]: <info>  [1694722203.1234] manager: sleep\n";
+    let cycle = one(&format!("{text}{other}"));
+    assert_eq!(cycle["gaps"], json!([]));
+}
