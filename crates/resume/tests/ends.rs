@@ -136,3 +136,91 @@ fn a_log_that_ends_with_a_suspends_first_line_is_one() {
     let cycle = one(&format!("{text}{other}"));
     assert_eq!(cycle["gaps"], json!([]));
 }
+
+/// A notifier takes 5 s, devices 1.4 s.
+const NOTIFIER: &str = "\
+0,100000 PM: suspend entry (deep)
+0,120000 Filesystems sync: 0.019 seconds
+5,121000 Freezing user space processes
+5,123000 Freezing user space processes completed (elapsed 0.001 seconds)
+5,124500 Freezing remaining freezable tasks completed (elapsed 0.001 seconds)
+5,124600 printk: Suspending console(s) (use no_console_suspend to debug)
+8,000000 ACPI: PM: Low-level resume complete
+8,524600 OOM killer enabled.
+8,524700 Restarting tasks ... done.
+8,530000 PM: suspend exit
+";
+
+#[test]
+fn dates_of_dmesg_are_the_kernels_stamps() {
+    let dated = |form: fn(&str, &str) -> String| -> String {
+        let lines = NOTIFIER.lines().map(|line| line.split_once(',').unwrap());
+        lines
+            .map(|(second, rest)| form(second, rest) + "\n")
+            .collect()
+    };
+    let iso = dated(|second, rest| {
+        let (us, words) = rest.split_once(' ').unwrap();
+        format!("2023-05-01T10:00:0{second},{us}+02:00 {words}")
+    });
+    let ctime = dated(|second, rest| format!("[Mon May  1 10:00:0{second} 2023] {}", &rest[7..]));
+    for text in [&iso, &ctime] {
+        let cycle = one(text);
+        assert_eq!(
+            fields(&cycle, &["stamped", "asleep_us"]),
+            json!([true, null]),
+            "{text}"
+        );
+    }
+    assert_eq!(lasted(&one(&iso), "freeze"), 3_500);
+    assert_eq!(one(&iso)["suspend_at_least_us"], 5_024_600);
+    assert_eq!(one(&ctime)["suspend_at_least_us"], 4_000_000);
+    // A journal stamps so late that the pause may be the sleep.
+    let journal =
+        dated(|second, rest| format!("May 01 10:00:0{second} host kernel: {}", &rest[7..]));
+    let journal = journal.replace(":08 ", ":05 ");
+    assert_eq!(
+        fields(&one(&journal), &["stamped", "asleep_us"]),
+        json!([false, 5_000_000])
+    );
+}
+
+#[test]
+fn the_journal_of_a_suspend_that_fails_is_as_late_as_of_one_that_sleeps() {
+    let frozen = "\
+May 14 09:00:00 host kernel: PM: suspend entry (s2idle)
+May 14 09:00:00 host kernel: Filesystems sync: 0.050 seconds
+May 14 09:00:20 host kernel: Freezing user space processes
+May 14 09:00:20 host kernel: Freezing user space processes failed after 20.004 seconds (1 tasks refusing to freeze, wq_busy=0):
+May 14 09:00:20 host kernel: OOM killer enabled.
+May 14 09:00:20 host kernel: Restarting tasks ... done.
+May 14 09:00:20 host kernel: PM: suspend exit
+";
+    let cycle = one(frozen);
+    assert_eq!(lasted(&cycle, "freeze"), 20_004_000);
+    let known = ["stamped", "suspend_us", "asleep_us"];
+    assert_eq!(fields(&cycle, &known), json!([false, null, null]));
+    // Of a logger on another machine each line is in time.
+    let remote = frozen.replace(
+        ":20 host kernel: Freezing user space processes\n",
+        ":00 host kernel: Freezing user space processes\n",
+    );
+    let cycle = one(&remote);
+    assert_eq!(fields(&cycle, &known), json!([true, 20_000_000, null]));
+    assert_eq!(lasted(&cycle, "freeze"), 20_004_000);
+    let refused = "\
+Jun 23 14:09:26 host kernel: PM: suspend entry (deep)
+Jun 23 14:09:26 host kernel: Filesystems sync: 0.033 seconds
+Jun 23 14:09:28 host kernel: Freezing user space processes ... (elapsed 0.001 seconds) done.
+Jun 23 14:09:28 host kernel: Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+Jun 23 14:09:28 host kernel: printk: Suspending console(s) (use no_console_suspend to debug)
+Jun 23 14:09:28 host kernel: nvidia 0000:01:00.0: PM: failed to suspend async: error -5
+Jun 23 14:09:28 host kernel: PM: Some devices failed to suspend, or early wake event detected
+Jun 23 14:09:28 host kernel: OOM killer enabled.
+Jun 23 14:09:28 host kernel: Restarting tasks ... done.
+Jun 23 14:09:28 host kernel: PM: suspend exit
+";
+    let cycle = one(refused);
+    assert_eq!(fields(&cycle, &known), json!([false, null, null]));
+    assert_eq!(cycle["failures"].as_array().unwrap().len(), 2);
+}

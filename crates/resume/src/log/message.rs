@@ -327,7 +327,8 @@ pub(super) fn accounted_between(before: &[u8], message: &[u8]) -> Us {
     let is_begin = |_: &Us| memmem::find(before, b" completed").is_none();
     let behind = figure(before, b"(elapsed ").filter(is_begin);
     let sync = figure(message, b"Filesystems sync: ");
-    sync.or_else(|| figure(message, b"(elapsed ")).unwrap_or(0) + behind.unwrap_or(0)
+    let freezing = || figure(message, b"(elapsed ").or_else(|| failed_after(message));
+    sync.or_else(freezing).unwrap_or(0) + behind.unwrap_or(0)
 }
 
 /// Does a driver speak of something that went wrong?

@@ -24,7 +24,9 @@ pub(super) enum Clock {
     /// Seconds from the boot on with a host behind them (`journalctl -o short-monotonic`): printk's, or since
     /// systemd 257 those at which the journal read the line.
     Logger,
-    /// As a syslog, a journal or `dmesg -T` have it.
+    /// printk's, to which dmesg added the date of the boot (`-T`, `--time-format iso`).
+    Dated,
+    /// As a syslog or a journal has it: of the logger.
     Wall,
     /// The timestamps are of when lines were copied, not when the kernel wrote them: amd_s2idle.py.
     None,
@@ -80,6 +82,7 @@ struct Parts<'a> {
     wall: Option<(Instant, &'a [u8])>,
     caller: Option<u32>,
     foreign: bool,
+    dated: bool,
     written_later: bool,
     /// A host stands behind the kernel's stamp.
     logged: bool,
@@ -116,6 +119,7 @@ impl Prefixes {
             (Some(at), _) => (at, Clock::Kernel),
             (None, Some(_)) if parts.foreign => return Stripped::Foreign,
             (None, Some((at, _))) if parts.written_later => (at, Clock::None),
+            (None, Some((at, _))) if parts.dated => (at, Clock::Dated),
             (None, Some((at, _))) => (at, Clock::Wall),
             (None, None) => return Stripped::Bare(line),
         };
@@ -201,6 +205,7 @@ impl Prefixes {
                 };
                 let stamp = consumed(inside.0, text.0);
                 parts.wall = Some((at, stamp));
+                parts.dated = true;
                 // The deltas of the lines after it are from it on, and those before it end anywhere in its minute.
                 if stamp.len() == MINUTE_BYTES {
                     parts.kernel = Some(self.running(MINUTE_US));
@@ -252,6 +257,7 @@ impl Prefixes {
             // dmesg writes a comma before the fraction, and neither host nor program behind it.
             return if stamp.contains(&b',') {
                 parts.written_later = logger(text).is_some();
+                parts.dated = true;
                 Some(())
             } else {
                 host_and_program(text, parts)

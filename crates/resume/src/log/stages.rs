@@ -367,20 +367,20 @@ impl Open {
     /// sleep, and if they continue or differ after the leap: a logger reads at once what was logged while it
     /// was frozen.
     fn logger_slept(&self) -> Option<Us> {
+        /// Of a wall clock, which has the sleep in it.
         const LEAST_US: Us = 2_000_000;
         /// Timestamps of whole seconds are too early by at most this.
         const STEP_US: Us = 1_000_000;
         /// After the leap of a logger whose clock stands still in sleep everything takes this share of it at most.
         const SHARE: Us = 10;
-        if self.mark_of(StageKind::Freeze).aborted {
-            return None;
-        }
-        let least = match self.clock? {
-            Clock::Wall => LEAST_US,
-            Clock::Logger => SHARE * (self.last - self.longest_unaccounted()?.0),
-            Clock::Kernel | Clock::None => return None,
-        };
         let (end, us) = self.longest_unaccounted()?;
+        let share = SHARE * (self.last - end);
+        let least = match self.clock? {
+            // Two stamps that are one step apart may as well be the same instant.
+            Clock::Wall => share.min(LEAST_US).max(self.cycle.resolution_us + 1),
+            Clock::Logger => share,
+            Clock::Kernel | Clock::Dated | Clock::None => return None,
+        };
         let is_late = self.first_of_devices().is_none_or(|at| at >= end);
         let is_longer = |asleep: Us| asleep > us + STEP_US && self.clock == Some(Clock::Wall);
         let sleeps_longer = self.cycle.asleep_us.is_some_and(is_longer);
@@ -438,7 +438,8 @@ impl Open {
         };
         let stage = |&(kind, ..): &(StageKind, &str, &str)| {
             let mark = self.marks[kind as usize];
-            let words = [self.suspending, self.up.filter(|_| kind > StageKind::Test)];
+            let up = self.up.filter(|_| kind > StageKind::Test);
+            let words = [self.suspending, up, mark.start];
             // `start suspend` ends with the suspend, and is the whole of it.
             let marks = STAGES.iter().zip(&self.marks).take(kind as usize);
             let ends = marks.filter(|((before, ..), _)| *before != StageKind::Prepare);
@@ -528,7 +529,7 @@ impl Open {
         self.cycle.calls.shrink_to_fit();
         let logger_slept = self.logger_slept();
         self.cycle.asleep_us = self.cycle.asleep_us.or(self.slept_by_wall());
-        if !self.cycle.suspend_failed() && self.clock == Some(Clock::Wall) {
+        if self.ended && !self.cycle.suspend_failed() && self.clock == Some(Clock::Wall) {
             self.cycle.asleep_us = self.cycle.asleep_us.or(logger_slept);
         }
         let read_late = logger_slept.is_some() || self.stamps_contradict();
@@ -733,7 +734,8 @@ impl Open {
             (Some(end), Some(next)) if !freeze.aborted => Some(end.min(next)),
             (end, next) => end.or(next),
         };
-        set(StageKind::Freeze, freeze.start, frozen, None);
+        let failed_after = freeze.says_us.filter(|_| freeze.aborted);
+        set(StageKind::Freeze, freeze.start, frozen, failed_after);
         let (prepare, suspend) = (mark(StageKind::Prepare), mark(StageKind::Suspend));
         if prepare.start.is_none() {
             // `start suspend of devices complete` is the end of the suspend, too.

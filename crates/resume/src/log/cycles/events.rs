@@ -273,10 +273,12 @@ impl Cycles {
                 open.comes_up(us + wait);
             }
             Event::NotFrozen { message } => {
-                let begun = failed_after(message).map(|took| us - took);
+                let took = failed_after(message);
+                let begun = took.map(|took| us - took);
                 let begun = begun.max(open.cycle.words.first.filter(|_| begun.is_some()));
                 let mark = open.mark(StageKind::Freeze);
                 mark.start = mark.start.or(begun);
+                mark.says_us = took;
                 mark.end = Some(us);
                 mark.aborted = true;
                 open.refusing = true;

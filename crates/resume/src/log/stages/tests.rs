@@ -261,7 +261,7 @@ fn a_leap_of_a_loggers_clock_before_all_device_messages_is_the_sleep() {
     assert_eq!(slept(2 * SECOND - 1, |_| {}), None);
     for change in [
         |cycle: &mut Open| cycle.clock = Some(Clock::Kernel),
-        |cycle: &mut Open| cycle.mark(K::Freeze).aborted = true,
+        |cycle: &mut Open| cycle.clock = Some(Clock::Dated),
         |cycle: &mut Open| cycle.cycle.gaps.clear(),
         |cycle: &mut Open| cycle.mark(K::Freeze).end = Some(15 * SECOND - 1),
         |cycle: &mut Open| cycle.suspending = Some(15 * SECOND - 1),

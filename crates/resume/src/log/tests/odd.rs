@@ -78,7 +78,7 @@ fn a_wall_clock_set_while_devices_resume_is_counted() {
         let text = in_form(|stamp, message, _| {
             let (seconds, fraction) = stamp.split_once('.').unwrap();
             let minute = if stamp < "10.309500" { "20" } else { "MM" };
-            format!("2026-11-21T18:{minute}:{seconds},{fraction}+00:00 {message}")
+            format!("2026-11-21T18:{minute}:{seconds}.{fraction}+00:00 host kernel: {message}")
         });
         let log = log(&text.replace("MM", minute));
         assert_eq!(log.left_out.clock_jumps, 1);
