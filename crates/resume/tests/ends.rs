@@ -185,6 +185,92 @@ fn dates_of_dmesg_are_the_kernels_stamps() {
     );
 }
 
+/// Linux 4.19: its noirq stage is within suspend to idle, and a wake-up that does not end that runs through it.
+const NAPS: &str = "\
+[  500.000000] PM: suspend entry (s2idle)
+[  500.000100] PM: Syncing filesystems ... done.
+[  500.012000] Freezing user space processes ... (elapsed 0.001 seconds) done.
+[  500.013600] Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+[  500.015100] Suspending console(s) (use no_console_suspend to debug)
+[  500.215100] PM: suspend of devices complete after 199.500 msecs
+[  500.225100] PM: late suspend of devices complete after 9.500 msecs
+[  500.225200] PM: suspend-to-idle
+[  500.225300] usb usb1: calling usb_dev_suspend_noirq+0x0/0x20 @ 9, parent: none
+[  500.245000] usb usb1: usb_dev_suspend_noirq+0x0/0x20 returned 0 after 19700 usecs
+[  500.245200] PM: noirq suspend of devices complete after 19.800 msecs
+[  505.240000] usb usb1: calling usb_dev_resume_noirq+0x0/0x20 @ 9, parent: none
+[  505.245000] usb usb1: usb_dev_resume_noirq+0x0/0x20 returned 0 after 5000 usecs
+[  505.245300] PM: noirq resume of devices complete after 6.000 msecs
+[  505.246000] usb usb1: calling usb_dev_suspend_noirq+0x0/0x20 @ 9, parent: none
+[  505.265000] usb usb1: usb_dev_suspend_noirq+0x0/0x20 returned 0 after 19000 usecs
+[  505.265300] PM: noirq suspend of devices complete after 19.500 msecs
+[  515.270000] usb usb1: calling usb_dev_resume_noirq+0x0/0x20 @ 9, parent: none
+[  515.285000] usb usb1: usb_dev_resume_noirq+0x0/0x20 returned 0 after 15000 usecs
+[  515.285300] PM: noirq resume of devices complete after 15.300 msecs
+[  515.285400] PM: resume from suspend-to-idle
+[  515.287400] PM: early resume of devices complete after 1.500 msecs
+[  515.587400] PM: resume of devices complete after 299.000 msecs
+[  515.588100] OOM killer enabled.
+[  515.588200] Restarting tasks ... done.
+[  515.590000] PM: suspend exit
+";
+
+fn without(text: &str, words: &[&str]) -> String {
+    let lines = text.lines();
+    let lines = lines.filter(|line| !words.iter().any(|word| line.contains(word)));
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_wake_up_that_does_not_end_suspend_to_idle_begins_no_cycle() {
+    let marks = ["suspend-to-idle"];
+    let ends = ["complete after"];
+    let calls = ["usb1"];
+    for (gone, noirq) in [
+        (&[][..], [19_900, 15_300]),
+        (&marks, [19_900, 15_300]),
+        (&calls, [19_800, 15_300]),
+        (&ends, [19_700, 15_000]),
+    ] {
+        let cycle = one(&without(NAPS, gone));
+        let found = ["suspend_noirq", "resume_noirq"].map(|stage| lasted(&cycle, stage));
+        assert_eq!(found, noirq.map(Value::from), "{gone:?}");
+        let asleep = cycle["asleep_us"].as_i64().unwrap();
+        assert!(
+            (15_024_000..=15_026_000).contains(&asleep),
+            "{gone:?}: {asleep}"
+        );
+        let resume = cycle["resume_us"].as_i64().unwrap();
+        assert!((319_000..=321_000).contains(&resume), "{gone:?}: {resume}");
+        let suspend = cycle["suspend_us"].as_i64().unwrap();
+        assert!(
+            (245_000..=245_200).contains(&suspend),
+            "{gone:?}: {suspend}"
+        );
+    }
+    // The kernel's own word on each sleep.
+    let told = NAPS
+        .replace(
+            "[  505.240000]",
+            "[  505.239000] PM: Timekeeping suspended for 4.000 seconds\n[  505.240000]",
+        )
+        .replace(
+            "[  515.270000]",
+            "[  515.269000] PM: Timekeeping suspended for 9.000 seconds\n[  515.270000]",
+        );
+    let cycle = one(&told);
+    assert_eq!(
+        fields(&cycle, &["asleep_us", "resume_us", "suspend_us"]),
+        json!([13_000_000, 320_000, 245_200])
+    );
+    // Once early devices resume it is another cycle's.
+    let early = NAPS.replace(
+        "505.246000] usb",
+        "505.245900] PM: early resume of devices complete after 0.100 msecs\n[  505.246000] usb",
+    );
+    assert_eq!(cycles(&early).len(), 2);
+}
+
 #[test]
 fn the_journal_of_a_suspend_that_fails_is_as_late_as_of_one_that_sleeps() {
     let frozen = "\

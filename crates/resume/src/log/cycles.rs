@@ -346,6 +346,7 @@ impl Cycles {
             | Event::Message { awake: false } => {
                 open.ended || open.cycle.words.after_sleep.is_none()
             }
+            _ if open.idles_on(event) => true,
             // Of a device that is late: `suspend exit` is still to come.
             _ if open.ended && open.may_be_late(us, event) => true,
             Event::StageBegin(kind) | Event::Took { stage: kind, .. } => {
@@ -423,6 +424,10 @@ impl Cycles {
             open.clocks_run(us);
             return;
         }
+        if kind == StageKind::SuspendNoirq && open.naps {
+            open.stage = StageKind::CpusOff;
+            return;
+        }
         let resumes = open.stage >= StageKind::ResumeNoirq;
         let mark = open.mark(kind);
         mark.end = Some(us);
@@ -436,7 +441,7 @@ impl Cycles {
         }
         if let Some(says_us) = says_us {
             if kind == StageKind::ResumeNoirq {
-                open.comes_up(open.as_stamp(us - says_us));
+                open.resumes(open.as_stamp(us - says_us));
             }
             open.calls_since(open.as_stamp(us - says_us), kind);
         }

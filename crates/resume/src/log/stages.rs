@@ -47,6 +47,8 @@ pub(super) struct Open {
     ahead: Us,
     /// It logs when it starts to idle: only the end of that is the first message then.
     pub(super) idling: bool,
+    /// Devices suspended anew while it idled: their calls are no longer of a stage.
+    pub(super) naps: bool,
     /// The clock jumped while it slept: how long that was is not known.
     pub(super) platform_unknown: bool,
     pub(super) hibernates: bool,
@@ -173,7 +175,7 @@ impl Open {
     pub(super) fn says(&mut self, of_resume: bool, at: Us, since: Us) {
         let words = &mut self.cycle.words;
         match of_resume {
-            false if words.after_sleep.is_none() => words.before_sleep = Some(at),
+            false if words.after_sleep.is_none() && !self.naps => words.before_sleep = Some(at),
             false => {}
             true => _ = words.after_sleep.get_or_insert(since),
         }
@@ -318,6 +320,45 @@ impl Open {
     pub(super) fn ended_before(&self, kind: StageKind) -> Option<Us> {
         let before = self.marks[..kind as usize].iter();
         before.filter_map(|mark| mark.end).max()
+    }
+
+    /// From 4.12 to 5.2 the noirq stage is within suspend to idle: for each wake-up that does not end that it is
+    /// run through, back and forth.
+    pub(super) fn idles_on(&self, event: &Event<'_>) -> bool {
+        use StageKind::{ResumeEarly, ResumeNoirq, SuspendNoirq};
+        let suspends = match event {
+            Event::StageEnd { kind, aborted, .. } => *kind == SuspendNoirq && !aborted,
+            Event::Call(call) => {
+                call.function.and_then(stage_of_name) == Some((Some(SuspendNoirq), true))
+            }
+            _ => false,
+        };
+        let resumes = (ResumeNoirq..=ResumeEarly).contains(&self.stage);
+        let may_idle = self.cycle.is_idle() || self.cycle.sleep.is_none();
+        suspends && may_idle && (self.naps || resumes) && !self.resumes_early()
+    }
+
+    fn resumes_early(&self) -> bool {
+        let last = self.cycle.calls.last().filter(|last| is_certain(last));
+        last.is_some_and(|last| last.stage == StageKind::ResumeEarly)
+    }
+
+    /// Then what looked like the resume was none.
+    pub(super) fn sleeps_on(&mut self) {
+        let calls = self.cycle.calls.iter_mut().rev();
+        let resumed = calls.take_while(|call| call.stage > StageKind::Test);
+        resumed.for_each(|call| call.stage = StageKind::Idle);
+        (self.idling, self.naps) = (true, true);
+        (self.up, self.cycle.woke, self.cycle.words.after_sleep) = (None, None, None);
+        *self.mark(StageKind::ResumeNoirq) = Mark::default();
+        self.stage = StageKind::SuspendNoirq;
+    }
+
+    /// Devices resume, perhaps for a moment.
+    pub(super) fn resumes(&mut self, at: Us) {
+        let idling = std::mem::take(&mut self.idling);
+        self.comes_up(at);
+        self.idling = idling;
     }
 
     /// A word after sleep, or before it.
@@ -522,6 +563,10 @@ impl Open {
         if self.hibernates {
             return None;
         }
+        // The log ends within suspend to idle.
+        if self.idling && self.stage <= StageKind::ResumeEarly && !self.resumes_early() {
+            self.sleeps_on();
+        }
         self.cycle.cpus.retain(|step| step.end != Us::MAX);
         self.cycle.cpus.sort_by_key(|step| (step.end, step.start));
         self.place_by_order();
@@ -537,7 +582,7 @@ impl Open {
         let mut stages = self.stages();
         let asleep_us = self.cycle.asleep_us.or_else(|| {
             let idle = stages.iter().find(|stage| stage.kind == StageKind::Idle)?;
-            Some(idle.end - idle.start).filter(|&us| self.cycle.carries(us))
+            Some(idle.end - idle.start).filter(|&us| stamped && self.cycle.carries(us))
         });
         let rests = |gap: &Gap| {
             let rest = stages.iter().find(|stage| stage.kind.is_rest());

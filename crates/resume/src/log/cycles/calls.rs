@@ -18,13 +18,17 @@ impl Cycles {
             None => self.stage_of(at, device, call.function),
         };
         let Some(open) = &mut self.open else { return };
+        let stage = match open.naps && stage < StageKind::Platform {
+            true => StageKind::Idle,
+            false => stage,
+        };
         open.stage = open.stage.max(stage);
         // Old kernels do not name the function, and so not the half.
         if call.function.is_some() || at.clock.is_none() {
             open.says(stage > StageKind::Test, us, us);
         }
         if stage == StageKind::ResumeNoirq {
-            open.comes_up(us);
+            open.resumes(us);
         }
         let worker = call.worker.or(at.caller);
         let began = cycle::Call {

@@ -144,6 +144,9 @@ impl Cycles {
         if let Some((of_resume, since)) = half_of(us, &event) {
             open.says(of_resume, us, since);
         }
+        if open.idles_on(&event) {
+            open.sleeps_on();
+        }
         open.only_entry &= matches!(event, Event::Begin { first: true, .. });
         // Lines that were copied later have no timestamps of their own.
         if at.clock != Some(Clock::None) && at.resolution_us < MINUTE_US {
