@@ -310,3 +310,27 @@ Jun 23 14:09:28 host kernel: PM: suspend exit
     assert_eq!(fields(&cycle, &known), json!([false, null, null]));
     assert_eq!(cycle["failures"].as_array().unwrap().len(), 2);
 }
+
+#[test]
+fn completing_ends_where_the_kernel_says_and_not_with_the_consoles_backlog() {
+    let text = "\
+[   85.000000] PM: suspend-to-idle
+[   88.000000] PM: resume from suspend-to-idle
+[   88.300000] PM: noirq resume of devices complete after 299.000 msecs
+[   88.310000] PM: early resume of devices complete after 9.000 msecs
+[   91.310000] PM: resume of devices complete after 3000.000 msecs
+[   91.410000] PM: resume devices took 3.400 seconds
+[   93.410000] OOM killer enabled.
+[   93.420000] PM: suspend exit
+";
+    assert_eq!(lasted(&one(text), "complete"), 100_000);
+    let took = without(text, &["took"]);
+    assert_eq!(lasted(&one(&took), "complete"), 2_100_000);
+    // The resume's only line has completing in it.
+    let only = without(text, &["complete after"]);
+    let cycle = one(&only);
+    assert_eq!(
+        (lasted(&cycle, "resume"), lasted(&cycle, "complete")),
+        (json!(3_400_000), Value::Null)
+    );
+}

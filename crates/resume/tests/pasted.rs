@@ -118,7 +118,6 @@ fn sync_freezing_thawing_and_notifiers_are_apart() {
             ["platform", 1_000],
             ["cpus_on", 2_000],
             ["resume", 300_000],
-            ["complete", 1_000],
             ["thaw", 4_000]
         ])
     );

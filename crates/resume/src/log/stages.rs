@@ -791,8 +791,11 @@ impl Open {
             set(StageKind::Prepare, start, end, None);
         }
         let (resume, thaw) = (mark(StageKind::Resume), mark(StageKind::Thaw));
-        if mark(StageKind::Complete).start.is_none() && !has_completed {
-            set(StageKind::Complete, resume.end, thaw.start, None);
+        let complete = mark(StageKind::Complete);
+        if complete.start.is_none() && !has_completed {
+            let start = resume.end.filter(|_| resume.end != complete.end);
+            let end = complete.end.or(thaw.start);
+            set(StageKind::Complete, start, end, None);
         }
         set(StageKind::Thaw, thaw.start, thaw.end, None);
     }

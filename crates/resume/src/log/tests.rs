@@ -241,7 +241,7 @@ fn an_old_kernels_log_gives_the_same_although_its_calls_do_not_name_their_stage(
             (K::ResumeNoirq, 30_191_500, 30_193_000),
             (K::ResumeEarly, 30_193_100, 30_194_000),
             (K::Resume, 30_194_500, 38_124_000),
-            (K::Complete, 38_124_000, 38_126_000),
+            (K::Complete, 38_124_000, 38_125_000),
         ]
     );
     assert!(!cycle.cut);

@@ -182,7 +182,13 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
         stage.start_us <= link.start_us && end.is_none_or(|end| link.start_us < end)
     });
     let is_of_devices = WITH_CALLS.contains(&link.stage);
+    let thawing = cycle
+        .words
+        .thawing
+        .filter(|_| link.stage == StageKind::Thaw);
     match link.what {
+        // A console that catches up before processes run.
+        _ if thawing.is_some_and(|thawing| link.start_us < thawing) => "time between stages",
         LinkKind::Call => "devices",
         LinkKind::Cpu | LinkKind::BeforeCpu => half.of("CPUs that go off", "CPUs that come on"),
         LinkKind::Printing => "printing",

@@ -52,6 +52,10 @@ impl Cycles {
                 self.event(at, end);
                 self.has_stage_times = has_stage_times;
             }
+            // It is printed when devices are completed; before processes run the console catches up.
+            if let Some(open) = self.open.as_mut().filter(|_| kind == StageKind::Resume) {
+                open.mark(StageKind::Complete).end = Some(at.us + self.shift);
+            }
             return;
         }
         let suspends = matches!(event, Event::Begin { first: true, .. });

@@ -487,6 +487,7 @@ fn the_devices_total_time_ends_an_otherwise_open_stage() {
             vec![
                 (K::Suspend, 10_100_000, 10_300_000),
                 (K::Resume, 10_900_000, 11_000_000),
+                (K::Complete, 11_000_000, 11_100_000),
             ],
         ),
     ] {
