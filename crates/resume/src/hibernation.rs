@@ -22,6 +22,9 @@ pub struct Hibernation {
     pub written: Option<Image>,
     /// It was read from there, by the kernel that the machine boots for that.
     pub read: Option<Image>,
+    /// Then it slept in memory, too (hybrid sleep).
+    #[serde(default)]
+    pub in_memory: bool,
     /// The machine came back from it, or gave it up: the log has its end.
     pub ended: bool,
     /// In the kernel's own text.
@@ -43,7 +46,11 @@ const STEPS: [&str; 7] = [
 ];
 
 /// The words that failures begin with, behind `PM: ` and `hibernation: `.
-const FAILURES: [&str; 6] = [
+const FAILURES: [&str; 10] = [
+    "Some devices failed to power down",
+    "Some system devices failed to power down",
+    "Wakeup event detected during hibernation",
+    "Not enough ",
     "Image allocation is ",
     "Error ",
     "Failed to ",
@@ -56,8 +63,12 @@ impl Hibernation {
     /// Takes what the message says of it: `PM: hibernation: Wrote 493824 kbytes in 3.20 seconds (154.32 MB/s)`,
     /// to Linux 5.8 or so without `hibernation: `. Whether it says anything.
     pub(crate) fn hears(&mut self, message: &str) -> bool {
-        let Some((device, text)) = message.split_once("PM: ") else {
-            return false;
+        self.ended |= message.starts_with("Restarting tasks");
+        self.in_memory |= !self.ended && message.contains("to enter system sleep state S3");
+        let (device, text) = match message.split_once("PM: ") {
+            Some(of_power_management) => of_power_management,
+            None if message.starts_with("Freezing ") => ("", message),
+            None => return false,
         };
         let text = text.strip_prefix("hibernation: ").unwrap_or(text);
         let image = |(verb, rest)| Some((verb, image(rest)?));
@@ -68,7 +79,8 @@ impl Hibernation {
             Some(_) => return false,
             None if is_failure(device, text) => {
                 if self.failures.len() < FAILURES_MAX {
-                    self.failures.push(format!("{device}{text}"));
+                    let words = text.trim_end_matches([' ', ':']);
+                    self.failures.push(format!("{device}{words}"));
                 }
             }
             None => return false,
@@ -85,6 +97,7 @@ impl Hibernation {
         let known = [
             image("allocated", self.allocated),
             image("wrote", self.written),
+            self.in_memory.then(|| "suspended to RAM".to_owned()),
             image("read", self.read),
             Some(match (self.ended, self.failures.is_empty()) {
                 (true, true) => "came back".to_owned(),
@@ -109,6 +122,9 @@ fn image(text: &str) -> Option<Image> {
 
 /// `PM: Image allocation is 28906 pages short`, `usb 1-1: PM: failed to restore async: error -19`
 fn is_failure(device: &str, text: &str) -> bool {
+    if text.starts_with("Freezing ") {
+        return text.contains(" failed after ") || text.contains(" aborted");
+    }
     if device.is_empty() {
         return FAILURES.iter().any(|words| text.starts_with(words));
     }

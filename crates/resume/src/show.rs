@@ -215,7 +215,13 @@ fn answer(machine: &Machine) -> String {
     let (cycle, half) = (machine.shown(), matters(machine));
     if cycle.is_to_disk() {
         let many = counted(machine.hibernations.len() as u64, "suspend");
-        return format!("The log has nothing but {many} to disk, of which no stages are read.");
+        let mut all = machine.hibernations.iter().zip(1..);
+        let failed = all.find_map(|(one, number)| {
+            let what = one.failures.first()?.trim_end_matches('.');
+            Some(format!(" Suspend to disk {number} failed: {what}."))
+        });
+        return format!("The log has nothing but {many} to disk, of which no stages are read.")
+            + &failed.unwrap_or_default();
     }
     let changed = machine.what_if.as_ref();
     let changed = changed.and_then(|one| Some((one, one.replays.last()?)));

@@ -334,3 +334,93 @@ fn completing_ends_where_the_kernel_says_and_not_with_the_consoles_backlog() {
         (json!(3_400_000), Value::Null)
     );
 }
+
+#[test]
+fn a_suspend_to_disk_has_its_failures_its_sleep_in_memory_and_its_end() {
+    let disk = |text: &str| machine(text)["hibernations"].clone();
+    let refused = "\
+[  193.246691] PM: hibernation: hibernation entry
+[  195.628400] Freezing remaining freezable tasks
+[  215.632614] Freezing remaining freezable tasks failed after 20.003 seconds (0 tasks refusing to freeze, wq_busy=1):
+[  215.632750] workqueue writes: flags=0x4
+[  215.632770]     in-flight: 345:do_discards_work
+[  215.734200] Restarting tasks ... done.
+[  215.740000] PM: hibernation: hibernation exit
+";
+    let found = disk(refused);
+    let failure = found[0]["failures"][0].as_str().unwrap();
+    assert!(
+        failure.contains("20.003") && failure.contains("do_discards_work"),
+        "{failure}"
+    );
+    let broken = "\
+[1.000000] PM: hibernation entry
+[2.000000] PM: Some devices failed to power down, aborting
+[3.000000] PM: hibernation exit
+[4.000000] PM: hibernation entry
+[5.000000] PM: Wakeup event detected during hibernation, rolling back.
+[6.000000] PM: hibernation exit
+";
+    let found = disk(broken);
+    for (place, word) in [(0, "power down"), (1, "Wakeup event")] {
+        let failure = found[place]["failures"][0].as_str().unwrap();
+        assert!(failure.contains(word), "{failure}");
+    }
+    // To Linux 4.11 neither entry nor exit.
+    let old = "\
+[  600.100200] PM: Syncing filesystems ... done.
+[  601.203000] PM: Allocated 1649380 kbytes in 0.98 seconds (1683.04 MB/s)
+[  601.505000] PM: freeze of devices complete after 299.000 msecs
+[  601.527000] ACPI: Preparing to enter system sleep state S4
+[  602.567000] PM: restore of devices complete after 999.000 msecs
+[  602.568000] PM: Image restored successfully.
+[  602.568200] Restarting tasks ... done.
+";
+    assert_eq!(
+        fields(&disk(old)[0], &["ended", "in_memory"]),
+        json!([true, false])
+    );
+    let hybrid = old.replace("S4", "S3");
+    assert_eq!(
+        fields(&disk(&hybrid)[0], &["ended", "in_memory"]),
+        json!([true, true])
+    );
+    assert!(!machine(old)["notes"].to_string().contains("timestamps"));
+}
+
+#[test]
+fn the_kernel_that_reads_an_image_does_not_suspend() {
+    let text = "\
+Jul 02 22:00:00 host kernel: PM: hibernation: hibernation entry
+Jul 03 07:59:30 host kernel: Linux version 6.9.7
+Jul 03 07:59:31 host kernel: PM: hibernation: resume from hibernation
+Jul 03 07:59:31 host kernel: Freezing user space processes
+Jul 03 07:59:31 host kernel: Freezing user space processes completed (elapsed 0.001 seconds)
+Jul 03 07:59:32 host kernel: PM: Image mismatch: architecture specific data
+Jul 03 07:59:32 host kernel: Restarting tasks ... done.
+Jul 03 07:59:32 host kernel: PM: hibernation: resume failed (-1)
+";
+    let boot = text.split_once('\n').unwrap().1;
+    for text in [text, boot] {
+        let found = machine(text);
+        assert_eq!(found["cycles"].as_array().unwrap().len(), 1);
+        assert_eq!(
+            fields(&found["cycles"][0], &["sleep", "stages"]),
+            json!(["disk", []])
+        );
+        assert_eq!(
+            found["hibernations"][0]["failures"]
+                .as_array()
+                .unwrap()
+                .len(),
+            2
+        );
+        // The machine may suspend later.
+        let later = "\
+Jul 03 08:59:31 host kernel: PM: suspend entry (deep)
+Jul 03 09:59:31 host kernel: PM: suspend exit
+";
+        let both = machine(&format!("{text}{later}"));
+        assert_eq!(both["cycles"][0]["sleep"], "deep");
+    }
+}

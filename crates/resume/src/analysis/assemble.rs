@@ -105,6 +105,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         cycles.push(Cycle {
             number: 1,
             sleep: Some(DISK.to_owned()),
+            stamped: true,
             ..Cycle::default()
         });
     }

@@ -177,13 +177,17 @@ impl Cycles {
             && let Some(last) = self.hibernations.last_mut()
         {
             last.hears(&text);
-            return;
-        }
-        // The log begins within it.
-        let mut cut = Hibernation::default();
-        if cut.hears(&text) {
-            self.hibernation_begins(cut);
-            self.is_to_disk = true;
+            let freezing = last.failures.last_mut();
+            if let Some(failed) = freezing.filter(|failed| failed.starts_with("Freezing ")) {
+                add_refusing(failed, message);
+            }
+        } else {
+            // The log begins within it.
+            let mut cut = Hibernation::default();
+            if cut.hears(&text) || reads_image {
+                self.hibernation_begins(cut);
+                self.is_to_disk = true;
+            }
         }
     }
 
@@ -202,15 +206,8 @@ impl Cycles {
             return;
         }
         open.hears(at.us + self.shift, message);
-        if open.refusing
-            && let Some(name) = refuses(message)
-            && let Some(failure) = open.cycle.failures.last_mut()
-            && failure.message.len() < FAILURE_BYTES_MAX
-        {
-            let has_one = failure.message.contains("; refused by ");
-            let joint = if has_one { ", " } else { "; refused by " };
-            failure.message.push_str(joint);
-            failure.message.push_str(&name);
+        if let Some(failure) = open.cycle.failures.last_mut().filter(|_| open.refusing) {
+            add_refusing(&mut failure.message, message);
         }
     }
 
@@ -517,6 +514,17 @@ fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
     let is_late = has(b"suspend late") || has(b"late suspend") || has(b"resume early");
     let untold = if all.contains(&place) { place } else { main };
     Some(stage.unwrap_or(if is_late { late } else { untold }))
+}
+
+/// Who refused to freeze, if this line behind the failure has one.
+fn add_refusing(failure: &mut String, line: &[u8]) {
+    if failure.len() < FAILURE_BYTES_MAX
+        && let Some(name) = refuses(line)
+    {
+        let has_one = failure.contains("; refused by ");
+        failure.push_str(if has_one { ", " } else { "; refused by " });
+        failure.push_str(&name);
+    }
 }
 
 /// Which stage follows.
