@@ -424,3 +424,29 @@ Jul 03 09:59:31 host kernel: PM: suspend exit
         assert_eq!(both["cycles"][0]["sleep"], "deep");
     }
 }
+
+#[test]
+fn a_mail_as_it_was_sent_is_joined_at_its_equals_signs() {
+    let text = "\
+[   96.726207] PM: suspend entry (deep)
+[   96.730589] Filesystems sync: 0.000 s=
+econds
+[   96.736343] Freezing user space proce=
+sses ... =
+[  116.757631] Freezing of tasks failed =
+after 20.015 seconds (1 tasks refusing to freeze, wq_busy=3D0):
+[  116.768180] task:udevd   stat=
+e:D stack:    0 pid:  128 ppid:   116 flags:0x00000081
+";
+    let cycle = one(text);
+    assert_eq!(how(text), ["failed"]);
+    let failure = cycle["failures"][0]["message"].as_str().unwrap();
+    for words in [
+        "failed after 20.015 seconds",
+        "wq_busy=0",
+        "udevd (pid 128)",
+    ] {
+        assert!(failure.contains(words), "{failure}");
+    }
+    assert_eq!(lasted(&cycle, "freeze"), 20_021_288);
+}

@@ -445,7 +445,12 @@ impl Pending {
         let fits = self.is_some
             && self.joints.len() < CONTINUATIONS_MAX
             && self.text.len() + text.len() < MESSAGE_BYTES_MAX;
-        if fits {
+        if fits && self.text.last() == Some(&b'=') {
+            // Of a mail as it was sent (quoted-printable), where `=3D` is the sign itself.
+            self.text.pop();
+            let plain = String::from_utf8_lossy(text).replace("=3D", "=");
+            self.text.extend_from_slice(plain.as_bytes());
+        } else if fits {
             self.joints.push(self.text.len());
             self.text.push(b' ');
             self.text.extend_from_slice(text.trim_ascii_start());
