@@ -136,7 +136,7 @@ fn resume_start(cycle: &Cycle) -> Option<Us> {
     let ends = cycle.words.last.is_some() || find(cycle, |kind| kind > StageKind::Test).is_some();
     rest.or(cycle.woke)
         .or(resume)
-        .filter(|_| ends && cycle.stamped)
+        .filter(|_| (ends || cycle.cut) && cycle.stamped)
 }
 
 impl Cycle {

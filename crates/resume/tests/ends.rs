@@ -450,3 +450,19 @@ e:D stack:    0 pid:  128 ppid:   116 flags:0x00000081
     }
     assert_eq!(lasted(&cycle, "freeze"), 20_021_288);
 }
+
+#[test]
+fn a_resume_whose_beginning_is_the_logs_end_lacks_its_end() {
+    let text = "\
+[   28.946038] PM: suspend-to-idle
+[   28.950152] Timekeeping suspended for 3.320 seconds
+[   28.950153] PM: Triggering wakeup from IRQ 9
+[   29.211095] PM: resume from suspend-to-idle
+";
+    let cycle = one(text);
+    assert_eq!(
+        fields(&cycle, &["resume_start_us", "resume_us", "cut"]),
+        json!([29_211_095, null, true])
+    );
+    assert_eq!(stages(&cycle).as_array().unwrap().len(), 1);
+}

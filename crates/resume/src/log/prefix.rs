@@ -12,6 +12,8 @@ use crate::cycle::Us;
 const PREFIX_BYTES_MAX: usize = 120;
 /// `Nov21 18:00`
 const MINUTE_BYTES: usize = 11;
+/// Seconds beyond it, three years, are counted from 1970 and not from the boot.
+pub(super) const SINCE_1970_US: Us = 100_000_000_000_000;
 pub(super) const MINUTE_US: Us = 60_000_000;
 /// Of these few a line has, each once or twice.
 const PARTS_MAX: usize = 8;
@@ -270,7 +272,7 @@ impl Prefixes {
             return Some(());
         }
         *text = before;
-        let at = text.seconds().filter(|at| at.us > 100_000_000_000_000)?;
+        let at = text.seconds().filter(|at| at.us > SINCE_1970_US)?;
         parts.wall = Some((at, consumed(before.0, text.0)));
         text.eat(b' ')?;
         host_and_program(text, parts)
@@ -498,6 +500,8 @@ fn stamp_within(line: &[u8]) -> Option<usize> {
             ahead.spaces();
             let parted = matches!(line[at - 1], b' ' | b':');
             let stamp = ahead.seconds().filter(|_| ahead.peek() == Some(b']'));
+            // Seconds since 1970 are a program's own.
+            let stamp = stamp.filter(|at| at.us < SINCE_1970_US);
             stamp.is_some_and(|at| at.resolution_us == 1 || parted && at.resolution_us <= 1000)
         })
 }
