@@ -466,3 +466,38 @@ fn a_resume_whose_beginning_is_the_logs_end_lacks_its_end() {
     );
     assert_eq!(stages(&cycle).as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn a_suspend_in_a_dmesg_and_in_a_journal_of_one_file_is_one() {
+    let dmesg = "\
+[ 8123.456789] PM: suspend entry (deep)
+[ 8123.470000] Filesystems sync: 0.012 seconds
+[ 8123.475000] Freezing user space processes ... (elapsed 0.002 seconds) done.
+[ 8123.480000] printk: Suspending console(s) (use no_console_suspend to debug)
+[ 8124.535000] ACPI: Low-level resume complete
+[ 8126.841000] OOM killer enabled.
+[ 8126.850000] PM: suspend exit
+";
+    let journal = "\
+Oct 03 09:12:01 host kernel: PM: suspend entry (deep)
+Oct 03 09:12:01 host kernel: Filesystems sync: 0.012 seconds
+Oct 03 10:42:11 host kernel: Freezing user space processes ... (elapsed 0.002 seconds) done.
+Oct 03 10:42:11 host kernel: ACPI: Low-level resume complete
+Oct 03 10:42:11 host kernel: PM: suspend exit
+";
+    for both in [format!("{dmesg}{journal}"), format!("{journal}{dmesg}")] {
+        let found = one(&both);
+        assert_eq!(fields(&found, &["number", "stamped"]), json!([1, true]));
+    }
+    let other = journal.replace("0.012", "0.013");
+    assert_eq!(cycles(&format!("{dmesg}{other}")).len(), 2);
+    // Each of the dmesg stands for one of the journal.
+    assert_eq!(
+        cycles(&format!(
+            "{dmesg}{journal}{}",
+            journal.replace("Oct 03", "Oct 04")
+        ))
+        .len(),
+        2
+    );
+}

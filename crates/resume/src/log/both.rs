@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::prefix::SINCE_1970_US;
 use crate::cycle::{Call, Cycle, Name, StageKind, Us};
 
 /// Two records of one stage differ by the lines that are printed around it.
@@ -32,7 +33,8 @@ pub(super) fn without_pasted(cycles: &mut Vec<Cycle>, stamps: &[Vec<Us>]) -> u64
     gone.iter().map(|&one| stamps[one].len() as u64).sum()
 }
 
-/// Takes out cycles that are like an earlier one, call by call, and their stamps; how many. Numbers them anew.
+/// Takes out cycles that are like an earlier one, call by call, or that another clock's lines have better, and
+/// their stamps; how many. Numbers them anew.
 pub(super) fn without_repeated(cycles: &mut Vec<Cycle>, stamps: &mut Vec<Vec<Us>>) -> u64 {
     let before = cycles.len();
     let mut alike: HashMap<(Option<Us>, usize), Vec<usize>> = HashMap::new();
@@ -49,10 +51,34 @@ pub(super) fn without_repeated(cycles: &mut Vec<Cycle>, stamps: &mut Vec<Vec<Us>
             alike.push(place);
         }
     }
+    // They have the same order.
+    let mut exact = cycles.iter().filter(|one| one.stamped);
+    for (place, logged) in cycles.iter().enumerate().filter(|(_, one)| !one.stamped) {
+        let mut ahead = exact.clone();
+        if ahead.any(|one| is_logged(logged, one)) {
+            (gone[place], exact) = (true, ahead);
+        }
+    }
     keep(cycles, |place| !gone[place]);
     keep(stamps, |place| !gone.get(place).is_some_and(|gone| *gone));
     number(cycles);
     (before - cycles.len()) as u64
+}
+
+/// Does a file have this cycle of a journal, by its wall clock, and of a dmesg, too?
+fn is_logged(logged: &Cycle, exact: &Cycle) -> bool {
+    let told = |one: &Cycle| {
+        let stages = one.stages.iter();
+        let told = stages.filter_map(|stage| Some((stage.kind, stage.says_us?)));
+        Vec::from_iter(told)
+    };
+    let is_dated = |one: &Cycle| one.stages.first().map(|first| first.start > SINCE_1970_US);
+    let all = told(exact);
+    is_dated(logged) == Some(true)
+        && is_dated(exact) == Some(false)
+        && logged.sleep == exact.sleep
+        && logged.failures.len() == exact.failures.len()
+        && told(logged).iter().all(|one| all.contains(one))
 }
 
 fn keep<T>(list: &mut Vec<T>, is_kept: impl Fn(usize) -> bool) {
