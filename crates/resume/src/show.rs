@@ -17,7 +17,7 @@ use crate::analysis::{
     Analysis, CycleResult, Machine, Removal, Replay, Spread, WhatIf, half_name, no_devices,
     no_length, stage_words,
 };
-use crate::cycle::{Name, Us, time};
+use crate::cycle::{Name, StageKind, Us, time};
 use crate::graph::Half;
 pub use tables::reference;
 
@@ -250,7 +250,10 @@ fn longest_stage(machine: &Machine) -> String {
     let cycle = machine.shown();
     let bounds = [Half::Suspend, Half::Resume].into_iter();
     let bounds = bounds.filter_map(|half| Some((cycle.at_least_us_of(half)?, half_name(half))));
-    let stages = machine.stages.iter().filter(|one| !one.stage.is_rest());
+    // Of a suspend that stops behind it the sync says nothing.
+    let says = |stage| cycle.stop.is_none() || stage != StageKind::Sync;
+    let stages = machine.stages.iter();
+    let stages = stages.filter(|one| !one.stage.is_rest() && says(one.stage));
     let longest = stages.max_by_key(|one| one.duration_us.median);
     if let Some((us, half)) = bounds.max_by_key(|bound| bound.0)
         && longest.is_none_or(|one| one.duration_us.median < us)
