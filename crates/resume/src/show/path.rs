@@ -188,7 +188,9 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
         .filter(|_| link.stage == StageKind::Thaw);
     match link.what {
         // A console that catches up before processes run.
-        _ if thawing.is_some_and(|thawing| link.start_us < thawing) => "time between stages",
+        LinkKind::Silence if thawing.is_some_and(|thawing| link.start_us < thawing) => {
+            "silences between stages"
+        }
         LinkKind::Call => "devices",
         LinkKind::Cpu | LinkKind::BeforeCpu => half.of("CPUs that go off", "CPUs that come on"),
         LinkKind::Printing => "printing",
