@@ -24,6 +24,7 @@ pub(crate) fn time(us: Us) -> String {
     let minutes = (seconds + 30) / 60;
     match seconds {
         _ if us == 0 => "0 s".to_owned(),
+        3600.. if minutes % 60 == 0 => format!("{} h", minutes / 60),
         3600.. => format!("{} h {} min", minutes / 60, minutes % 60),
         120.. if seconds % 60 == 0 => format!("{} min", seconds / 60),
         120.. => format!("{} min {} s", seconds / 60, seconds % 60),
@@ -160,10 +161,30 @@ impl Cycle {
 }
 
 impl Failure {
-    /// A device that fails to resume does not keep the machine from sleeping.
+    /// Did it keep the machine from sleeping? A device that fails to resume does not, and what a crash of the
+    /// kernel leads to is not known.
     pub fn is_of_suspend(&self) -> bool {
-        self.stage.is_none_or(|stage| stage < StageKind::Platform)
+        let is_before = self.stage.is_none_or(|stage| stage < StageKind::Platform);
+        is_before && !is_crash(self.message.as_bytes())
     }
+}
+
+/// Does the kernel report a fault of its own? x86, then ARM.
+pub(crate) fn is_crash(message: &[u8]) -> bool {
+    const WORDS: [&[u8]; 11] = [
+        b"BUG: kernel NULL pointer",
+        b"BUG: unable to handle",
+        b"BUG: soft lockup",
+        b"watchdog: BUG: soft lockup",
+        b"kernel BUG at",
+        b"general protection fault",
+        b"Oops",
+        b"Kernel panic - not syncing",
+        b"Unable to handle kernel",
+        b"Internal error: ",
+        b"Bad mode in ",
+    ];
+    WORDS.iter().any(|words| message.starts_with(words))
 }
 
 pub(crate) fn yes() -> bool {
@@ -399,12 +420,15 @@ impl Call {
 }
 
 /// What failed, and where.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// When the kernel reported it.
     pub at: Us,
     /// The device that it names.
     pub device: Option<Name>,
+    /// Of that device, if the line has it.
+    #[serde(default)]
+    pub driver: Option<Name>,
     /// The stage in which it failed.
     pub stage: Option<StageKind>,
     /// In the kernel's own text.

@@ -171,7 +171,11 @@ fn a_call_that_never_returns_is_named_first_and_no_savings_are_given() {
     let failed = machine.failed();
     assert_eq!((failed.len(), failed[0].how), (1, "never returned"));
     let what = &failed[0].what;
-    let facts = ["0000:04:00.0: pci_pm_suspend", "40.1 ms", "4 min 6 s"];
+    let facts = [
+        "0000:04:00.0 (amdgpu): pci_pm_suspend",
+        "40.1 ms",
+        "4 min 6 s",
+    ];
     assert!(facts.into_iter().all(|fact| what.contains(fact)), "{what}");
     let shown = machine.shown();
     assert_eq!(shown.suspend_us, None, "it did not end");

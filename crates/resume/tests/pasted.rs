@@ -317,6 +317,98 @@ fn one_failure_is_one_line_and_counted_over_the_cycles() {
     assert_eq!(failed(&two).len(), 2);
 }
 
+/// Of the lines of one failure, each in a log of its own: the first facts are there, the last one is not.
+#[test]
+fn a_failure_has_its_driver_its_callback_and_its_cause() {
+    let cases: [(&str, &[&str], &str); 8] = [
+        (
+            "xhci_hcd 0000:0c:00.3: PM: pci_pm_suspend(): hcd_pci_suspend returns -16\n\
+             xhci_hcd 0000:0c:00.3: PM: dpm_run_callback(): pci_pm_suspend returns -16\n\
+             xhci_hcd 0000:0c:00.3: PM: failed to suspend async: error -16",
+            &["0000:0c:00.3 (xhci_hcd)", "hcd_pci_suspend returned -16"],
+            " pci_pm_suspend",
+        ),
+        (
+            "PM: dpm_run_callback(): usb_dev_suspend+0x0/0x20 returns -110\n\
+             PM: Device 3-1 failed to suspend async: error -110",
+            &["3-1: usb_dev_suspend returned -110"],
+            "Device",
+        ),
+        (
+            "mmcblk mmc0:0001: PM: not prepared for power transition: code -16\n\
+             PM: Some devices failed to suspend, or early wake event detected",
+            &["mmc0:0001 (mmcblk)", "-16", "(prepare)"],
+            "early",
+        ),
+        (
+            "pci_device_suspend(): ohci_pci_suspend+0x0/0x20 [ohci_hcd] returns -16\n\
+             suspend_device(): pci_device_suspend+0x0/0x61 returns -16\n\
+             Could not suspend device 0000:00:02.0: error -16\n\
+             Some devices failed to suspend",
+            &["0000:00:02.0: ohci_pci_suspend returned -16"],
+            "Some",
+        ),
+        (
+            "PM: Wakeup pending, aborting suspend\n\
+             PM: active wakeup source: PNP0C0A:00\n\
+             PM: Wakeup pending, aborting suspend\n\
+             PM: noirq suspend of devices failed",
+            &["Wakeup pending", "PNP0C0A:00", "(suspend noirq)"],
+            "of devices",
+        ),
+        (
+            "Disabling non-boot CPUs ...\n\
+             Wakeup pending. Abort CPU freeze\n\
+             Non-boot CPUs are not disabled",
+            &["Wakeup pending", "(CPUs off)"],
+            "Non-boot",
+        ),
+        (
+            "BUG: kernel NULL pointer dereference, address: 00000000000001c8\n\
+             Oops: 0002 [#1] PREEMPT SMP NOPTI\n\
+             Kernel panic - not syncing: Fatal exception",
+            &["NULL pointer"],
+            "Oops",
+        ),
+        (
+            "amdgpu 0000:03:00.0: **** DPM device timeout ****\n\
+             Kernel panic - not syncing: amdgpu 0000:03:00.0: unrecoverable failure",
+            &["0000:03:00.0 (amdgpu)", "timeout"],
+            "panic",
+        ),
+    ];
+    for (lines, facts, not) in cases {
+        let lines = lines.lines().zip(300..);
+        let lines = lines.map(|(line, at)| format!("[   20.{at}000] {line}\n"));
+        let log = format!(
+            "[   20.000000] PM: suspend entry (deep)\n\
+             [   20.001000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)\n\
+             [   20.002000] Suspending console(s) (use no_console_suspend to debug)\n{}\
+             [   20.500000] PM: suspend exit\n",
+            String::from_iter(lines)
+        );
+        let found = failed(&log);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(
+            facts.iter().all(|fact| found[0].1.contains(fact)),
+            "{found:?}"
+        );
+        assert!(!found[0].1.contains(not), "{found:?}");
+    }
+}
+
+/// What a crash leads to is not known: it may have slept.
+#[test]
+fn a_crash_of_the_kernel_says_nothing_of_the_sleep() {
+    let log = "[   20.000000] PM: suspend entry (deep)\n\
+               [   20.300000] BUG: unable to handle page fault for address: ffffc90000000000\n\
+               [   21.000000] PM: suspend exit\n\
+               [   22.000000] Oops: 0002 [#1] PREEMPT SMP NOPTI\n";
+    let cycle = &cycles(log)[0];
+    assert_eq!(cycle["failures"].as_array().map(Vec::len), Some(1));
+    assert_eq!(cycle["aborted"], false);
+}
+
 #[test]
 fn stamps_of_a_logger_are_recognised_in_the_form_of_the_kernels() {
     // Stamped when the logger ran again: everything in 2 ms, 3 s after the entry.

@@ -202,10 +202,9 @@ fn names_and_messages_from_logs_do_not_become_markup() {
     }
     cycles[0].calls[0].result = Some(-16);
     cycles[0].failures.push(Failure {
-        at: 0,
         device: Some(Arc::from("<i>")),
-        stage: None,
         message: "</p><script>alert('m')</script>".to_owned(),
+        ..Failure::default()
     });
     cycles[0].at = Some("<u>".to_owned());
     let question = Question {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::stopped::stopped;
 use super::{CycleResult, Machine};
-use crate::cycle::{Call, Failure, Name, Us, stage_words, time};
+use crate::cycle::{Call, Failure, Name, Us, is_crash, stage_words, time};
 
 const SECOND_US: Us = 1_000_000;
 
@@ -65,7 +65,7 @@ fn never_returned(
     });
     format!(
         "{}:{} ({}), called {} after the start of the cycle{after}{said}",
-        machine.called(&call.device, None),
+        machine.called(&call.device, call.driver.as_ref()),
         function.unwrap_or_default(),
         stage_words(call.stage),
         time(start - cycle.start_us)
@@ -73,12 +73,14 @@ fn never_returned(
 }
 
 /// A failure of which the kernel may log several lines: of the callback, of its caller, of the device, and that
-/// the stage failed.
+/// the stage failed; or that a wake-up is pending, and of which source.
 struct One<'a> {
     first: &'a Failure,
     device: Option<&'a Name>,
+    driver: Option<&'a Name>,
     function: Option<&'a str>,
     code: Option<&'a str>,
+    sources: Vec<&'a str>,
 }
 
 impl<'a> One<'a> {
@@ -89,20 +91,51 @@ impl<'a> One<'a> {
             let name = head.rsplit_once("(): ").map_or(head, |(_, name)| name);
             name.split(['+', ' ']).next()
         });
-        let code = returned.or_else(|| first.message.split_once("error "));
+        let mut code = returned;
+        for before in ["error ", "code ", "err="] {
+            code = code.or_else(|| first.message.split_once(before));
+        }
         Self {
             first,
             device: first.device.as_ref(),
+            driver: first.driver.as_ref(),
             function,
             code: code.map(|(_, code)| code),
+            sources: Vec::new(),
         }
     }
 
-    /// Another line on the same failure. The last callback is the device's own.
+    /// Does it only tell what the failure before it led to?
+    fn follows(&self, before: &Self) -> bool {
+        let message = &self.first.message;
+        let is_crash = |one: &Self| is_crash(one.first.message.as_bytes());
+        if is_crash(self) {
+            // A watchdog of devices panics.
+            return is_crash(before) || self.device.is_some() && self.device == before.device;
+        }
+        let is_placed = before.device.is_some()
+            || before.first.stage.is_none()
+            || before.first.stage == self.first.stage;
+        let is_of_all = message.contains("devices failed") && is_placed;
+        is_of_all || message.starts_with("Non-boot CPUs are not")
+    }
+
+    /// Another line on the same failure. The first callback is the driver's own, those after it are of the bus
+    /// that called it.
     fn takes(&mut self, next: &Self) -> bool {
         if next.device.is_none() && next.code.is_none() {
-            let is_placed = self.device.is_some() || self.first.stage == next.first.stage;
-            return next.first.message.contains("devices failed") && is_placed;
+            let message = &*next.first.message;
+            let stops = ["Wakeup pending", " aborted after "];
+            let is_stopped = stops.iter().any(|words| self.first.message.contains(words));
+            let names = ["wakeup source", "Wakeup Source", "Wakeup pending"];
+            if is_stopped && names.iter().any(|words| message.contains(words)) {
+                let is_new = message != self.first.message && !self.sources.contains(&message);
+                self.sources.extend(is_new.then_some(message));
+                return true;
+            }
+        }
+        if next.follows(self) {
+            return true;
         }
         let both = self.device.zip(next.device);
         let is_same = both.is_none_or(|(one, other)| one == other);
@@ -110,18 +143,24 @@ impl<'a> One<'a> {
             return false;
         }
         self.device = self.device.or(next.device);
-        self.function = next.function.or(self.function);
+        self.driver = self.driver.or(next.driver);
+        self.function = self.function.or(next.function);
         true
     }
 
-    fn words(&self, machine: &Machine) -> String {
-        let device = self
-            .device
-            .map(|device| machine.called(device, None) + ": ");
+    fn words(&self, machine: &Machine, cycle: &CycleResult) -> String {
+        let device = self.device.map(|device| {
+            let mut calls = cycle.calls.iter().map(|one| &one.call);
+            let call = calls.find(|call| call.device == *device);
+            let driver = self.driver.or(call.and_then(|call| call.driver.as_ref()));
+            machine.called(device, driver) + ": "
+        });
         let what = match (self.function, self.code) {
-            (Some(function), Some(code)) => format!("{function} {code}"),
-            _ => self.first.message.clone(),
+            (Some(function), Some(code)) => format!("{function} returned {code}"),
+            _ => self.first.message.replace("err=", "returned "),
         };
+        let parts = [&[&*what], &self.sources[..]].concat();
+        let what = parts.join("; ");
         let stage = self.first.stage;
         let stage = stage.map(|stage| format!(" ({})", stage_words(stage)));
         device.unwrap_or_default() + &what + &stage.unwrap_or_default()
@@ -137,15 +176,15 @@ fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String
         }
     }
     let reported: HashSet<&Name> = failures.iter().filter_map(|one| one.device).collect();
-    let words = failures.iter().map(|one| ("failed", one.words(machine)));
-    let mut all = Vec::from_iter(words);
+    let words = |one: &One<'_>| ("failed", one.words(machine, cycle));
+    let mut all = Vec::from_iter(failures.iter().map(words));
     all.extend(stopped(cycle));
     let (last, until) = (cycle.last_stage(), cycle.until_us());
     for one in &cycle.calls {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
         match (call.result, call.start, call.end) {
             (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
-                let device = machine.called(&call.device, None);
+                let device = machine.called(&call.device, call.driver.as_ref());
                 all.push(("failed", format!("{device}: returned {code} ({stage})")));
             }
             (_, Some(start), None) => {

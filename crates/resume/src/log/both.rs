@@ -268,9 +268,9 @@ mod tests {
     fn failure(at: Us, stage: Option<StageKind>) -> Failure {
         Failure {
             at,
-            device: None,
             stage,
             message: "refused".to_owned(),
+            ..Failure::default()
         }
     }
 

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use super::LeftOut;
 use super::event::{Event, Return, stage_of_name};
-use super::message::{is_error, refuses};
+use super::message::{NOT_PREPARED, is_error, refuses};
 use super::names::{Id, Names};
 use super::prefix::{Clock, MINUTE_US};
 use super::stages::{Open, short};
@@ -449,7 +449,8 @@ impl Cycles {
         open.stage = after(kind, aborted);
     }
 
-    fn fails(&mut self, us: Us, device: Option<&[u8]>, message: &[u8]) {
+    fn fails(&mut self, us: Us, device: Option<&[u8]>, driver: Option<&[u8]>, message: &[u8]) {
+        let driver = driver.map(|driver| self.names.name(driver));
         let names = &mut self.names;
         let Some(open) = &mut self.open else { return };
         if open.cycle.failures.len() >= FAILURES_MAX
@@ -465,14 +466,21 @@ impl Cycles {
         let all = message.starts_with(b"Some devices failed");
         // Without a device's words, or those of stages that ended before, the place is not known once devices
         // suspend.
-        let is_placed = self.has_stage_times || open.stage != StageKind::Prepare;
+        let freeze = open.mark_of(StageKind::Freeze);
+        let is_placed = match open.stage {
+            StageKind::Freeze => freeze.end.is_none() || freeze.aborted,
+            stage => self.has_stage_times || stage != StageKind::Prepare,
+        };
         let call = call.or_else(|| {
             let (before, (_, name)) = open.cycle.failures.last().zip(device.as_ref())?;
             let is_its = before.device.as_ref() == Some(name);
             before.stage.filter(|_| is_its)
         });
         let place = call.unwrap_or(open.stage);
-        let named = failed_stage(message, place);
+        // `Some devices failed to suspend` is also said where one was not prepared for it.
+        let prepared = open.cycle.failures.last().and_then(|before| before.stage);
+        let prepared = prepared.filter(|&stage| all && stage == StageKind::Prepare);
+        let named = prepared.or(failed_stage(message, place));
         let stage = named.or(Some(place).filter(|_| is_placed || call.is_some()));
         // `noirq suspend of devices failed` says where, of what came before it.
         if device.is_none() && named.is_some() {
@@ -494,6 +502,7 @@ impl Cycles {
         open.cycle.failures.push(Failure {
             at: us,
             device: device.map(|(_, name)| name),
+            driver,
             stage,
             message: message.trim_end_matches([' ', ':']).to_owned(),
         });
@@ -504,6 +513,9 @@ impl Cycles {
 /// they have the direction only, the one where it was last.
 fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
     let has = |words: &[u8]| memchr::memmem::find(message, words).is_some();
+    if has(NOT_PREPARED) {
+        return Some(StageKind::Prepare);
+    }
     let is_told = [&b"failed"[..], b"returns -"].into_iter().any(has);
     let (stage, suspends) = stage_of_name(message).filter(|_| is_told)?;
     use StageKind::{Resume, ResumeEarly, ResumeNoirq, Suspend, SuspendLate, SuspendNoirq};

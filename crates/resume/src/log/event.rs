@@ -91,6 +91,11 @@ pub(super) enum Event<'a> {
     },
     Failure {
         device: Option<&'a [u8]>,
+        driver: Option<&'a [u8]>,
+        message: &'a [u8],
+    },
+    /// The kernel reports a fault of its own.
+    Crash {
         message: &'a [u8],
     },
     /// Devices are done; processes are about to run.

@@ -10,7 +10,7 @@ use memchr::memmem::{self, Finder};
 
 use super::event::{Call, Event, Parsed, Return, is_of_hibernation};
 use super::stamp::{Cursor, millionths};
-use crate::cycle::{StageKind, Us};
+use crate::cycle::{StageKind, Us, is_crash};
 
 /// Looks for the words in messages. Made once: the searchers are prepared.
 pub(super) struct Messages {
@@ -77,7 +77,10 @@ impl Messages {
             let device = text[..at].strip_prefix(b"Kernel panic - not syncing: ");
             return Parsed::Event(failure(device.unwrap_or_default(), text));
         }
-        Parsed::Nothing
+        match is_crash(text) {
+            true => Parsed::Event(Event::Crash { message: text }),
+            false => Parsed::Nothing,
+        }
     }
 
     /// Behind `PM: ` at the beginning.
@@ -85,20 +88,22 @@ impl Messages {
         if let Some(event) = own_words(text).or_else(|| pm_words(text)) {
             return Parsed::Event(event);
         }
-        let failed = is_failure(text);
-        if let Some(parsed) = stage_time(text).filter(|_| !failed) {
+        if is_failure(text) {
+            return Parsed::Event(failure(b"", text));
+        }
+        if let Some(parsed) = stage_time(text) {
             return parsed;
         }
-        if failed || memmem::find(text, b"failed to ").is_some() {
-            let device = text
-                .strip_prefix(b"Device ")
-                .and_then(|rest| rest.split(|&byte| byte == b' ').next());
-            return Parsed::Event(Event::Failure {
-                device,
-                message: text,
-            });
+        // `Device 3-1 failed to suspend async: error -110`, to 5.16 or so.
+        let named = text.strip_prefix(b"Device ");
+        let (device, message) = named
+            .and_then(|rest| split_at(rest, b" "))
+            .unwrap_or((b"", text));
+        match reported_result(text) {
+            Some(event) => Parsed::Event(event),
+            None if fails(message) => Parsed::Event(failure(device, message)),
+            None => Parsed::Nothing,
         }
-        Parsed::Nothing
     }
 
     /// `head` is `DRIVER DEVICE`, of which the driver may be empty.
@@ -143,10 +148,7 @@ impl Messages {
                 None => damaged,
             };
         }
-        let reported = memmem::find(text, b" returns -").is_some();
-        if self.timeout.find(text).is_some()
-            || (named && (memmem::find(text, b"failed to ").is_some() || reported))
-        {
+        if self.timeout.find(text).is_some() || (named && fails(text)) {
             return Parsed::Event(failure(head, text));
         }
         Parsed::Nothing
@@ -171,6 +173,11 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
                 cpu: u32::try_from(cpu).ok()?,
                 on: true,
             }
+        }
+        // To 2.6.24 or so: `Could not suspend device 0000:00:02.0: error -16`.
+        b'C' if starts("Could not ") => {
+            let (_, device) = split_at(text, b" device ")?;
+            failure(split_at(device, b": error ")?.0, text)
         }
         b'C' => return cpu(text).or_else(|| calling_core(text)),
         b'D' if starts("Disabling non-boot CPUs") => Event::Cpus { on: false },
@@ -209,6 +216,7 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
             let rest = text.strip_prefix(b"Timekeeping suspended for ")?;
             Event::Asleep(millionths(&mut Cursor(rest))?)
         }
+        b'W' if starts("Wakeup pending. Abort CPU freeze") => failure(b"", text),
         b'd' if text == b"done." => Event::Done,
         b's' if starts("suspend debug: Waiting for ") => {
             Event::Test(millionths(&mut Cursor(&text[27..]))?)
@@ -252,19 +260,22 @@ fn task(text: &[u8]) -> Option<(&[u8], u64)> {
     Some((name, pid.number()?))
 }
 
-/// `jbd2/dm-0-8     D    0   431      2 0x00004000`, before: a name of fifteen letters, the state, the
-/// free stack, the task, its parent, flags.
+/// `jbd2/dm-0-8     D    0   431      2 0x00004000`, before: a name of fifteen letters (to 3.4 thirteen), the
+/// state, the free stack, the task, its parent, flags.
 fn old_task(text: &[u8]) -> Option<(&[u8], u64)> {
-    let (name, rest) = text.split_at_checked(16)?;
-    let mut fields = rest
-        .split(|&byte| byte == b' ')
-        .filter(|field| !field.is_empty());
-    let state = fields.next().filter(|state| state.len() == 1)?;
-    let [.., pid, _, flags] = fields.collect::<Vec<_>>()[..] else {
-        return None;
+    let of_width = |width| {
+        let (name, rest) = text.split_at_checked(width)?;
+        let fields = rest.split(|&byte| byte == b' ');
+        let fields = fields.filter(|field| !field.is_empty());
+        let [.., pid, _, flags] = fields.collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        // The stack's five digits leave no space behind the state.
+        let is_state = rest[0].is_ascii_uppercase() && !rest[1].is_ascii_alphabetic();
+        let is_task = name.ends_with(b" ") && is_state && flags.starts_with(b"0x");
+        Some((name, Cursor(pid).number()?)).filter(|_| is_task)
     };
-    let pid = Cursor(pid).number()?;
-    (state[0].is_ascii_uppercase() && flags.starts_with(b"0x")).then_some((name, pid))
+    of_width(16).or_else(|| of_width(14))
 }
 
 /// `CPU 1 is now offline` (x86), `CPU1: shutdown` and `CPU1 killed` (ARM has both, or one), `CPU1 is up`.
@@ -439,9 +450,17 @@ fn is_failure(text: &[u8]) -> bool {
     ]
     .iter()
     .any(|&known| text.starts_with(known))
-        || (text.starts_with(b"Device ")
-            && memmem::find(text, b" not prepared for power").is_some())
 }
+
+/// Do these words of a device say that it failed?
+fn fails(text: &[u8]) -> bool {
+    [&b"failed to "[..], b" returns -", NOT_PREPARED]
+        .iter()
+        .any(|words| memmem::find(text, words).is_some())
+}
+
+/// `not prepared for power transition: code -16`
+pub(super) const NOT_PREPARED: &[u8] = b"not prepared for power";
 
 /// `noirq resume of devices complete after 4.955 msecs`, `resume of drv:sd dev:3:0:0:0 complete after
 /// 7928.413 msecs`, `late suspend of devices aborted after 1.234 msecs`.
@@ -573,9 +592,10 @@ fn reported_result(text: &[u8]) -> Option<Event<'_>> {
 }
 
 fn failure<'a>(head: &'a [u8], message: &'a [u8]) -> Event<'a> {
-    let (_, device) = driver_and_device(head);
+    let (driver, device) = driver_and_device(head);
     Event::Failure {
         device: Some(device).filter(|device| !device.is_empty()),
+        driver,
         message,
     }
 }

@@ -61,5 +61,6 @@ pub fn failure(at: Us, device: Option<&str>, stage: Option<StageKind>, message: 
         device: device.map(Name::from),
         stage,
         message: message.to_owned(),
+        ..Failure::default()
     }
 }

@@ -188,7 +188,7 @@ impl Cycles {
         if at.clock.is_none() && ret.result.is_some_and(|result| result < 0) {
             // dmesg has the kernel's words for it.
             let message = format!("err={}", ret.result.unwrap_or(0));
-            self.fails(us, Some(ret.device), message.as_bytes());
+            self.fails(us, Some(ret.device), ret.driver, message.as_bytes());
         }
     }
 

@@ -120,6 +120,7 @@ impl Cycles {
                 | Event::CpuEnd { .. }
                 | Event::Message { .. }
                 | Event::Asleep(_)
+                | Event::Crash { .. }
         );
         if open.ended && open.may_be_late(us, &event) {
             self.left_out.late_calls += 1;
@@ -289,9 +290,14 @@ impl Cycles {
                 mark.end = Some(us);
                 mark.aborted = true;
                 open.refusing = true;
-                self.fails(us, None, message);
+                self.fails(us, None, None, message);
             }
-            Event::Failure { device, message } => self.fails(us, device, message),
+            Event::Failure {
+                device,
+                driver,
+                message,
+            } => self.fails(us, device, driver, message),
+            Event::Crash { message } => self.fails(us, None, None, message),
             Event::Thawing => {
                 open.refusing = false;
                 open.mark(StageKind::Thaw).start.get_or_insert(us);

@@ -257,10 +257,8 @@ mod tests {
         assert_eq!(offsets.slept(), Some((4, 30 * SECOND_US)));
         // A failed suspend, and a truncated one, have no measurable time asleep.
         let failure = crate::cycle::Failure {
-            at: 0,
-            device: None,
             stage: Some(StageKind::Suspend),
-            message: String::new(),
+            ..crate::cycle::Failure::default()
         };
         for change in [
             |cycle: &mut Cycle, _: &crate::cycle::Failure| cycle.cut = true,

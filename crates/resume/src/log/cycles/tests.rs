@@ -108,6 +108,7 @@ fn took(stage: K, us: Us) -> Event<'static> {
 fn fails(device: Option<&'static str>, message: &'static str) -> Event<'static> {
     Event::Failure {
         device: device.map(str::as_bytes),
+        driver: None,
         message: message.as_bytes(),
     }
 }
@@ -1160,6 +1161,7 @@ fn a_failure_is_in_the_stage_of_its_message_or_of_the_devices_last_call() {
             device: device.map(Into::into),
             stage: Some(stage),
             message: message.to_owned(),
+            ..Failure::default()
         };
         assert_eq!(open.cycle.failures, [failure]);
         let expected = in_suspend.then_some((stage, 11 * SECOND));
@@ -1455,6 +1457,7 @@ fn a_return_without_a_call_gives_the_start_by_its_duration() {
     let expected = Failure {
         at: 2 * SECOND,
         device: Some("usb1".into()),
+        driver: None,
         stage: Some(K::Suspend),
         message: "err=-16".to_owned(),
     };

@@ -348,72 +348,122 @@ fn suspend_and_resume_are_read_in_each_versions_words() {
 
 #[test]
 fn a_failure_keeps_the_kernels_words() {
-    for (text, device, message) in [
+    for (text, device, driver, message) in [
         (
             "PM: Device 00:08 failed to suspend: error -5",
             Some("00:08"),
-            "Device 00:08 failed to suspend: error -5",
+            None,
+            "failed to suspend: error -5",
         ),
         (
             "nvme 0000:01:00.0: PM: failed to suspend async: error -16",
             Some("0000:01:00.0"),
+            Some("nvme"),
             "failed to suspend async: error -16",
         ),
         (
             "PM: Some devices failed to suspend, or early wake event detected",
+            None,
             None,
             "Some devices failed to suspend, or early wake event detected",
         ),
         (
             "PM: Device usb1 not prepared for power transition: code -16",
             Some("usb1"),
-            "Device usb1 not prepared for power transition: code -16",
+            None,
+            "not prepared for power transition: code -16",
         ),
         (
             "i915 0000:00:02.0: **** DPM device timeout ****",
             Some("0000:00:02.0"),
+            Some("i915"),
             "**** DPM device timeout ****",
         ),
         (
             "i915 0000:00:02.0: PM: **** DPM device timeout after 120 seconds; 0 seconds until panic ****",
             Some("0000:00:02.0"),
+            Some("i915"),
             "**** DPM device timeout after 120 seconds; 0 seconds until panic ****",
         ),
         (
             "Kernel panic - not syncing: i915 0000:00:02.0: unrecoverable failure",
             Some("0000:00:02.0"),
+            Some("i915"),
             "Kernel panic - not syncing: i915 0000:00:02.0: unrecoverable failure",
         ),
         (
             "pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
+            None,
             None,
             "pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
         ),
         (
             "xhci_hcd 0000:00:14.0: PM: pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
             Some("0000:00:14.0"),
+            Some("xhci_hcd"),
             "pci_pm_suspend(): hcd_pci_suspend+0x0/0x20 returns -16",
         ),
         (
             "PM: Wakeup pending, aborting suspend",
+            None,
             None,
             "Wakeup pending, aborting suspend",
         ),
         (
             "Error taking CPU1 down: -16",
             None,
+            None,
             "Error taking CPU1 down: -16",
+        ),
+        (
+            "Wakeup pending. Abort CPU freeze",
+            None,
+            None,
+            "Wakeup pending. Abort CPU freeze",
+        ),
+        (
+            "PM: dpm_run_callback(): usb_dev_suspend+0x0/0x20 returns -110",
+            None,
+            None,
+            "dpm_run_callback(): usb_dev_suspend+0x0/0x20 returns -110",
+        ),
+        (
+            "mmcblk mmc0:0001: PM: not prepared for power transition: code -16",
+            Some("mmc0:0001"),
+            Some("mmcblk"),
+            "not prepared for power transition: code -16",
+        ),
+        (
+            "Could not suspend device 0000:00:02.0: error -16",
+            Some("0000:00:02.0"),
+            None,
+            "Could not suspend device 0000:00:02.0: error -16",
         ),
     ] {
         assert_eq!(
             event(text),
             Event::Failure {
                 device: device.map(str::as_bytes),
+                driver: driver.map(str::as_bytes),
                 message: message.as_bytes()
             },
             "{text}"
         );
     }
+}
+
+#[test]
+fn a_fault_of_the_kernel_is_read() {
+    for text in [
+        "BUG: kernel NULL pointer dereference, address: 00000000000001c8",
+        "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [rtcwake:917]",
+        "Internal error: Oops: 96000004 [#1] SMP",
+        "Kernel panic - not syncing: bad mode",
+    ] {
+        let message = text.as_bytes();
+        assert_eq!(event(text), Event::Crash { message }, "{text}");
+    }
+    assert_eq!(parse("BUG: sleeping function called"), Parsed::Nothing);
 }
 
 #[test]
@@ -524,7 +574,6 @@ fn words_that_only_start_like_known_ones_are_ignored() {
         "PM: resume from hibernation",
         "PM: hibernation image",
         "PM: Device 00:08 is here",
-        "PM: nothing not prepared for power transition",
         "PM: resume of hope",
         "PM: thaw of processes",
         "PM: suspend of everything at once",
@@ -555,6 +604,7 @@ fn rarer_messages_are_read() {
     let word = |awake| Event::Message { awake };
     let failure = |message: &'static str| Event::Failure {
         device: None,
+        driver: None,
         message: message.as_bytes(),
     };
     for (text, expected) in [
@@ -696,6 +746,15 @@ fn an_old_task_line_has_a_capital_state_letter_and_flags() {
     assert_eq!(
         of("fifteen_letters D ffff88003d4c5b00     0   431      2 0x00000000"),
         name("fifteen_letters (pid 431)")
+    );
+    // A stack of five digits; to 3.4 a name of thirteen letters.
+    assert_eq!(
+        of("systemd-udevd   D13440   382    330 0x80004124"),
+        name("systemd-udevd (pid 382)")
+    );
+    assert_eq!(
+        of("bash          D ffff88007c4a2c80     0  2345   2340 0x00800004"),
+        name("bash (pid 2345)")
     );
     for text in [
         "jbd2/dm-0-8     d    0   431      2 0x00004000",

@@ -177,9 +177,7 @@ fn messages_after_the_clock_leaped_are_set_back_with_it() {
         cycle.cycle.gaps = vec![gap(9_000_000, 13_030_000)];
         cycle.cycle.failures = vec![Failure {
             at: 13_040_000,
-            device: None,
-            stage: None,
-            message: String::new(),
+            ..Failure::default()
         }];
         let apart = cycle.sleeps_apart(asleep, 13_100_000);
         let calls = cycle.cycle.calls.iter().map(|call| (call.start, call.end));
@@ -424,9 +422,9 @@ fn an_idle_machine_sleeps_between_its_device_stages() {
     fn failed(cycle: &mut Open) {
         cycle.cycle.failures = vec![Failure {
             at: 150,
-            device: None,
             stage: Some(K::Suspend),
             message: "failed".to_owned(),
+            ..Failure::default()
         }];
     }
     fn down(cycle: &mut Open) {
