@@ -5,6 +5,7 @@
 //! the time asleep; what the log does not have is `null`.
 
 mod across;
+mod answer;
 mod assemble;
 mod check;
 mod failed;
@@ -29,6 +30,7 @@ use crate::what_if::Deferred;
 
 pub use crate::cycle::{stage_name, stage_words};
 pub use crate::what_if::{Next, Removal};
+pub use answer::{Answer, Matter};
 pub use assemble::{Input, Question, analyse};
 pub use check::read;
 pub use failed::Failed;
@@ -105,6 +107,9 @@ pub struct Machine {
     pub known_as: BTreeMap<Name, Vec<Name>>,
     /// What a reader must know, a sentence each.
     pub notes: Vec<String>,
+    /// What matters most of it.
+    #[serde(default)]
+    pub answer: Answer,
 }
 
 /// Where a machine's cycles come from.

@@ -14,10 +14,10 @@ use reveille_show::quantity::{self, counted};
 use reveille_show::sheet::{Section, Sheet};
 
 use crate::analysis::{
-    Analysis, CycleResult, Machine, Removal, Replay, Spread, WhatIf, half_name, no_devices,
+    Analysis, CycleResult, Machine, Matter, Removal, Replay, Spread, WhatIf, half_name, no_devices,
     no_length, stage_words,
 };
-use crate::cycle::{Name, StageKind, Us, time};
+use crate::cycle::{Name, Us, time};
 use crate::graph::Half;
 pub use tables::reference;
 
@@ -91,14 +91,9 @@ fn machine(machine: &Machine, top: Option<usize>) -> Sheet<'_> {
         ..Sheet::default()
     };
     facts(machine, &mut sheet);
-    for one in machine.failed() {
-        let what = match (machine.cycles.len(), one.cycles) {
-            (1, _) => one.what,
-            (_, 1) => format!("cycle {}: {}", one.cycle, one.what),
-            (all, several) => format!("{} in {several} of {all} cycles", one.what),
-        };
-        sheet.failures.push((one.how, what));
-    }
+    let failed = machine.failed();
+    let failed = failed.iter().map(|one| (one.how, machine.placed(one)));
+    sheet.failures.extend(failed);
     for (place, one) in machine.hibernations.iter().enumerate() {
         let failures = one.failures.iter();
         let failures =
@@ -193,85 +188,67 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
     }
 }
 
-/// A suspend this many times as long as the resume is what the answer is about.
-const MATTERS: Us = 2;
-
-/// The half that most of the time goes to, as far as it is known.
-fn matters(machine: &Machine) -> Half {
-    let cycle = machine.shown();
-    let us = |half| {
-        let known = cycle.us_of(half).or(cycle.at_least_us_of(half));
-        known.unwrap_or(path::total(cycle.path_of(half)))
+/// What failed; what decides how long the half that matters takes, and what would make it shorter.
+fn answer(machine: &Machine) -> String {
+    let (cycle, answer) = (machine.shown(), machine.answer());
+    let sentence = match &answer.time {
+        None => String::new(),
+        Some(Matter::Disk) => {
+            let many = counted(machine.hibernations.len() as u64, "suspend");
+            format!("The log has nothing but {many} to disk, of which no stages are read.")
+        }
+        Some(Matter::Path { half }) => path::answer(machine, *half) + &shorter(machine, *half),
+        Some(Matter::Half {
+            half,
+            at_least_us,
+            silence,
+        }) => {
+            let name = half_name(*half);
+            let takes = at_least_us.map(|us| format!("The {name} takes {} at least.", time(us)));
+            let silence = silence.as_ref().map(|gap| path::gap(cycle, gap));
+            let why = path::no_path(cycle, *half);
+            format!(
+                "{}{} {why}",
+                takes.unwrap_or_default(),
+                silence.unwrap_or_default()
+            )
+        }
+        Some(Matter::Stage {
+            half,
+            stage,
+            duration_us: all,
+        }) => {
+            let of = match all.count {
+                1 => String::new(),
+                count => format!(" (median of {count} cycles)"),
+            };
+            let (stage, takes) = (stage_words(*stage), time(all.median));
+            let why = path::no_path(cycle, *half);
+            format!("The longest stage is {stage}, {takes}{of}. {why}")
+        }
     };
-    let has_path = path::total(&cycle.suspend_path) > 0 && machine.what_if.is_none();
-    match has_path && us(Half::Suspend) > MATTERS * us(Half::Resume) {
-        true => Half::Suspend,
-        false => Half::Resume,
-    }
+    let failed = answer.failed.unwrap_or_default();
+    format!("{failed} {}", sentence.trim()).trim().to_owned()
 }
 
-/// What decides how long the half that matters takes, and what would make it shorter.
-fn answer(machine: &Machine) -> String {
-    let (cycle, half) = (machine.shown(), matters(machine));
-    if cycle.is_to_disk() {
-        let many = counted(machine.hibernations.len() as u64, "suspend");
-        let mut all = machine.hibernations.iter().zip(1..);
-        let failed = all.find_map(|(one, number)| {
-            let what = one.failures.first()?.trim_end_matches('.');
-            Some(format!(" Suspend to disk {number} failed: {what}."))
-        });
-        return format!("The log has nothing but {many} to disk, of which no stages are read.")
-            + &failed.unwrap_or_default();
-    }
+/// What makes a half shorter that has a path.
+fn shorter(machine: &Machine, half: Half) -> String {
     let changed = machine.what_if.as_ref();
-    let changed = changed.and_then(|one| Some((one, one.replays.last()?)));
-    let path = cycle.path_of(half);
-    let sentence = match path::total(path) {
-        ..=0 => longest_stage(machine) + &path::answer(machine, half),
-        _ => path::answer(machine, half),
-    };
-    let leads = path::leading(path).and_then(|link| link.device.as_ref());
-    let shorter = match (changed, machine.removals_of(half).first()) {
-        (Some((what_if, last)), _) => with_changes(what_if, last),
+    if let Some((what_if, last)) = changed.and_then(|one| Some((one, one.replays.last()?))) {
+        return with_changes(what_if, last);
+    }
+    let leads = path::leading(machine.shown().path_of(half));
+    let leads = leads.and_then(|link| link.device.as_ref());
+    match machine.removals_of(half).first() {
         // The sentence has what removing its device saves.
-        (None, Some(best)) if leads.is_none_or(|device| !best.takes(device)) => format!(
+        Some(best) if leads.is_none_or(|device| !best.takes(device)) => format!(
             " The best single removal is {}: {}, {} less.",
             with_below(machine, best),
             time(best.total_us),
             time(best.saves_us)
         ),
         _ => String::new(),
-    };
-    (sentence + &shorter).trim_end().to_owned()
-}
-
-/// The stage that takes longest, where no path shows what does; or the half, if it takes longer than that.
-fn longest_stage(machine: &Machine) -> String {
-    let cycle = machine.shown();
-    let bounds = [Half::Suspend, Half::Resume].into_iter();
-    let bounds = bounds.filter_map(|half| Some((cycle.at_least_us_of(half)?, half_name(half))));
-    // Of a suspend that stops behind it the sync says nothing.
-    let says = |stage| cycle.stop.is_none() || stage != StageKind::Sync;
-    let stages = machine.stages.iter();
-    let stages = stages.filter(|one| !one.stage.is_rest() && says(one.stage));
-    let longest = stages.max_by_key(|one| one.duration_us.median);
-    if let Some((us, half)) = bounds.max_by_key(|bound| bound.0)
-        && longest.is_none_or(|one| one.duration_us.median < us)
-    {
-        return format!("The {half} takes {} at least. ", time(us));
     }
-    let Some(longest) = longest else {
-        return String::new();
-    };
-    let takes = time(longest.duration_us.median);
-    let of = match longest.duration_us.count {
-        1 => String::new(),
-        count => format!(" (median of {count} cycles)"),
-    };
-    format!(
-        "The longest stage is {}, {takes}{of}. ",
-        stage_words(longest.stage)
-    )
 }
 
 fn with_changes(what_if: &WhatIf, last: &Replay) -> String {

@@ -199,7 +199,7 @@ fn a_call_that_never_returns_is_named_first_and_no_savings_are_given() {
     assert!(
         machine.failed()[0]
             .what
-            .starts_with("0000:04:00.0: pci_pm_resume (resume devices), ")
+            .starts_with("0000:04:00.0 (amdgpu): pci_pm_resume (resume devices), ")
     );
     assert!(machine.failed()[0].what.ends_with("; there the log ends"));
     assert!(machine.shown().path.is_empty() && machine.removals.is_empty());

@@ -397,6 +397,57 @@ fn a_failure_has_its_driver_its_callback_and_its_cause() {
     }
 }
 
+/// What the answer is about, as JSON has it.
+fn answer(text: &str) -> Value {
+    machine(text)["answer"].clone()
+}
+
+#[test]
+fn a_failure_is_what_the_answer_is_about() {
+    let aborted = "[   20.000000] PM: suspend entry (s2idle)\n\
+                   [   20.010000] Filesystems sync: 0.009 seconds\n\
+                   [   20.300000] PM: Wakeup pending, aborting suspend\n\
+                   [   20.300100] PM: active wakeup source: PNP0C0A:00\n\
+                   [   20.900000] PM: resume of devices complete after 599.000 msecs\n\
+                   [   20.910000] Restarting tasks ... done.\n\
+                   [   20.920000] PM: suspend exit\n";
+    let found = answer(aborted);
+    let failed = found["failed"].as_str().unwrap();
+    assert!(failed.contains("aborted") && failed.contains("PNP0C0A:00"));
+    assert_eq!(found["time"], Value::Null);
+    // Then the time of a suspend that succeeded, and of that alone.
+    let slept = IDLE.to_owned() + aborted;
+    let found = answer(&slept);
+    assert!(found["failed"].as_str().unwrap().contains("cycle 2"));
+    let time = fields(&found["time"], &["about", "half", "at_least_us"]);
+    assert_eq!(time, json!(["half", "resume", 1_000_000]));
+    assert_eq!(found["time"]["silence"]["end"], 321_300_000);
+    // A device that fails to resume does not keep the machine from sleeping.
+    let fails = "[  320.600000] amdgpu 0000:03:00.0: PM: failed to resume async: error -110\n";
+    let resumes = IDLE.replace("[  321.300000]", &format!("{fails}[  321.300000]"));
+    let found = answer(&resumes);
+    assert!(!found["failed"].as_str().unwrap().contains("aborted"));
+    assert_eq!(found["time"]["about"], "half");
+}
+
+#[test]
+fn a_long_silence_is_what_the_answer_is_about_where_the_path_has_little_of_it() {
+    let silent = IDLE
+        .split_inclusive('\n')
+        .take(4)
+        .chain([
+            "[  301.000000] intel_pch_thermal 0000:00:12.0: CPU-PCH is cool [49C], continue to suspend\n",
+            "[  531.000000] snd_hda_codec_realtek ehdaudio0D0: Unable to sync register\n",
+            "[  532.000000] ACPI: EC: interrupt blocked\n",
+        ]);
+    let found = answer(&String::from_iter(silent));
+    assert_eq!(found["failed"], Value::Null);
+    let time = fields(&found["time"], &["about", "half", "at_least_us"]);
+    assert_eq!(time, json!(["half", "suspend", 232_000_000]));
+    let silence = fields(&found["time"]["silence"], &["start", "end"]);
+    assert_eq!(silence, json!([301_000_000, 531_000_000]));
+}
+
 /// What a crash leads to is not known: it may have slept.
 #[test]
 fn a_crash_of_the_kernel_says_nothing_of_the_sleep() {
@@ -492,6 +543,8 @@ fn what_is_not_known_whole_has_the_bounds_that_the_log_has() {
     reveille_show::text::write(&sheet(&analysis, None), Detail::Short, &mut text).unwrap();
     let text = String::from_utf8(text).unwrap();
     let resume = text.split("of the resume goes").nth(1).unwrap();
+    let (resume, suspend) = resume.split_once("of the suspend goes").unwrap();
+    assert!(suspend.contains("480 ms"), "{suspend}");
     assert!(
         !resume.contains("Suspending console") && !resume.contains("20 s"),
         "{resume}"

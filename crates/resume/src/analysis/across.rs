@@ -7,13 +7,13 @@ use super::{CycleResult, DeviceSpread, LinkKind, StageSpread, SuspendDevice};
 use crate::cycle::{Name, StageKind, Us};
 use crate::graph::Half;
 
-/// The whole cycles; where there is none, all.
+/// The whole cycles; where there is none, those that were not aborted, or else all.
 pub fn compared(cycles: &[CycleResult]) -> Vec<&CycleResult> {
-    let whole: Vec<&CycleResult> = cycles.iter().filter(|cycle| cycle.is_whole()).collect();
-    match whole.is_empty() {
-        true => cycles.iter().collect(),
-        false => whole,
-    }
+    let kinds: [fn(&&CycleResult) -> bool; 3] =
+        [|one| one.is_whole(), |one| !one.aborted, |_| true];
+    let of_kind = |is| Vec::from_iter(cycles.iter().filter(is));
+    let mut kinds = kinds.into_iter().map(of_kind);
+    kinds.find(|all| !all.is_empty()).unwrap_or_default()
 }
 
 pub fn stages(cycles: &[&CycleResult]) -> Vec<StageSpread> {

@@ -8,7 +8,8 @@ use super::across;
 use super::spread;
 use super::what_if::{links, what_if, with_messages};
 use super::{
-    Analysis, CallResult, CycleResult, DISK, FORMAT, Machine, Removal, Source, StageResult, VERSION,
+    Analysis, Answer, CallResult, CycleResult, DISK, FORMAT, Machine, Removal, Source, StageResult,
+    VERSION,
 };
 use super::{no_devices, no_length};
 use crate::cycle::{Cycle, Name, StageKind, Us, time};
@@ -160,7 +161,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         best = steps(graph, &question.changes, question.steps)?;
         changed = what_if(graph, &cycles, &compared, &question.changes, shown)?;
     }
-    Ok(Machine {
+    let mut machine = Machine {
         source,
         hibernations,
         suspend_us: all(|cycle| cycle.suspend_us),
@@ -179,7 +180,10 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
         notes,
         name,
         cycles: results,
-    })
+        answer: Answer::default(),
+    };
+    machine.answer = machine.answer();
+    Ok(machine)
 }
 
 /// The removals that save anything. Devices that save as much because one below them goes with them are in its

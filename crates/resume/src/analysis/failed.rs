@@ -8,6 +8,9 @@ use crate::cycle::{Call, Failure, Name, Us, is_crash, stage_words, time};
 
 const SECOND_US: Us = 1_000_000;
 
+/// Of what came to an end, and a bad one.
+pub(super) const FAILED: &str = "failed";
+
 /// A device that refused or never came back, or a cycle that was broken off.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failed {
@@ -19,6 +22,8 @@ pub struct Failed {
     pub how: &'static str,
     /// What, and where, in a sentence.
     pub what: String,
+    /// Its cycle ended with it: the suspend was aborted, or a half never ended.
+    pub ends: bool,
 }
 
 impl Machine {
@@ -26,7 +31,7 @@ impl Machine {
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = Vec::new();
         for cycle in &self.cycles {
-            for (how, what) in of_cycle(self, cycle) {
+            for (how, what, ends) in of_cycle(self, cycle) {
                 let same = |one: &&mut Failed| one.how == how && one.what == what;
                 match all.iter_mut().find(same) {
                     Some(one) => one.cycles += usize::from(cycle.number != one.cycle),
@@ -35,12 +40,22 @@ impl Machine {
                         cycles: 1,
                         how,
                         what,
+                        ends,
                     }),
                 }
             }
         }
-        all.sort_by_key(|one| one.how == "failed");
+        all.sort_by_key(|one| one.how == FAILED);
         all
+    }
+
+    /// What failed, and in which cycles.
+    pub(crate) fn placed(&self, one: &Failed) -> String {
+        match (self.cycles.len(), one.cycles) {
+            (1, _) => one.what.clone(),
+            (_, 1) => format!("cycle {}: {}", one.cycle, one.what),
+            (all, several) => format!("{} in {several} of {all} cycles", one.what),
+        }
     }
 }
 
@@ -75,124 +90,115 @@ fn never_returned(
 /// A failure of which the kernel may log several lines: of the callback, of its caller, of the device, and that
 /// the stage failed; or that a wake-up is pending, and of which source.
 struct One<'a> {
-    first: &'a Failure,
-    device: Option<&'a Name>,
-    driver: Option<&'a Name>,
+    failure: Failure,
     function: Option<&'a str>,
     code: Option<&'a str>,
-    sources: Vec<&'a str>,
 }
 
 impl<'a> One<'a> {
     /// `PM: dpm_run_callback(): genpd_suspend_noirq+0x0/0x10 returns -110`, `failed to suspend: error -16`
-    fn of(first: &'a Failure) -> Self {
-        let returned = first.message.split_once(" returns ");
+    fn of(failure: &'a Failure) -> Self {
+        let message = &failure.message;
+        let returned = message.split_once(" returns ");
         let function = returned.and_then(|(head, _)| {
             let name = head.rsplit_once("(): ").map_or(head, |(_, name)| name);
             name.split(['+', ' ']).next()
         });
-        let mut code = returned;
-        for before in ["error ", "code ", "err="] {
-            code = code.or_else(|| first.message.split_once(before));
-        }
+        let words = ["error ", "code ", "err="].into_iter();
+        let code = returned.or(words.filter_map(|word| message.split_once(word)).next());
         Self {
-            first,
-            device: first.device.as_ref(),
-            driver: first.driver.as_ref(),
+            failure: failure.clone(),
             function,
             code: code.map(|(_, code)| code),
-            sources: Vec::new(),
         }
-    }
-
-    /// Does it only tell what the failure before it led to?
-    fn follows(&self, before: &Self) -> bool {
-        let message = &self.first.message;
-        let is_crash = |one: &Self| is_crash(one.first.message.as_bytes());
-        if is_crash(self) {
-            // A watchdog of devices panics.
-            return is_crash(before) || self.device.is_some() && self.device == before.device;
-        }
-        let is_placed = before.device.is_some()
-            || before.first.stage.is_none()
-            || before.first.stage == self.first.stage;
-        let is_of_all = message.contains("devices failed") && is_placed;
-        is_of_all || message.starts_with("Non-boot CPUs are not")
     }
 
     /// Another line on the same failure. The first callback is the driver's own, those after it are of the bus
     /// that called it.
     fn takes(&mut self, next: &Self) -> bool {
-        if next.device.is_none() && next.code.is_none() {
-            let message = &*next.first.message;
-            let stops = ["Wakeup pending", " aborted after "];
-            let is_stopped = stops.iter().any(|words| self.first.message.contains(words));
+        let (first, other) = (&mut self.failure, &next.failure);
+        let has = |failure: &Failure, words: &str| failure.message.contains(words);
+        let crashes = |failure: &Failure| is_crash(failure.message.as_bytes());
+        let both = first.device.as_ref().zip(other.device.as_ref());
+        let is_same = both.is_none_or(|(one, other)| one == other);
+        // A watchdog of devices panics.
+        if crashes(other) {
+            return crashes(first) || both.is_some() && is_same;
+        }
+        if other.device.is_none() && next.code.is_none() {
+            let is_stopped = has(first, "Wakeup pending") || has(first, " aborted after ");
             let names = ["wakeup source", "Wakeup Source", "Wakeup pending"];
-            if is_stopped && names.iter().any(|words| message.contains(words)) {
-                let is_new = message != self.first.message && !self.sources.contains(&message);
-                self.sources.extend(is_new.then_some(message));
+            if is_stopped && names.iter().any(|words| has(other, words)) {
+                if !has(first, &other.message) {
+                    first.message += &format!("; {}", other.message);
+                }
                 return true;
             }
+            let is_placed = first.device.is_some()
+                || first.stage.is_none_or(|stage| other.stage == Some(stage));
+            return has(other, "devices failed") && is_placed
+                || has(other, "CPUs are not disabled");
         }
-        if next.follows(self) {
-            return true;
-        }
-        let both = self.device.zip(next.device);
-        let is_same = both.is_none_or(|(one, other)| one == other);
         if !is_same || self.code.is_none() || self.code != next.code {
             return false;
         }
-        self.device = self.device.or(next.device);
-        self.driver = self.driver.or(next.driver);
+        first.device = first.device.take().or(other.device.clone());
+        first.driver = first.driver.take().or(other.driver.clone());
         self.function = self.function.or(next.function);
         true
     }
 
     fn words(&self, machine: &Machine, cycle: &CycleResult) -> String {
-        let device = self.device.map(|device| {
-            let mut calls = cycle.calls.iter().map(|one| &one.call);
-            let call = calls.find(|call| call.device == *device);
-            let driver = self.driver.or(call.and_then(|call| call.driver.as_ref()));
-            machine.called(device, driver) + ": "
+        let failure = &self.failure;
+        let device = failure.device.as_ref().map(|device| {
+            let call = cycle.calls.iter().find(|one| one.call.device == *device);
+            let driver = call.and_then(|one| one.call.driver.as_ref());
+            machine.called(device, failure.driver.as_ref().or(driver)) + ": "
         });
         let what = match (self.function, self.code) {
             (Some(function), Some(code)) => format!("{function} returned {code}"),
-            _ => self.first.message.replace("err=", "returned "),
+            _ => failure.message.replace("err=", "returned "),
         };
-        let parts = [&[&*what], &self.sources[..]].concat();
-        let what = parts.join("; ");
-        let stage = self.first.stage;
-        let stage = stage.map(|stage| format!(" ({})", stage_words(stage)));
+        let stage = failure
+            .stage
+            .map(|stage| format!(" ({})", stage_words(stage)));
         device.unwrap_or_default() + &what + &stage.unwrap_or_default()
     }
 }
 
-/// How, and what.
-fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String)> {
+/// How, what, and whether the cycle ended with it.
+fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String, bool)> {
     let mut failures: Vec<One> = Vec::new();
     for next in cycle.failures.iter().map(One::of) {
         if !failures.last_mut().is_some_and(|one| one.takes(&next)) {
             failures.push(next);
         }
     }
-    let reported: HashSet<&Name> = failures.iter().filter_map(|one| one.device).collect();
-    let words = |one: &One<'_>| ("failed", one.words(machine, cycle));
-    let mut all = Vec::from_iter(failures.iter().map(words));
-    all.extend(stopped(cycle));
+    let devices = failures
+        .iter()
+        .filter_map(|one| one.failure.device.as_ref());
+    let reported: HashSet<&Name> = devices.collect();
+    let words = failures.iter().map(|one| {
+        let aborts = cycle.aborted && !cycle.cut && one.failure.is_of_suspend();
+        (FAILED, one.words(machine, cycle), aborts)
+    });
+    let mut all = Vec::from_iter(words);
+    all.extend(stopped(cycle).map(|(how, what)| (how, what, true)));
     let (last, until) = (cycle.last_stage(), cycle.until_us());
     for one in &cycle.calls {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
         match (call.result, call.start, call.end) {
             (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
                 let device = machine.called(&call.device, call.driver.as_ref());
-                all.push(("failed", format!("{device}: returned {code} ({stage})")));
+                let what = format!("{device}: returned {code} ({stage})");
+                all.push((FAILED, what, false));
             }
             (_, Some(start), None) => {
                 let lasts = cycle.cut && Some(call.stage) == last;
                 if lasts || !cycle.cut {
                     let until = lasts.then_some(until);
                     let what = never_returned(machine, cycle, call, start, until);
-                    all.push(("never returned", what));
+                    all.push(("never returned", what, lasts));
                 }
             }
             _ => {}

@@ -63,11 +63,16 @@ pub fn no_length(cycle: &CycleResult, half: Half) -> Option<String> {
         (true, false, _) => format!("No {name} in the log"),
         (true, true, true) if is_begun => format!("The log lacks the end of the {name}"),
         (true, true, true) => format!("The log starts after the {name} does"),
-        (true, true, false) if cycle.resolution_us > 1 => format!(
-            "The {name} took less than {} and the log's timestamps are {} apart",
-            time(2 * cycle.resolution_us),
-            time(cycle.resolution_us)
-        ),
+        (true, true, false) if cycle.resolution_us > 1 && cycle.at_least_us_of(half).is_none() => {
+            format!(
+                "The {name} took less than {} and the log's timestamps are {} apart",
+                time(2 * cycle.resolution_us),
+                time(cycle.resolution_us)
+            )
+        }
+        (true, true, false) if half == Half::Suspend && word.is_some() => {
+            format!("The log does not show when the {name} {bound}")
+        }
         (true, true, false) => format!("The log does not show where the {name} starts or ends"),
     })
 }

@@ -12,14 +12,12 @@ use crate::cycle::{Gap, Name, StageKind, Us, WITH_CALLS, time};
 use crate::graph::Half;
 use crate::path::Why;
 
-/// What the time of a half went to, its longest call or silence; why the devices are unknown, if they are.
-pub(super) fn sentence(machine: &Machine, half: Half) -> String {
+/// What the time of a half with a path went to, its longest call or silence; why the devices are unknown, if they
+/// are.
+fn sentence(machine: &Machine, half: Half) -> String {
     let cycle = machine.shown();
     let (path, name) = (cycle.path_of(half), half_name(half));
     let total = total(path);
-    if total <= 0 {
-        return no_path(cycle, half);
-    }
     let extent = extent(cycle, half);
     let parts = shares(cycle, half, usize::MAX);
     let parts = format!("takes {}: {parts}", time(total));
@@ -53,12 +51,15 @@ pub(super) fn no_path(cycle: &CycleResult, half: Half) -> String {
     let Some(why) = no_length(cycle, half) else {
         return String::new();
     };
-    let is_unmarked = half == Half::Resume && cycle.stamped && cycle.resume_start_us.is_none();
-    let shows = match is_unmarked && !cycle.aborted && cycle.words.last.is_some() {
-        true => " (1 in /sys/power/pm_debug_messages, or `resume capture`, shows it)",
+    let is_unmarked = half == Half::Suspend || cycle.resume_start_us.is_none();
+    let is_all = !cycle.aborted && cycle.words.last.is_some();
+    let shows = match is_unmarked && is_all && cycle.stamped {
+        true => {
+            " `echo 1 > /sys/power/pm_debug_messages`, or `resume capture`, makes the kernel log it."
+        }
         false => "",
     };
-    format!("{why}{shows}: no critical path.")
+    format!("{why}: no critical path.{shows}")
 }
 
 /// What decides how long a half takes, in short: the longest call where it is a quarter of it, or else
@@ -68,9 +69,6 @@ pub(super) fn answer(machine: &Machine, half: Half) -> String {
     let removals = machine.removals_of(half);
     let (path, name) = (cycle.path_of(half), half_name(half));
     let total = total(path);
-    if total <= 0 {
-        return no_path(cycle, half);
-    }
     let whole = format!("{name}{}", extent(cycle, half));
     let parts = shares(cycle, half, PARTS);
     let parts = format!("The {whole} takes {}: {parts}.", time(total));
@@ -217,21 +215,28 @@ fn silence(path: &[LinkResult], letters: usize) -> String {
     let silences = path.iter().filter(|link| link.message.is_some());
     let longest = silences.max_by_key(|link| link.duration_us);
     longest.map_or(String::new(), |link| {
-        let quoted = |text: &Option<String>| {
-            let text = text.as_deref().filter(|text| !text.is_empty());
-            text.map(|text| format!("\u{201c}{}\u{201d}", shortened(text, letters)))
-        };
-        let takes = time(link.duration_us);
-        match (quoted(&link.message), quoted(&link.ended_by)) {
-            (Some(from), Some(to)) => {
-                format!(" Its longest silence, {takes}, is from {from} to {to}.")
-            }
-            (from, _) => format!(
-                " Its longest silence, {takes}, is after {}.",
-                from.unwrap_or_default()
-            ),
-        }
+        let [from, to] = [&link.message, &link.ended_by].map(|text| text.as_deref());
+        longest_silence(link.duration_us, from, to, letters)
     })
+}
+
+/// The same of a half without a path, at least.
+pub(super) fn gap(cycle: &CycleResult, gap: &Gap) -> String {
+    let (from, to) = (Some(&*gap.message), Some(&*gap.ended_by));
+    let coarse = Some(cycle.resolution_us).filter(|&step| step > 1);
+    longest_silence(gap.end - gap.start - coarse.unwrap_or(0), from, to, MESSAGE)
+}
+
+fn longest_silence(us: Us, from: Option<&str>, to: Option<&str>, letters: usize) -> String {
+    let [from, to] = [from, to].map(|text| {
+        let text = shortened(text.unwrap_or_default(), letters);
+        (!text.is_empty()).then(|| format!("\u{201c}{text}\u{201d}"))
+    });
+    let is = match (from.unwrap_or_default(), to) {
+        (from, Some(to)) => format!("from {from} to {to}"),
+        (from, None) => format!("after {from}"),
+    };
+    format!(" Its longest silence, {}, is {is}.", time(us))
 }
 
 /// The length of a path.
@@ -279,19 +284,23 @@ pub(super) fn section(
     };
     let mut section = Section::new(id, heading).titled();
     if total <= 0 {
-        // The answer has the reason for the resume, or that is in a sentence here.
-        return match half {
-            Half::Resume => gaps(cycle).into_iter().fold(section, Section::text),
-            Half::Suspend if !cycle.returns(half) => section.text(unknown.unwrap_or_default()),
-            Half::Suspend => section,
-        };
+        if half == Half::Suspend && !cycle.returns(half) {
+            section = section.text(unknown.unwrap_or_default());
+        }
+        // The answer has the reason for the resume.
+        return gaps(cycle, half).into_iter().fold(section, Section::text);
     }
     section = section.text(sentence(machine, half));
     section = section.table(Table {
         largest: Some("duration_us"),
         ..table(machine, half).first(rows)
     });
-    section = silences(path).into_iter().fold(section, Section::text);
+    let is_most = cycle.at_least_us_of(half).is_none_or(|us| us <= 2 * total);
+    let silences = match is_most {
+        true => silences(path),
+        false => gaps(cycle, half),
+    };
+    section = silences.into_iter().fold(section, Section::text);
     let unexplained = path.iter();
     let unexplained = unexplained.filter(|link| link.what == LinkKind::Unexplained);
     match unexplained.map(|link| link.duration_us).sum::<Us>() {
@@ -374,11 +383,8 @@ fn silences(path: &[LinkResult]) -> Option<String> {
 }
 
 /// Where the stages are unknown, the longest silences.
-fn gaps(cycle: &CycleResult) -> Option<String> {
-    let word = cycle.words.after_sleep.filter(|_| !cycle.aborted);
-    let since = cycle.resume_start_us.or(word)?;
-    let gaps = cycle.gaps.iter().filter(|gap| gap.start >= since);
-    let mut gaps: Vec<&Gap> = gaps.collect();
+fn gaps(cycle: &CycleResult, half: Half) -> Option<String> {
+    let mut gaps = cycle.gaps_of(half);
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
     let gaps = gaps.into_iter().take(MOST_GAPS);
     listed(gaps.map(|gap| {
