@@ -171,11 +171,9 @@ impl Failure {
 
 /// Does the kernel report a fault of its own? x86, then ARM.
 pub(crate) fn is_crash(message: &[u8]) -> bool {
-    const WORDS: [&[u8]; 11] = [
+    const WORDS: [&[u8]; 9] = [
         b"BUG: kernel NULL pointer",
         b"BUG: unable to handle",
-        b"BUG: soft lockup",
-        b"watchdog: BUG: soft lockup",
         b"kernel BUG at",
         b"general protection fault",
         b"Oops",

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 
 use super::LeftOut;
 use super::event::{Event, Return, stage_of_name};
-use super::message::{NOT_PREPARED, is_error, refuses};
+use super::message::{NOT_PREPARED, is_error, is_shallow, refuses};
 use super::names::{Id, Names};
 use super::prefix::{Clock, MINUTE_US};
 use super::stages::{Open, short};
@@ -516,6 +516,9 @@ fn failed_stage(message: &[u8], place: StageKind) -> Option<StageKind> {
     if has(NOT_PREPARED) {
         return Some(StageKind::Prepare);
     }
+    if is_shallow(message) {
+        return Some(StageKind::Idle);
+    }
     let is_told = [&b"failed"[..], b"returns -"].into_iter().any(has);
     let (stage, suspends) = stage_of_name(message).filter(|_| is_told)?;
     use StageKind::{Resume, ResumeEarly, ResumeNoirq, Suspend, SuspendLate, SuspendNoirq};
@@ -571,7 +574,7 @@ fn opens(event: &Event<'_>) -> bool {
             | Event::Return(_)
             | Event::Took { .. }
             | Event::Cpus { on: true }
-    ) || matches!(event, Event::Failure { message, .. } if failed_stage(message, StageKind::Freeze).is_some())
+    ) || matches!(event, Event::Failure { message, .. } if failed_stage(message, StageKind::Freeze).is_some_and(|stage| !stage.is_rest()))
 }
 
 /// Can this message come from a machine that wakes from sleep?

@@ -18,7 +18,6 @@ pub(super) struct Messages {
     calling: Finder<'static>,
     returned: Finder<'static>,
     timeout: Finder<'static>,
-    unrecoverable: Finder<'static>,
 }
 
 impl Default for Messages {
@@ -28,7 +27,6 @@ impl Default for Messages {
             calling: Finder::new(": calling "),
             returned: Finder::new(" return"),
             timeout: Finder::new("**** DPM device timeout"),
-            unrecoverable: Finder::new(": unrecoverable failure"),
         }
     }
 }
@@ -73,36 +71,28 @@ impl Messages {
             let device = text[..at].strip_suffix(b": ").unwrap_or_default();
             return Parsed::Event(failure(device, &text[at..]));
         }
-        if let Some(at) = self.unrecoverable.find(text) {
-            let device = text[..at].strip_prefix(b"Kernel panic - not syncing: ");
-            return Parsed::Event(failure(device.unwrap_or_default(), text));
-        }
-        match is_crash(text) {
-            true => Parsed::Event(Event::Crash { message: text }),
-            false => Parsed::Nothing,
+        match split_at(text, b": ") {
+            _ if is_crash(text) => Parsed::Event(Event::Crash { message: text }),
+            Some((head, message)) if is_shallow(message) => Parsed::Event(failure(head, message)),
+            _ => Parsed::Nothing,
         }
     }
 
     /// Behind `PM: ` at the beginning.
     fn of_power_management<'a>(&self, text: &'a [u8]) -> Parsed<'a> {
-        if let Some(event) = own_words(text).or_else(|| pm_words(text)) {
+        // What is of `ACPI: ` today was of `PM: ` until 5.2 (NVS), or 5.16 (what woke it).
+        let words = own_words(text).or_else(|| pm_words(text));
+        if let Some(event) = words.or_else(|| acpi(text)) {
             return Parsed::Event(event);
-        }
-        if is_failure(text) {
-            return Parsed::Event(failure(b"", text));
-        }
-        if let Some(parsed) = stage_time(text) {
-            return parsed;
         }
         // `Device 3-1 failed to suspend async: error -110`, to 5.16 or so.
         let named = text.strip_prefix(b"Device ");
-        let (device, message) = named
-            .and_then(|rest| split_at(rest, b" "))
-            .unwrap_or((b"", text));
+        let named = named.and_then(|rest| split_at(rest, b" "));
+        let (device, message) = named.unwrap_or((b"", text));
         match reported_result(text) {
             Some(event) => Parsed::Event(event),
             None if fails(message) => Parsed::Event(failure(device, message)),
-            None => Parsed::Nothing,
+            None => stage_time(text).unwrap_or(Parsed::Nothing),
         }
     }
 
@@ -202,9 +192,6 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
         b'R' if starts("Restarting tasks") => Event::Thawing,
         // Android: `Resume caused by IRQ 57, qpnp_rtc_alarm`.
         b'R' | b'r' if text[1..].starts_with(b"esume caused by ") => Event::Woken(&text[17..]),
-        // With `PM: ` until 5.2 or so, with `ACPI: ` since.
-        b'R' if starts("Restoring platform NVS memory") => Event::Message { awake: true },
-        b'S' if starts("Saving platform NVS memory") => Event::Message { awake: false },
         b'S' if starts("Suspending console(s)") => Event::Suspending { sleep: None },
         // `PM: Syncing filesystems ... done.` (before 5.2)
         b'S' if starts("Syncing filesystems") => Event::Syncing,
@@ -224,6 +211,12 @@ fn own_words(text: &[u8]) -> Option<Event<'_>> {
         // Which subsystem speaks, since 3.10 (smpboot), 5.1 (printk).
         b's' => return own_words(text.strip_prefix(b"smpboot: ")?),
         b'p' if starts("printk: ") => return own_words(&text[8..]),
+        // `gic_show_resume_irq: 200 triggered qcom,smd-rpm`, and with `PM: ` `pm_system_irq_wakeup: …`.
+        b'g' | b'p' if memmem::find(text, b"_irq").is_some() => {
+            let (_, irq) =
+                split_at(text, b"_irq: ").or_else(|| split_at(text, b"_irq_wakeup: "))?;
+            Event::Woken(irq)
+        }
         b'p' => return cpu(text.strip_prefix(b"psci: ")?),
         _ => return None,
     })
@@ -425,42 +418,40 @@ fn acpi(text: &[u8]) -> Option<Event<'_>> {
         b"EC: interrupt unblocked" => return Some(Event::Around { awake: true }),
         _ => {}
     }
-    // `ACPI fixed event wakeup`, `ACPI non-EC GPE wakeup`
-    if let Some(what) = text
-        .strip_suffix(b" wakeup")
-        .filter(|_| text.starts_with(b"ACPI "))
-    {
+    // `ACPI fixed event wakeup`, `ACPI non-EC GPE wakeup`, `Wakeup after ACPI Notify sync`
+    let event = text.strip_suffix(b" wakeup");
+    let event = event.or_else(|| text.strip_prefix(b"Wakeup after "));
+    if let Some(what) = event.filter(|what| what.starts_with(b"ACPI ")) {
         return Some(Event::Woken(what));
     }
     let known = MESSAGES.iter().find(|(words, _)| text.starts_with(words));
     known.map(|&(_, awake)| Event::Message { awake })
 }
 
-fn is_failure(text: &[u8]) -> bool {
-    [
-        &b"Some devices failed"[..],
-        b"Some system devices failed",
-        b"late suspend of devices failed",
-        b"noirq suspend of devices failed",
-        b"Wakeup pending, aborting suspend",
-        b"last active wakeup source",
+/// Do these words of the kernel or of a device say that it failed, or why?
+fn fails(text: &[u8]) -> bool {
+    const WORDS: [&[u8]; 7] = [
+        b" failed",
+        b"failed to ",
+        b" returns -",
+        NOT_PREPARED,
+        b"Wakeup pending, aborting",
         b"active wakeup source",
         b"Pending Wakeup Sources",
-        b"System core suspend callback",
-    ]
-    .iter()
-    .any(|&known| text.starts_with(known))
-}
-
-/// Do these words of a device say that it failed?
-fn fails(text: &[u8]) -> bool {
-    [&b"failed to "[..], b" returns -", NOT_PREPARED]
+    ];
+    WORDS
         .iter()
         .any(|words| memmem::find(text, words).is_some())
 }
 
 /// `not prepared for power transition: code -16`
 pub(super) const NOT_PREPARED: &[u8] = b"not prepared for power";
+
+/// `amd_pmc AMDI0007:00: Last suspend didn't reach deepest state`,
+/// `intel_pmc_core INT33A1:00: CPU did not enter SLP_S0!!! (S0ix cnt=0)`
+pub(super) fn is_shallow(message: &[u8]) -> bool {
+    message.starts_with(b"Last suspend didn't reach") || message.starts_with(b"CPU did not enter ")
+}
 
 /// `noirq resume of devices complete after 4.955 msecs`, `resume of drv:sd dev:3:0:0:0 complete after
 /// 7928.413 msecs`, `late suspend of devices aborted after 1.234 msecs`.
@@ -526,7 +517,11 @@ fn old_call(text: &[u8]) -> Parsed<'_> {
         let Some(at) = memmem::find(rest, b"+ @ ") else {
             return Parsed::Nothing;
         };
-        return match call_tail(&rest[at..]) {
+        // Kernels before 3.6 have no parent.
+        let mut worker = Cursor(&rest[at + 4..]);
+        let alone = worker.number().filter(|_| worker.0.is_empty());
+        let alone = alone.and_then(|worker| Some((u32::try_from(worker).ok()?, None)));
+        return match alone.or_else(|| call_tail(&rest[at..])) {
             Some((worker, parent)) => Parsed::Event(Event::Call(Call {
                 device: &rest[..at],
                 parent,

@@ -168,6 +168,8 @@ impl Reader {
         let says = |line: &Vec<u8>| match self.messages.parse(line) {
             Parsed::Event(Event::StageEnd { says_us, .. }) => says_us.is_some(),
             Parsed::Event(Event::Return(ret)) => ret.says_us.is_some(),
+            Parsed::Event(Event::Failure { .. } | Event::NotFrozen { .. }) => true,
+            Parsed::Event(Event::Asleep(_) | Event::Woken(_)) => true,
             Parsed::Event(event) => matches!(event, Event::DevicesTook { .. } | Event::Took { .. }),
             _ => false,
         };

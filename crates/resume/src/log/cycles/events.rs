@@ -243,6 +243,10 @@ impl Cycles {
             }
             Event::Woken(what) => {
                 let what = String::from_utf8_lossy(what).into_owned();
+                // `57 triggered qpnp_rtc_alarm`
+                let irq = what.split_once(" triggered ");
+                let irq = irq.map(|(irq, what)| format!("IRQ {irq}, {what}"));
+                let what = irq.unwrap_or(what);
                 if open.cycle.woken.last() != Some(&what) && open.cycle.woken.len() < WOKEN_MAX {
                     open.cycle.woken.push(what);
                 }

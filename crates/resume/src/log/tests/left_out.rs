@@ -37,8 +37,8 @@ fn each_reason_is_a_phrase_after_its_number() {
         "calls without an end",
         "calls in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)",
         "jumps of the clock within a cycle: no time passes there",
-        "cycles whose lines a logger stamped later: suspend and resume are unknown, and the time asleep is \
-         at most what is shown (`dmesg` and `journalctl -k -o json` have the kernel's stamps)",
+        "cycles whose lines a logger stamped later: suspend and resume are unknown, and a time asleep is \
+         an upper bound (`dmesg` and `journalctl -k -o json` have the kernel's stamps)",
         "suspends to disk",
         "cycles that the log has twice",
         "lines that the log has twice",
