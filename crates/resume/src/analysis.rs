@@ -30,7 +30,7 @@ use crate::what_if::Deferred;
 
 pub use crate::cycle::{stage_name, stage_words};
 pub use crate::what_if::{Next, Removal};
-pub use answer::{Answer, Matter};
+pub use answer::Answer;
 pub use assemble::{Input, Question, analyse};
 pub use check::read;
 pub use failed::Failed;
@@ -488,8 +488,8 @@ impl CycleResult {
     fn has_little(&self) -> bool {
         let mut stages = self.stages.iter();
         let is_silent = stages.all(|stage| stage.stage == StageKind::Sync);
-        let has_parts = !self.calls.is_empty() || !self.failures.is_empty();
-        is_silent && !has_parts && self.asleep_us.is_none()
+        let has_words = !self.failures.is_empty() || !self.woken.is_empty();
+        is_silent && self.calls.is_empty() && !has_words && self.asleep_us.is_none()
     }
 
     /// It began, and nothing shows that processes were frozen, although the log goes on.
@@ -515,11 +515,12 @@ impl CycleResult {
         self.stop.as_ref().is_some_and(|stop| stop.boots)
     }
 
-    /// From the first word of it to the last one, the sleep included, where neither half of it is known.
+    /// From the first word of it to the last one by the log's clock, which may have stood still in the sleep, where
+    /// neither half of it is known.
     pub fn whole_us(&self) -> Option<Us> {
         let (first, last) = self.words.first.zip(self.words.last)?;
         let is_known = self.suspend_us.or(self.resume_us).is_some();
-        (!is_known).then_some(last - first)
+        (!is_known && carries(self.resolution_us, last - first)).then_some(last - first)
     }
 
     /// Are all its times known, and did it sleep?

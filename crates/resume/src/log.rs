@@ -102,8 +102,8 @@ left_out! {
     guessed_stages: "call", " in a guessed stage: no line marks the end of stages (/sys/power/pm_debug_messages)";
     clock_jumps: "jump", " of the clock within a cycle: no time passes there";
     /// Its logger was frozen, and has the wall clock.
-    late_stamps: "cycle", " whose lines a logger stamped later: suspend and resume are unknown, and the time \
-        asleep is at most what is shown (`dmesg` and `journalctl -k -o json` have the kernel's stamps)";
+    late_stamps: "cycle", " whose lines a logger stamped later: suspend and resume are unknown, and a time \
+        asleep is an upper bound (`dmesg` and `journalctl -k -o json` have the kernel's stamps)";
     hibernations: "suspend", " to disk";
     /// As kern.log and messages together have it.
     repeated_cycles: "cycle", " that the log has twice";

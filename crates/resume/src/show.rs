@@ -14,7 +14,7 @@ use reveille_show::quantity::{self, counted};
 use reveille_show::sheet::{Section, Sheet};
 
 use crate::analysis::{
-    Analysis, CycleResult, Machine, Matter, Removal, Replay, Spread, WhatIf, half_name, no_devices,
+    Analysis, CycleResult, Machine, Removal, Replay, Spread, WhatIf, half_name, no_devices,
     no_length, stage_words,
 };
 use crate::cycle::{Name, Us, time};
@@ -164,8 +164,8 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
         sheet.fact(word, us + &all);
     }
     if let Some(us) = cycle.whole_us() {
-        let words = format!("{} from entry to exit, the sleep included", time(us));
-        sheet.fact("Whole", words);
+        let words = "from entry to exit by the log's clock, which stands still in deep sleep if it is the kernel's";
+        sheet.fact("Whole", format!("{} {words}", time(us)));
     }
     if let Some(firmware) = cycle.firmware {
         let mut words = format!("{} before the kernel's resume", time(firmware.resume_us));
@@ -191,40 +191,31 @@ fn facts(machine: &Machine, sheet: &mut Sheet<'_>) {
 /// What failed; what decides how long the half that matters takes, and what would make it shorter.
 fn answer(machine: &Machine) -> String {
     let (cycle, answer) = (machine.shown(), machine.answer());
-    let sentence = match &answer.time {
-        None => String::new(),
-        Some(Matter::Disk) => {
+    let sentence = match answer.half {
+        _ if cycle.is_to_disk() => {
             let many = counted(machine.hibernations.len() as u64, "suspend");
             format!("The log has nothing but {many} to disk, of which no stages are read.")
         }
-        Some(Matter::Path { half }) => path::answer(machine, *half) + &shorter(machine, *half),
-        Some(Matter::Half {
-            half,
-            at_least_us,
-            silence,
-        }) => {
-            let name = half_name(*half);
-            let takes = at_least_us.map(|us| format!("The {name} takes {} at least.", time(us)));
-            let silence = silence.as_ref().map(|gap| path::gap(cycle, gap));
-            let why = path::no_path(cycle, *half);
-            format!(
-                "{}{} {why}",
-                takes.unwrap_or_default(),
-                silence.unwrap_or_default()
-            )
-        }
-        Some(Matter::Stage {
-            half,
-            stage,
-            duration_us: all,
-        }) => {
-            let of = match all.count {
-                1 => String::new(),
-                count => format!(" (median of {count} cycles)"),
+        None => String::new(),
+        Some(half) if answer.by_path => path::answer(machine, half) + &shorter(machine, half),
+        Some(half) => {
+            let mut stages = machine.stages.iter();
+            let longest = stages.find(|one| Some(one.stage) == answer.stage);
+            let takes = match (longest, cycle.at_least_us_of(half)) {
+                (Some(one), _) => {
+                    let (stage, takes) = (stage_words(one.stage), time(one.duration_us.median));
+                    let of = match one.duration_us.count {
+                        1 => String::new(),
+                        count => format!(" (median of {count} cycles)"),
+                    };
+                    format!("The longest stage is {stage}, {takes}{of}.")
+                }
+                (None, Some(us)) => format!("The {} takes {} at least.", half_name(half), time(us)),
+                (None, None) => String::new(),
             };
-            let (stage, takes) = (stage_words(*stage), time(all.median));
-            let why = path::no_path(cycle, *half);
-            format!("The longest stage is {stage}, {takes}{of}. {why}")
+            let silence = answer.silence.map(|gap| path::gap(cycle, &gap));
+            let why = path::no_path(cycle, half);
+            format!("{takes}{} {why}", silence.unwrap_or_default())
         }
     };
     let failed = answer.failed.unwrap_or_default();

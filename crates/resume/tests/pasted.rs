@@ -414,20 +414,20 @@ fn a_failure_is_what_the_answer_is_about() {
     let found = answer(aborted);
     let failed = found["failed"].as_str().unwrap();
     assert!(failed.contains("aborted") && failed.contains("PNP0C0A:00"));
-    assert_eq!(found["time"], Value::Null);
+    assert_eq!(found["half"], Value::Null);
     // Then the time of a suspend that succeeded, and of that alone.
     let slept = IDLE.to_owned() + aborted;
     let found = answer(&slept);
     assert!(found["failed"].as_str().unwrap().contains("cycle 2"));
-    let time = fields(&found["time"], &["about", "half", "at_least_us"]);
-    assert_eq!(time, json!(["half", "resume", 1_000_000]));
-    assert_eq!(found["time"]["silence"]["end"], 321_300_000);
+    let time = fields(&found, &["half", "by_path", "stage"]);
+    assert_eq!(time, json!(["resume", false, null]));
+    assert_eq!(found["silence"]["end"], 321_300_000);
     // A device that fails to resume does not keep the machine from sleeping.
     let fails = "[  320.600000] amdgpu 0000:03:00.0: PM: failed to resume async: error -110\n";
     let resumes = IDLE.replace("[  321.300000]", &format!("{fails}[  321.300000]"));
     let found = answer(&resumes);
     assert!(!found["failed"].as_str().unwrap().contains("aborted"));
-    assert_eq!(found["time"]["about"], "half");
+    assert_eq!(found["half"], "resume");
 }
 
 #[test]
@@ -442,10 +442,121 @@ fn a_long_silence_is_what_the_answer_is_about_where_the_path_has_little_of_it() 
         ]);
     let found = answer(&String::from_iter(silent));
     assert_eq!(found["failed"], Value::Null);
-    let time = fields(&found["time"], &["about", "half", "at_least_us"]);
-    assert_eq!(time, json!(["half", "suspend", 232_000_000]));
-    let silence = fields(&found["time"]["silence"], &["start", "end"]);
+    let time = fields(&found, &["half", "by_path", "stage"]);
+    assert_eq!(time, json!(["suspend", false, null]));
+    let silence = fields(&found["silence"], &["start", "end"]);
     assert_eq!(silence, json!([301_000_000, 531_000_000]));
+}
+
+/// The log of a suspend to idle with these lines at the end of its sleep.
+fn wakes(lines: &[&str]) -> String {
+    let lines = lines.iter().map(|line| format!("[  320.400000] {line}\n"));
+    IDLE.replace(
+        "[  320.500000]",
+        &(String::from_iter(lines) + "[  320.500000]"),
+    )
+}
+
+#[test]
+fn what_woke_it_is_read_in_every_form() {
+    for (line, what) in [
+        ("PM: ACPI non-EC GPE wakeup", "ACPI non-EC GPE"),
+        ("ACPI: PM: ACPI non-EC GPE wakeup", "ACPI non-EC GPE"),
+        (
+            "ACPI: PM: Wakeup after ACPI Notify sync",
+            "ACPI Notify sync",
+        ),
+        (
+            "PM: pm_system_irq_wakeup: 479 triggered dhdpcie_host_wake",
+            "IRQ 479, dhdpcie_host_wake",
+        ),
+        (
+            "pm_system_irq_wakeup: 57 triggered qpnp_rtc_alarm",
+            "IRQ 57, qpnp_rtc_alarm",
+        ),
+        (
+            "gic_show_resume_irq: 200 triggered qcom,smd-rpm",
+            "IRQ 200, qcom,smd-rpm",
+        ),
+    ] {
+        assert_eq!(one(&wakes(&[line]))["woken"], json!([what]), "{line}");
+    }
+    // The same in the words of two.
+    let both = [
+        "PM: pm_system_irq_wakeup: 479 triggered dhdpcie_host_wake",
+        "Resume caused by IRQ 479, dhdpcie_host_wake",
+    ];
+    assert_eq!(
+        one(&wakes(&both))["woken"],
+        json!(["IRQ 479, dhdpcie_host_wake"])
+    );
+    // A log that has nothing else of a suspend.
+    let cut = "[   42.335804] PM: Suspending system (s2idle)\n\
+               [   42.475210] PM: pm_system_irq_wakeup: 11 triggered pinctrl_amd\n\
+               [   42.535294] PM: resume from suspend-to-idle\n";
+    assert_eq!(one(cut)["woken"], json!(["IRQ 11, pinctrl_amd"]));
+}
+
+#[test]
+fn a_sleep_that_was_not_deep_is_no_failure_of_the_suspend() {
+    for (line, driver) in [
+        (
+            "intel_pmc_core INT33A1:00: CPU did not enter SLP_S0!!! (S0ix cnt=0)",
+            "intel_pmc_core",
+        ),
+        (
+            "amd_pmc AMDI0007:00: Last suspend didn't reach deepest state",
+            "amd_pmc",
+        ),
+    ] {
+        let cycle = one(&wakes(&[line]));
+        let failure = fields(&cycle["failures"][0], &["driver", "stage"]);
+        assert_eq!(failure, json!([driver, "idle"]));
+        assert_eq!(cycle["aborted"], false);
+        // It begins no cycle.
+        assert!(analysis(&format!("[  320.400000] {line}\n")).is_err());
+    }
+}
+
+#[test]
+fn failures_and_the_sleep_of_lines_without_stamps_are_read() {
+    let failed_alone = "PM: suspend entry (deep)\n\
+                        alarmtimer alarmtimer.0.auto: PM: failed to suspend: error -16\n\
+                        PM: Some devices failed to suspend, or early wake event detected\n\
+                        PM: suspend exit\n";
+    let found = failed(failed_alone);
+    assert_eq!(found.len(), 1);
+    assert!(found[0].1.contains("alarmtimer.0.auto") && found[0].1.contains("-16"));
+    let slept = one("> > PM: suspend-to-idle\n\
+                     > > Timekeeping suspended for 11.138 seconds\n\
+                     > > PM: Triggering wakeup from IRQ 9\n\
+                     > > PM: resume from suspend-to-idle\n");
+    let times = fields(&slept, &["suspend_us", "asleep_us", "resume_us", "woken"]);
+    assert_eq!(times, json!([null, 11_138_000, null, ["IRQ 9"]]));
+}
+
+#[test]
+fn calls_of_kernels_before_3_6_have_no_parent() {
+    let log = "[  300.125000] PM: Entering mem sleep\n\
+               [  300.127000] calling  0000:00:02.0+ @ 2300\n\
+               [  300.127500] calling  1-1+ @ 88\n\
+               [  300.157500] call 1-1+ returned 0 after 29296 usecs\n\
+               [  300.527000] call 0000:00:02.0+ returned 0 after 390625 usecs\n\
+               [  300.600000] PM: suspend of devices complete after 474.000 msecs\n";
+    let calls = one(log)["calls"].as_array().unwrap().clone();
+    let call = |call: &Value| fields(call, &["device", "worker", "parent", "start", "end"]);
+    let calls = Value::from_iter(calls.iter().map(call));
+    let expected = json!([
+        ["0000:00:02.0", 2300, null, 300_127_000, 300_527_000],
+        ["1-1", 88, null, 300_127_500, 300_157_500],
+    ]);
+    assert_eq!(calls, expected);
+    // What is left of a damaged line is no call that never returned.
+    let begun = "[  300.120000] PM: Syncing filesystems ... done.\n";
+    let cut = begun.to_owned() + &log.replace("@ 2300", "@ 2300, parent: pci0000:00");
+    let cut =
+        cut.replace("[  300.157500] call", "call") + "[  300.700000] Restarting tasks ... done.\n";
+    assert_eq!(failed(&cut), []);
 }
 
 /// What a crash leads to is not known: it may have slept.
@@ -506,6 +617,27 @@ fn a_journal_of_today_has_the_kernels_stamp_under_another_name() {
     };
     let text: String = MEM.lines().map(line).collect();
     assert_eq!(times(&one(&text)), times(&one(MEM)));
+}
+
+/// The whole by which clock, where neither half is known.
+#[test]
+fn the_whole_says_of_the_sleep_only_what_the_log_shows() {
+    let whole = |sleep: &str, stamps: [&str; 2]| {
+        let [from, to] = stamps;
+        let text = format!("{from} PM: suspend entry ({sleep})\n{to} PM: suspend exit\n");
+        fact(&text, "Whole")
+    };
+    let kernel = ["[  300.000000]", "[  301.450000]"];
+    let wall = "2026-11-01T10:00:01+0000 host kernel:";
+    for sleep in ["deep", "s2idle"] {
+        let found = whole(sleep, kernel).unwrap();
+        assert!(
+            found.contains("1.45 s") && !found.contains("included"),
+            "{found}"
+        );
+    }
+    // Two stamps of whole seconds do not show it.
+    assert_eq!(whole("deep", [wall; 2]), None);
 }
 
 /// Suspend to idle, of which the sleep has no lines of its own.

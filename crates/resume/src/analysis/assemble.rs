@@ -138,7 +138,7 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     let compared = across::compared(&results);
     let Some(shown) = shown(&compared) else {
         return Err(Error::Failed(format!(
-            "{name}: has no cycle with any stage"
+            "{name}: no suspend in it has more than its first line"
         )));
     };
     notes.extend(notes_of(&results));

@@ -31,17 +31,11 @@ impl Machine {
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = Vec::new();
         for cycle in &self.cycles {
-            for (how, what, ends) in of_cycle(self, cycle) {
-                let same = |one: &&mut Failed| one.how == how && one.what == what;
+            for next in of_cycle(self, cycle) {
+                let same = |one: &&mut Failed| one.how == next.how && one.what == next.what;
                 match all.iter_mut().find(same) {
                     Some(one) => one.cycles += usize::from(cycle.number != one.cycle),
-                    None => all.push(Failed {
-                        cycle: cycle.number,
-                        cycles: 1,
-                        how,
-                        what,
-                        ends,
-                    }),
+                    None => all.push(next),
                 }
             }
         }
@@ -123,7 +117,7 @@ impl<'a> One<'a> {
         let is_same = both.is_none_or(|(one, other)| one == other);
         // A watchdog of devices panics.
         if crashes(other) {
-            return crashes(first) || both.is_some() && is_same;
+            return crashes(first) || has(first, "DPM device timeout");
         }
         if other.device.is_none() && next.code.is_none() {
             let is_stopped = has(first, "Wakeup pending") || has(first, " aborted after ");
@@ -166,24 +160,28 @@ impl<'a> One<'a> {
     }
 }
 
-/// How, what, and whether the cycle ended with it.
-fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String, bool)> {
+fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<Failed> {
     let mut failures: Vec<One> = Vec::new();
     for next in cycle.failures.iter().map(One::of) {
         if !failures.last_mut().is_some_and(|one| one.takes(&next)) {
             failures.push(next);
         }
     }
-    let devices = failures
-        .iter()
-        .filter_map(|one| one.failure.device.as_ref());
-    let reported: HashSet<&Name> = devices.collect();
+    let failed = |how, what, ends| Failed {
+        cycle: cycle.number,
+        cycles: 1,
+        how,
+        what,
+        ends,
+    };
+    let reported = failures.iter().filter_map(|one| one.failure.device.clone());
+    let reported: HashSet<Name> = reported.collect();
     let words = failures.iter().map(|one| {
         let aborts = cycle.aborted && !cycle.cut && one.failure.is_of_suspend();
-        (FAILED, one.words(machine, cycle), aborts)
+        failed(FAILED, one.words(machine, cycle), aborts)
     });
     let mut all = Vec::from_iter(words);
-    all.extend(stopped(cycle).map(|(how, what)| (how, what, true)));
+    all.extend(stopped(cycle).map(|(how, what)| failed(how, what, true)));
     let (last, until) = (cycle.last_stage(), cycle.until_us());
     for one in &cycle.calls {
         let (call, stage) = (&one.call, stage_words(one.call.stage));
@@ -191,14 +189,16 @@ fn of_cycle(machine: &Machine, cycle: &CycleResult) -> Vec<(&'static str, String
             (Some(code @ ..0), _, _) if !reported.contains(&call.device) => {
                 let device = machine.called(&call.device, call.driver.as_ref());
                 let what = format!("{device}: returned {code} ({stage})");
-                all.push((FAILED, what, false));
+                all.push(failed(FAILED, what, false));
             }
             (_, Some(start), None) => {
                 let lasts = cycle.cut && Some(call.stage) == last;
-                if lasts || !cycle.cut {
+                // What is left of a damaged line has neither.
+                let is_whole = call.function.is_some() || call.parent.is_some();
+                if lasts || !cycle.cut && is_whole {
                     let until = lasts.then_some(until);
                     let what = never_returned(machine, cycle, call, start, until);
-                    all.push(("never returned", what, lasts));
+                    all.push(failed("never returned", what, lasts));
                 }
             }
             _ => {}

@@ -28,8 +28,7 @@ fn sentence(machine: &Machine, half: Half) -> String {
             true => String::new(),
             false => format!(" {why}"),
         };
-        let silence = silence(path, usize::MAX);
-        return format!("The {name}{extent} {parts}.{silence}{why}");
+        return format!("The {name}{extent} {parts}.{why}");
     }
     let longest = longest_call(path).map_or(String::new(), |link| {
         format!(
@@ -73,7 +72,7 @@ pub(super) fn answer(machine: &Machine, half: Half) -> String {
     let parts = shares(cycle, half, PARTS);
     let parts = format!("The {whole} takes {}: {parts}.", time(total));
     if no_devices(cycle, half).is_some() {
-        return parts + &silence(path, MESSAGE);
+        return parts + &silence(path);
     }
     let Some(link) = leading(path) else {
         let longest = longest_call(path).map_or(String::new(), |link| {
@@ -210,31 +209,29 @@ fn part(cycle: &CycleResult, link: &LinkResult, half: Half, no_devices: bool) ->
     }
 }
 
-/// The longest silence that the kernel's last message before it names, in so many letters.
-fn silence(path: &[LinkResult], letters: usize) -> String {
+/// The longest silence of a path that the kernel's last message before it names.
+fn silence(path: &[LinkResult]) -> String {
     let silences = path.iter().filter(|link| link.message.is_some());
     let longest = silences.max_by_key(|link| link.duration_us);
     longest.map_or(String::new(), |link| {
-        let [from, to] = [&link.message, &link.ended_by].map(|text| text.as_deref());
-        longest_silence(link.duration_us, from, to, letters)
+        let between = [&link.message, &link.ended_by].map(|text| text.as_deref());
+        longest_silence(link.duration_us, between.map(Option::unwrap_or_default))
     })
 }
 
-/// The same of a half without a path, at least.
+/// A silence of a half without a path.
 pub(super) fn gap(cycle: &CycleResult, gap: &Gap) -> String {
-    let (from, to) = (Some(&*gap.message), Some(&*gap.ended_by));
-    let coarse = Some(cycle.resolution_us).filter(|&step| step > 1);
-    longest_silence(gap.end - gap.start - coarse.unwrap_or(0), from, to, MESSAGE)
+    // Coarse stamps show a bound.
+    let step = Some(cycle.resolution_us).filter(|&step| step > 1);
+    let us = gap.end - gap.start - step.unwrap_or(0);
+    longest_silence(us, [&gap.message, &gap.ended_by])
 }
 
-fn longest_silence(us: Us, from: Option<&str>, to: Option<&str>, letters: usize) -> String {
-    let [from, to] = [from, to].map(|text| {
-        let text = shortened(text.unwrap_or_default(), letters);
-        (!text.is_empty()).then(|| format!("\u{201c}{text}\u{201d}"))
-    });
-    let is = match (from.unwrap_or_default(), to) {
-        (from, Some(to)) => format!("from {from} to {to}"),
-        (from, None) => format!("after {from}"),
+fn longest_silence(us: Us, [from, to]: [&str; 2]) -> String {
+    let quoted = |text| format!("\u{201c}{}\u{201d}", shortened(text, MESSAGE));
+    let is = match to {
+        "" => format!("after {}", quoted(from)),
+        _ => format!("from {} to {}", quoted(from), quoted(to)),
     };
     format!(" Its longest silence, {}, is {is}.", time(us))
 }
@@ -384,7 +381,7 @@ fn silences(path: &[LinkResult]) -> Option<String> {
 
 /// Where the stages are unknown, the longest silences.
 fn gaps(cycle: &CycleResult, half: Half) -> Option<String> {
-    let mut gaps = cycle.gaps_of(half);
+    let mut gaps = Vec::from_iter(cycle.gaps_of(half));
     gaps.sort_by_key(|gap| std::cmp::Reverse(gap.end - gap.start));
     let gaps = gaps.into_iter().take(MOST_GAPS);
     listed(gaps.map(|gap| {
