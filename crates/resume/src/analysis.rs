@@ -30,7 +30,6 @@ use crate::what_if::Deferred;
 
 pub use crate::cycle::{stage_name, stage_words};
 pub use crate::what_if::{Next, Removal};
-pub use answer::Answer;
 pub use assemble::{Input, Question, analyse};
 pub use check::read;
 pub use failed::Failed;
@@ -110,6 +109,21 @@ pub struct Machine {
     /// What matters most of it.
     #[serde(default)]
     pub answer: Answer,
+}
+
+/// What matters most.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// What failed, or kept the machine from sleeping, in words.
+    pub failed: Option<String>,
+    /// The half of the shown cycle that most of the time goes to; `None` if the cycle ended with a failure.
+    pub half: Option<Half>,
+    /// Its path shows what that time went to.
+    pub by_path: bool,
+    /// If it does not, the stage that takes longest, if that is much.
+    pub stage: Option<StageKind>,
+    /// Or else the longest time in it without a message of the kernel, if that is much.
+    pub gap: Option<Gap>,
 }
 
 /// Where a machine's cycles come from.

@@ -213,7 +213,7 @@ fn answer(machine: &Machine) -> String {
                 (None, Some(us)) => format!("The {} takes {} at least.", half_name(half), time(us)),
                 (None, None) => String::new(),
             };
-            let silence = answer.silence.map(|gap| path::gap(cycle, &gap));
+            let silence = answer.gap.map(|gap| path::gap(cycle, &gap));
             let why = path::no_path(cycle, half);
             format!("{takes}{} {why}", silence.unwrap_or_default())
         }

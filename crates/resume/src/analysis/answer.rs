@@ -1,26 +1,9 @@
 //! What matters most of a machine's cycles: what failed, then what most of the time went to.
 
-use serde::{Deserialize, Serialize};
-
 use super::failed::FAILED;
-use super::{CycleResult, Machine};
-use crate::cycle::{Gap, StageKind, Us};
+use super::{Answer, CycleResult, Machine};
+use crate::cycle::{Gap, Us};
 use crate::graph::Half;
-
-/// What matters most.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Answer {
-    /// What failed, or kept the machine from sleeping, in words.
-    pub failed: Option<String>,
-    /// The half of the shown cycle that most of the time goes to; `None` if the cycle ended with a failure.
-    pub half: Option<Half>,
-    /// Its path shows what that time went to.
-    pub by_path: bool,
-    /// If it does not, the stage that takes longest, if that is much.
-    pub stage: Option<StageKind>,
-    /// Or else the longest time in it without a message of the kernel, if that is much.
-    pub silence: Option<Gap>,
-}
 
 /// A whole suspend this many times as long as the whole resume matters more; a path of at least 1/2 of a half shows
 /// what it went to.
@@ -92,7 +75,7 @@ impl Machine {
             half: Some(half),
             by_path,
             stage: stage.map(|one| one.stage),
-            silence: silence.filter(|_| stage.is_none()).cloned(),
+            gap: silence.filter(|_| stage.is_none()).cloned(),
         }
     }
 }

@@ -120,10 +120,11 @@ impl<'a> One<'a> {
             return crashes(first) || has(first, "DPM device timeout");
         }
         if other.device.is_none() && next.code.is_none() {
-            let is_stopped = has(first, "Wakeup pending") || has(first, " aborted after ");
-            let names = ["wakeup source", "Wakeup Source", "Wakeup pending"];
-            if is_stopped && names.iter().any(|words| has(other, words)) {
-                if !has(first, &other.message) {
+            let words = ["wakeup source", "Wakeup Source", "Wakeup pending"];
+            let of_wakeup = |one: &Failure| words.iter().any(|words| has(one, words));
+            if of_wakeup(other) && (of_wakeup(first) || has(first, " aborted after ")) {
+                let source = other.message.rsplit(": ").next();
+                if source.is_some_and(|source| !has(first, source)) {
                     first.message += &format!("; {}", other.message);
                 }
                 return true;

@@ -430,8 +430,9 @@ fn acpi(text: &[u8]) -> Option<Event<'_>> {
 
 /// Do these words of the kernel or of a device say that it failed, or why?
 fn fails(text: &[u8]) -> bool {
-    const WORDS: [&[u8]; 7] = [
-        b" failed",
+    const WORDS: [&[u8]; 8] = [
+        b"devices failed",
+        b"System core suspend callback",
         b"failed to ",
         b" returns -",
         NOT_PREPARED,

@@ -422,12 +422,6 @@ fn a_failure_keeps_the_kernels_words() {
             "dpm_run_callback(): usb_dev_suspend+0x0/0x20 returns -110",
         ),
         (
-            "mmcblk mmc0:0001: PM: not prepared for power transition: code -16",
-            Some("mmc0:0001"),
-            Some("mmcblk"),
-            "not prepared for power transition: code -16",
-        ),
-        (
             "Could not suspend device 0000:00:02.0: error -16",
             Some("0000:00:02.0"),
             None,
@@ -449,10 +443,9 @@ fn a_failure_keeps_the_kernels_words() {
 #[test]
 fn a_fault_of_the_kernel_is_read() {
     for text in [
-        "BUG: kernel NULL pointer dereference, address: 00000000000001c8",
-        "Kernel panic - not syncing: i915 0000:00:02.0: unrecoverable failure",
+        "BUG: kernel NULL pointer dereference",
         "Internal error: Oops: 96000004 [#1] SMP",
-        "Kernel panic - not syncing: bad mode",
+        "Kernel panic - not syncing: Oops",
     ] {
         let message = text.as_bytes();
         assert_eq!(event(text), Event::Crash { message }, "{text}");
