@@ -329,7 +329,7 @@ fn a_failure_is_reported_from_any_cycle() {
     std::fs::write(&log, dmesg(1) + refused).unwrap();
     let text = said(&[], &log);
     assert!(
-        text.contains("FAILED cycle 2: 0000:00:14.0: failed to suspend"),
+        text.contains("FAILED cycle 2: 0000:00:14.0 (xhci_hcd): failed"),
         "{text}"
     );
     assert!(text.contains("NEVER RETURNED cycle 2: 0:0:0:0"), "{text}");
