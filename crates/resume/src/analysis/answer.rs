@@ -2,7 +2,7 @@
 
 use super::failed::FAILED;
 use super::{Answer, CycleResult, Machine};
-use crate::cycle::{Gap, Us};
+use crate::cycle::{Gap, StageKind, Us};
 use crate::graph::Half;
 
 /// A whole suspend this many times as long as the whole resume matters more; a path of at least 1/2 of a half shows
