@@ -4,11 +4,12 @@ use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_advise::hold::{Options, Plan};
 use reveille_advise::{MachineResult, show};
-use reveille_kernel::{Idle, Journal, journal};
+use reveille_kernel::{Idle, Journal, Root, journal, requests};
 use reveille_results::statistics::Percentile;
 
 use crate::command::As;
@@ -135,6 +136,9 @@ fn via_service(args: &Args, mut plan: Plan, serving: &Serving) -> anyhow::Result
     let cpus = args.cpu.as_ref().map(|CpuList(cpus)| cpus.as_slice());
     // Before signals are caught: Ctrl-C ends this program while polkit asks the user.
     let held = (serving.hold)(cpus, args.latency, &reason)?;
+    if let Some(why) = kept_out(&plan.cpus, args.latency) {
+        exit::say(why);
+    }
     let until = Until::prepare(&args.command, &args.user)?;
     let statement = show::hold(&plan, "Held by the service until Ctrl-C.");
     let copy = held.try_clone()?;
@@ -142,6 +146,26 @@ fn via_service(args: &Args, mut plan: Plan, serving: &Serving) -> anyhow::Result
     let code = until.over(&plan, &statement, &args.printed);
     drop(held);
     code
+}
+
+/// Where another program's bound is in the place of the service's, which it sets in a moment.
+fn kept_out(cpus: &[u32], bound_us: u32) -> Option<String> {
+    let end = Instant::now() + Duration::from_secs(1);
+    loop {
+        let present = |cpu: &u32| Some((*cpu, Root::default().text(&requests::file_of(*cpu))?));
+        let mut present = cpus.iter().filter_map(present);
+        let (cpu, value) = present.find(|(_, value)| !requests::is_within(value, bound_us))?;
+        if Instant::now() > end {
+            let why = match value.as_str() {
+                "0" => "the service has set no bound yet".to_owned(),
+                us => format!("another program has set a bound of {us} µs, which stays"),
+            };
+            return Some(format!(
+                "--via-service: nothing is held on CPU {cpu}: {why}"
+            ));
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }
 
 /// Nothing ever comes from a hold's descriptor but its end.

@@ -367,6 +367,9 @@ fn anothers_value_stays_and_is_named() {
     assert_eq!(left, ["0", "777"], "{log}");
     assert_eq!(status["cpus"][1]["in_the_way"], "777");
     assert_eq!(status["cpus"][0]["in_the_way"], Value::Null);
+    assert_eq!(status["rules"][0]["in_force"], serde_json::json!([0]));
+    let is_in_force = |cpu: usize| &status["cpus"][cpu]["why"][0]["in_force"];
+    assert_eq!([is_in_force(0), is_in_force(1)], [true, false]);
 }
 
 #[test]

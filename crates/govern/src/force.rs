@@ -17,7 +17,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::unistd::Pid;
 use reveille_kernel::journal::{LiveBound, Slot};
-use reveille_kernel::{Error, Result};
+use reveille_kernel::{Error, Result, requests};
 
 use crate::packets::OnCpu;
 use crate::quiet::Quiet;
@@ -435,21 +435,20 @@ impl Keeper {
         let bounds = bounds.filter(|(nth, _)| rules & 1 << nth != 0);
         let bounds = bounds.filter_map(|(_, bound_us)| *bound_us);
         let wanted = bounds.chain(self.asked.hold_us).min();
-        let now = Instant::now();
         let mut shared = self.cpu.locked();
-        // Else the thread is about to be called again, by its other rules.
         if shared.rules_number == self.rules_number {
-            shared.state.note_rules(rules, &self.quiet_now, now);
+            shared.state.rules = rules;
         }
         let state = &mut shared.state;
         let is_in_force = state.in_the_way.is_none()
             && state.failed.is_none()
             && !self.cpu.look.swap(false, Ordering::Acquire);
         if state.bound_us == wanted && is_in_force {
+            self.note_uses(&mut shared, rules);
             return true;
         }
         if state.bound_us != wanted {
-            state.since = Some(now);
+            state.since = Some(Instant::now());
         }
         state.bound_us = wanted;
         state.is_being_set = true;
@@ -463,14 +462,37 @@ impl Keeper {
             _ => None,
         };
         state.failed = set.err().map(|error| error.to_string());
-        state.in_the_way.is_none() && state.failed.is_none()
+        let is_set = state.in_the_way.is_none() && state.failed.is_none();
+        self.note_uses(&mut shared, rules);
+        is_set
+    }
+
+    fn note_uses(&self, shared: &mut Shared, rules: u32) {
+        // Else the thread is about to be called again, by its other rules.
+        if shared.rules_number != self.rules_number {
+            return;
+        }
+        let (state, now) = (&mut shared.state, Instant::now());
+        let kept = |(nth, bound_us): (usize, &Option<u32>)| {
+            let is_kept = rules & 1 << nth != 0 && state.keeps(*bound_us);
+            u32::from(is_kept) << nth
+        };
+        let bounds = self.asked.bounds_us.iter().enumerate();
+        let kept = bounds.map(kept).fold(0, |all, one| all | one);
+        state.note_uses(kept, &self.quiet_now, now);
     }
 }
 
 impl State {
-    fn note_rules(&mut self, rules: u32, quiet: &[Duration], now: Instant) {
+    /// Whether a bound that is wanted is kept: no looser one of another program is in its place.
+    pub fn keeps(&self, bound_us: Option<u32>) -> bool {
+        let is_kept = |value: &str| bound_us.is_none_or(|us| requests::is_within(value, us));
+        self.failed.is_none() && self.in_the_way.as_deref().is_none_or(is_kept)
+    }
+
+    fn note_uses(&mut self, kept: u32, quiet: &[Duration], now: Instant) {
         for (nth, of) in self.uses.iter_mut().enumerate() {
-            match (rules & 1 << nth != 0, of.since) {
+            match (kept & 1 << nth != 0, of.since) {
                 (true, None) => {
                     of.times += 1;
                     of.since = Some(now);
@@ -483,7 +505,6 @@ impl State {
             }
             of.quiet = quiet.get(nth).copied().unwrap_or(of.quiet);
         }
-        self.rules = rules;
     }
 }
 

@@ -241,18 +241,22 @@ fn holds_nothing(rule: &Judged) -> String {
 
 /// Where other programs' bounds keep those of the rules out; may be empty.
 fn not_held(rules: &[Judged], in_the_way: &[InTheWay]) -> String {
+    let is_kept_out = |one: &&InTheWay| {
+        let bounds = rules.iter().filter(|rule| !rule.anticipates);
+        let mut bounds = bounds.filter_map(|rule| rule.bound_us(one.cpu));
+        bounds.any(|us| requests::text_of(us) != one.value)
+    };
+    let all = in_the_way.iter().filter(is_kept_out);
+    kept_out(all.map(|one| (one.cpu, one.value.as_str())))
+}
+
+/// Of CPUs and the values that other programs have set there.
+fn kept_out<'a>(in_the_way: impl Iterator<Item = (u32, &'a str)>) -> String {
     let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
-    for InTheWay { cpu, value } in in_the_way {
-        let is_kept_out = |rule: &Judged| {
-            let bound_us = rule.bound_us(*cpu).filter(|_| !rule.anticipates);
-            bound_us.is_some_and(|us| requests::text_of(us) != *value)
-        };
-        if !rules.iter().any(is_kept_out) {
-            continue;
-        }
-        match alike.iter_mut().find(|(one, _)| one == value) {
-            Some((_, cpus)) => cpus.push(*cpu),
-            None => alike.push((value, vec![*cpu])),
+    for (cpu, value) in in_the_way {
+        match alike.iter_mut().find(|(one, _)| *one == value) {
+            Some((_, cpus)) => cpus.push(cpu),
+            None => alike.push((value, vec![cpu])),
         }
     }
     let words = alike.iter().map(|(value, cpus)| match *value {
@@ -284,7 +288,9 @@ pub fn started(status: &Status) -> Sheet<'static> {
         &rules,
         &status.in_the_way(),
     );
-    sheet.answer = format!("{} {}", sheet.answer, status_answer(status));
+    // What is in the way it has already.
+    let (held, _) = held_now(status);
+    sheet.answer = format!("{} {held}", sheet.answer).trim_end().to_owned();
     sheet
 }
 
@@ -348,27 +354,28 @@ fn readable(instant: &str) -> String {
 }
 
 fn status_answer(status: &Status) -> String {
-    let held: Vec<u32> = status
-        .cpus
-        .iter()
-        .filter(|cpu| cpu.bound_us.is_some())
-        .map(|cpu| cpu.cpu)
-        .collect();
-    match (
-        held.is_empty(),
-        status.rules.is_empty() && status.holds.is_empty(),
-    ) {
-        (true, true) => "Nothing is held: there are no rules and no holds.".into(),
-        (true, false) => "Nothing is held now.".into(),
-        (false, _) => {
-            let bounds = status.cpus.iter().filter_map(|cpu| cpu.bound_us);
-            let tightest = bound(bounds.min());
-            format!(
-                "A latency bound is held on {}; the tightest is {tightest}.",
-                named(&held)
-            )
-        }
-    }
+    let (held, out) = held_now(status);
+    format!("{held}{out}").trim_start().to_owned()
+}
+
+/// What is held, and where another program's bound is in its place; either may be empty.
+fn held_now(status: &Status) -> (String, String) {
+    let wanted = status.cpus.iter().filter(|cpu| cpu.bound_us.is_some());
+    let (kept, out): (Vec<_>, Vec<_>) = wanted.partition(|cpu| cpu.is_kept());
+    let out = out.iter();
+    let out = kept_out(out.filter_map(|cpu| Some((cpu.cpu, cpu.in_the_way.as_deref()?))));
+    let asks_nobody = status.rules.is_empty() && status.holds.is_empty();
+    let held = match kept.iter().filter_map(|cpu| cpu.bound_us).min() {
+        Some(tightest) => format!(
+            "A latency bound is held on {}; the tightest is {}.",
+            named(&kept.iter().map(|cpu| cpu.cpu).collect::<Vec<_>>()),
+            bound(Some(tightest))
+        ),
+        None if asks_nobody => "Nothing is held: there are no rules and no holds.".into(),
+        None if out.is_empty() => "Nothing is held now.".into(),
+        None => String::new(),
+    };
+    (held, out)
 }
 
 /// Why CPUs are held, or not.
@@ -391,7 +398,8 @@ pub fn explain(status: &Status) -> Sheet<'static> {
     }
     for (numbers, cpu) in groups {
         let held = match cpu.bound_us {
-            Some(us) => format!("held to {}", bound(Some(us))),
+            Some(us) if cpu.is_kept() => format!("held to {}", bound(Some(us))),
+            Some(us) => format!("not held to {}", bound(Some(us))),
             None => "not held".to_owned(),
         };
         let mut section = Section::new("cpu", format!("{}: {held}", named(&numbers))).titled();

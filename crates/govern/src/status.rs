@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use reveille_kernel::requests;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::{InTheWay, Judged};
@@ -139,6 +140,18 @@ pub struct CpuStatus {
     pub failed: Option<String>,
     /// Of each rule, and then of each hold that covers the CPU.
     pub why: Vec<Why>,
+}
+
+impl CpuStatus {
+    /// Whether the bound that is wanted is kept; false, too, where none is.
+    pub fn is_kept(&self) -> bool {
+        let is_kept = |us| {
+            self.in_the_way
+                .as_deref()
+                .is_none_or(|value| requests::is_within(value, us))
+        };
+        self.failed.is_none() && self.bound_us.is_some_and(is_kept)
+    }
 }
 
 /// Why a rule or hold is in force on a CPU, or is not.

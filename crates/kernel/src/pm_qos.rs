@@ -80,6 +80,15 @@ pub fn text_of(bound_us: u32) -> String {
     }
 }
 
+/// Whether a CPU's own setting with this text keeps to a bound.
+pub fn is_within(text: &str, bound_us: u32) -> bool {
+    match text {
+        "n/a" => true,
+        "0" => false,
+        us => us.parse().is_ok_and(|us: u32| us <= bound_us),
+    }
+}
+
 /// A latency bound as the kernel takes it, µs; zero allows no sleep.
 ///
 /// # Errors

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
 use crate::pm_qos::{self, DEVICE};
-pub use crate::pm_qos::{file_of, text_of};
+pub use crate::pm_qos::{file_of, is_within, text_of};
 use crate::{Error, Idle, Journal, Result, Root};
 
 /// A latency bound on all CPUs. The kernel drops it when the process ends, in whatever way.

@@ -69,6 +69,25 @@ fn a_command_runs_under_the_hold_and_its_exit_code_is_passed_on() {
 }
 
 #[test]
+fn a_hold_that_another_programs_bound_keeps_out_says_so() {
+    let test = "a_hold_that_another_programs_bound_keeps_out_says_so";
+    let Some(_alone) = alone() else {
+        return;
+    };
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let of_another = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
+    for (value, is_told) in [("0", false), ("20", true)] {
+        std::fs::write(of_another, value).unwrap();
+        let ended = run(&mut hold_via(&service, &["--cpu", "0", "--", "true"]));
+        std::fs::write(of_another, "0").unwrap();
+        let says = ended.stderr.contains("nothing is held on CPU 0");
+        assert_eq!((ended.code, says), (0, is_told), "{}", ended.stderr);
+        until("its hold is gone", || service.holds() == 0);
+    }
+}
+
+#[test]
 fn without_a_bus_or_a_service_there_is_one_line() {
     let test = "without_a_bus_or_a_service_there_is_one_line";
     let Some(_alone) = alone() else {

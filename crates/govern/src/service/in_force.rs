@@ -406,7 +406,7 @@ impl InForce {
     /// Is the rule in force on that CPU: does it hold its bound there, or anticipate?
     fn is_in_force(&self, nth: usize, cpu: u32, state: &State) -> bool {
         match self.rules.rules[nth].when.disk_anticipated() {
-            None => state.rules & 1 << nth != 0,
+            None => state.rules & 1 << nth != 0 && state.keeps(self.judged[nth].bound_us(cpu)),
             Some(disk) => {
                 self.judged[nth].bound_us(cpu).is_some() && self.anticipation.has(&disk.device)
             }
@@ -445,7 +445,7 @@ impl InForce {
                 .filter(|(_, hold)| hold.judged.bound_us(number).is_some());
             why.extend(of_cpu.map(|(nth, hold)| Why {
                 of: format!("hold {nth}"),
-                in_force: true,
+                in_force: state.keeps(hold.judged.bound_us(number)),
                 why: format!("{}: {}", hold.asked.owner.name, hold.asked.reason),
             }));
             CpuStatus {
