@@ -177,7 +177,7 @@ fn every_request_is_accounted_for() {
     let engine = Engine::start(&reads.settings()).unwrap();
     let seen = reads.until(&engine, |seen| {
         let outcomes = seen.assistance;
-        // How the last one went is told a little after it.
+        // The engine counts how a request went a little after it has counted the request.
         let told = outcomes.in_time + outcomes.early + outcomes.late + outcomes.cpu_busy;
         outcomes.assisted >= 40 && outcomes.control >= 4 && told == outcomes.assisted
     });

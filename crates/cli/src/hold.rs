@@ -136,7 +136,7 @@ fn via_service(args: &Args, mut plan: Plan, serving: &Serving) -> anyhow::Result
     let cpus = args.cpu.as_ref().map(|CpuList(cpus)| cpus.as_slice());
     // Before signals are caught: Ctrl-C ends this program while polkit asks the user.
     let held = (serving.hold)(cpus, args.latency, &reason)?;
-    if let Some(why) = kept_out(&plan.cpus, args.latency) {
+    if let Some(why) = kept_out(&Root::default(), &plan.cpus, args.latency) {
         exit::say(why);
     }
     let until = Until::prepare(&args.command, &args.user)?;
@@ -148,20 +148,17 @@ fn via_service(args: &Args, mut plan: Plan, serving: &Serving) -> anyhow::Result
     code
 }
 
-/// Where another program's bound is in the place of the service's, which it sets in a moment.
-fn kept_out(cpus: &[u32], bound_us: u32) -> Option<String> {
+/// Where another program's bound is in the place of the service's, which it sets in a moment: `0` is nobody's.
+fn kept_out(root: &Root, cpus: &[u32], bound_us: u32) -> Option<String> {
     let end = Instant::now() + Duration::from_secs(1);
+    let is_looser = |value: &str| value != "0" && !requests::is_within(value, bound_us);
     loop {
-        let present = |cpu: &u32| Some((*cpu, Root::default().text(&requests::file_of(*cpu))?));
+        let present = |cpu: &u32| Some((*cpu, root.text(&requests::file_of(*cpu))?));
         let mut present = cpus.iter().filter_map(present);
-        let (cpu, value) = present.find(|(_, value)| !requests::is_within(value, bound_us))?;
+        let (cpu, us) = present.find(|(_, value)| is_looser(value))?;
         if Instant::now() > end {
-            let why = match value.as_str() {
-                "0" => "the service has set no bound yet".to_owned(),
-                us => format!("another program has set a bound of {us} µs, which stays"),
-            };
             return Some(format!(
-                "--via-service: nothing is held on CPU {cpu}: {why}"
+                "--via-service: nothing is held on CPU {cpu}: another program has set a bound of {us} µs, which stays"
             ));
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -172,4 +169,22 @@ fn kept_out(cpus: &[u32], bound_us: u32) -> Option<String> {
 fn say_when_it_ends(held: &OwnedFd) {
     let _ = nix::unistd::read(held, &mut [0]);
     exit::say("the service has ended; the bound is not held any more");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_another_programs_looser_bound_keeps_a_hold_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Root::at(folder.path());
+        let file = root.path(&requests::file_of(0));
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        // Where all states keep to the bound, the service sets none.
+        for (value, is_out) in [("0", false), ("n/a", false), ("10", false), ("20", true)] {
+            std::fs::write(&file, value).unwrap();
+            assert_eq!(kept_out(&root, &[0, 1], 10).is_some(), is_out, "{value}");
+        }
+    }
 }

@@ -641,8 +641,8 @@ fn give_up(
     let mut written = HashSet::new();
     for (place, record) in file.records.iter_mut().enumerate() {
         let is_visible = record.kind() != Kind::Slack || timer_slack::sees_all_threads(root);
-        let ours = std::mem::take(&mut record.ours);
-        record.claims.retain(|claim| {
+        let Record { claims, ours, .. } = record;
+        claims.retain(|claim| {
             let over = is_over(claim) && (is_visible || claim.owner.is_known_here());
             if over {
                 if ours.iter().eq([&claim.value]) && claim.live.is_none() {
@@ -652,7 +652,6 @@ fn give_up(
             }
             !over
         });
-        record.ours = ours;
         record.settled &= !given_up.contains_key(&place);
     }
     let is_lost = |known: &&Record| {

@@ -222,7 +222,7 @@ fn written(form: Form, machine: &Machine, truth: &Truth) -> Vec<Line> {
     text.lines().map(line).collect()
 }
 
-/// With so many wake-ups within suspend to idle, for which devices resume and suspend their noirq stage.
+/// Adds `naps` wake-ups to suspend to idle: for each, devices go through noirq resume and noirq suspend.
 fn napping(mut lines: Vec<Line>, truth: &Truth, naps: Us) -> Vec<Line> {
     let gone = ["CPU", "ACPI: ", "Timekeeping"];
     lines.retain(|line| !gone.iter().any(|words| line.words.contains(words)));

@@ -154,9 +154,9 @@ impl Setting {
         self.figure.as_ref().map_or(0, |figure| figure.count) + self.failed
     }
 
-    /// Whether more failed than under the other, beyond noise: of all failures of both so many are its own with a
-    /// probability of 2.5% if all are equally likely to fail. Failures that come together are counted as independent,
-    /// so it is rather said too often.
+    /// Whether more failed than under the other, beyond noise: if requests of both were equally likely to fail, this
+    /// setting would have as large a share of the failures with a probability of at most 2.5%. Failures that come
+    /// together count as independent, so this is true somewhat too often.
     fn fails_more(&self, than: &Self) -> bool {
         let both = self.failed + than.failed;
         let share = self.tried() as f64 / (self.tried() + than.tried()).max(1) as f64;

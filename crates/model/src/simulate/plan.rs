@@ -9,7 +9,7 @@ use crate::service::Service;
 use crate::{Error, Result};
 use reveille_show::quantity::{digits, time};
 
-/// A percentile needs so many requests beyond it, in each replication; with fewer it is not given.
+/// The fewest requests beyond a percentile, in each replication, with which it is given.
 pub(super) const FEWEST_BEYOND: u64 = 10;
 
 pub(super) struct Plan<'a> {

@@ -23,7 +23,10 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two looks whether it is in force.
 const LOOK: Duration = Duration::from_millis(10);
 
-/// So often it is not, where others are in the way.
+/// A service that is in force answers at once.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(200);
+
+/// How often it is not in force, one look after the other, where others are in the way.
 const LOOKS: usize = 5;
 
 /// A command that runs. Dropped, it takes its changes back and ends.
@@ -129,7 +132,7 @@ impl Program {
 
     fn is_another(&self) -> Option<String> {
         let mut stream = UnixStream::connect(self.socket.as_ref()?).ok()?;
-        let _ = stream.set_read_timeout(Some(PATIENCE));
+        let _ = stream.set_read_timeout(Some(ANSWERS_WITHIN));
         let mut text = String::new();
         stream.read_to_string(&mut text).ok()?;
         let status: Status = serde_json::from_str(&text).ok()?;
@@ -138,9 +141,12 @@ impl Program {
             let wanted = one.bound_us?;
             let present = bounds::own_us(now.cpu(one.cpu)?.resume_latency_us?);
             (one.in_the_way.is_some() || present != Some(wanted)).then(|| {
-                let present = present.map_or("none".to_owned(), |us| format!("{us} µs"));
+                let present = match present {
+                    Some(us) => format!("another program's latency bound of {us} µs"),
+                    None => "no latency bound".to_owned(),
+                };
                 format!(
-                    "{}: CPU {} has another program's latency bound, {present}, so one of {wanted} µs is not in force",
+                    "{}: CPU {} has {present}, so one of {wanted} µs is not in force",
                     self.name, one.cpu
                 )
             })
