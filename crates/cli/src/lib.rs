@@ -28,6 +28,7 @@ mod manual;
 mod measure;
 mod model;
 mod output_format;
+mod page;
 mod path;
 mod power;
 mod quiet;

@@ -242,7 +242,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (folder, description) = recorder.finish(&outcome)?;
     let report = match args.no_report {
         true => None,
-        false => match crate::report::beside(&folder) {
+        false => match crate::page::beside(&folder) {
             Ok(report) => Some(report),
             Err(error) => {
                 exit::say(format_args!("no report: {}", exit::one_line(&error)));
@@ -292,7 +292,7 @@ fn there(args: &Args) -> anyhow::Result<ExitCode> {
     let folders = args.elsewhere.folders(args.out.as_deref())?;
     if !args.no_report {
         for folder in &folders {
-            folder.folder().refuse_taken(crate::report::PAGE)?;
+            folder.folder().refuse_taken(crate::page::PAGE)?;
         }
     }
     let names: Vec<String> = folders.iter().map(name_of).collect();
@@ -341,7 +341,7 @@ fn report(args: &Args, ran: &Ran) -> Option<PathBuf> {
     if args.no_report || !received.has_any() {
         return None;
     }
-    let report = crate::report::beside(received.result());
+    let report = crate::page::beside(received.result());
     let complain = |error| {
         exit::say(format_args!(
             "{}: no report: {}",
@@ -368,7 +368,7 @@ fn recorder(args: &Args, machine: Identity, options: &Options) -> anyhow::Result
         .unwrap_or_else(|| default_folder(&machine, started));
     let folder = ResultFolder::of(Folder::make(&out, naming(args.out.as_deref()))?)?;
     if !args.no_report {
-        folder.folder().refuse_taken(crate::report::PAGE)?;
+        folder.folder().refuse_taken(crate::page::PAGE)?;
     }
     let name = args
         .name

@@ -1,14 +1,13 @@
 //! `reveille report`: results as one page that opens in a browser.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context;
 use reveille_results::output::{Existing, Naming, OutputFile};
 use reveille_results::show::{self, Error, Input, Views};
-use reveille_results::{Filter, Loaded, ResultFolder};
-use reveille_show::page::is_page;
+use reveille_results::{Filter, Loaded};
 use reveille_show::quantity;
 use reveille_show::sheet::Sheet;
 use reveille_show::web;
@@ -18,6 +17,7 @@ use serde::Serialize;
 use crate::completion;
 use crate::exit::{self, Failure};
 use crate::kept::{self, Kept, Visit};
+use crate::page::{PAGE, page_file, write_page};
 
 /// Make a page with charts and tables from one result, or from several side by side.
 ///
@@ -135,21 +135,8 @@ fn captured(folder: &Path) -> anyhow::Error {
     ))
 }
 
-/// The page's name where none is given.
-pub const PAGE: &str = "report.html";
-
-/// The same with `--filter`.
+/// The name with `--filter` where none is given.
 const FILTERED: &str = "report-filtered.html";
-
-/// The page of the result that has just been measured, in its folder.
-pub fn beside(result: &ResultFolder) -> anyhow::Result<PathBuf> {
-    let input = input(result.read_back(None)?, result.path(), None)?;
-    let inputs = [input];
-    let views = Views::of(&inputs)?;
-    let html = web::page(&show::sheet(&views, None));
-    let folder = result.folder();
-    Ok(folder.write(PAGE, Existing::Stays, html.as_bytes())?)
-}
 
 /// A filtered page must not replace the full one.
 fn default_output(args: &Args) -> PathBuf {
@@ -202,48 +189,10 @@ fn input(loaded: Loaded, path: &Path, filter: Option<&Filter>) -> anyhow::Result
     }
 }
 
-/// Where a page goes. An older page is replaced; anything else is somebody's file.
-pub fn page_file(path: &Path, naming: Naming) -> anyhow::Result<OutputFile> {
-    let output = OutputFile::find(path, Existing::IsReplaced, naming)?;
-    let Some(file) = output.replaced()? else {
-        return Ok(output);
-    };
-    let mut start = Vec::new();
-    file.take(4096)
-        .read_to_end(&mut start)
-        .with_context(|| path.display().to_string())?;
-    if start.is_empty() || is_page(&String::from_utf8_lossy(&start)) {
-        return Ok(output);
-    }
-    Err(Failure::usage(format!(
-        "{}: exists and is not a page of reveille; choose another file with --out",
-        path.display()
-    )))
-}
-
 fn write(output: &OutputFile, page: &str) -> anyhow::Result<ExitCode> {
     write_page(output, page)?;
     if !output.is_standard_output() {
         writeln!(terminal::data(), "{}", output.path().display())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Adds a fact with the path of the page.
-pub fn name_page(page: Option<&OutputFile>, sheet: &mut Sheet<'_>) {
-    if let Some(page) = page {
-        sheet.fact("Page", page.path().display().to_string());
-    }
-}
-
-pub fn write_page(output: &OutputFile, html: &str) -> anyhow::Result<()> {
-    if output.is_standard_output() {
-        let mut out = terminal::data();
-        out.write_all(html.as_bytes())?;
-        return Ok(out.flush()?);
-    }
-    output.write(|file| {
-        let written = file.write_all(html.as_bytes());
-        written.with_context(|| output.path().display().to_string())
-    })
 }

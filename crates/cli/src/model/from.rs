@@ -17,7 +17,7 @@ use super::progress::Shown;
 use super::source::{self, Source};
 use crate::exit::{self, Failure};
 use crate::output_format::{Printed, To};
-use crate::report::name_page;
+use crate::page::name_page;
 
 /// What the suspend and resume of an analysed machine are worth to a server that sleeps between
 /// requests.

@@ -7,7 +7,7 @@ use reveille_show::sheet::Sheet;
 use reveille_show::web;
 
 use crate::exit::Failure;
-use crate::report::{page_file, write_page};
+use crate::page::{page_file, write_page};
 
 /// Whether the page goes to standard output, where then nothing else may.
 ///

@@ -13,7 +13,7 @@ use super::page;
 use super::source::{self, Source};
 use crate::exit::Failure;
 use crate::output_format::{Printed, To};
-use crate::report::name_page;
+use crate::page::name_page;
 use reveille_show::terminal;
 
 /// Power and response time of each policy at every load, and where policies cross.

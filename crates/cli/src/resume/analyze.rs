@@ -14,7 +14,7 @@ use reveille_show::{quantity, web};
 use crate::exit::Failure;
 use crate::kept::{self, Kept};
 use crate::output_format::{Printed, To};
-use crate::report;
+use crate::page;
 use crate::value;
 
 /// Show where the time of suspends and resumes went, from their logs.
@@ -87,7 +87,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = match &args.out {
-        Some(out) => Some(report::page_file(out, Naming::ByUser)?),
+        Some(out) => Some(page::page_file(out, Naming::ByUser)?),
         None => None,
     };
     let is_data = args.printed.json || args.printed.markdown;
@@ -103,13 +103,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(title) = &args.title {
         sheet.title.clone_from(title);
     }
-    if let Some(page) = &page {
-        report::write_page(page, &web::page(&sheet))?;
-        if page.is_standard_output() {
+    if let Some(file) = &page {
+        page::write_page(file, &web::page(&sheet))?;
+        if file.is_standard_output() {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    report::name_page(page.as_ref(), &mut sheet);
+    page::name_page(page.as_ref(), &mut sheet);
     args.printed.print(&analysis, &sheet, To::Output)?;
     Ok(ExitCode::SUCCESS)
 }
