@@ -8,13 +8,11 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Command, ExitCode, ExitStatus};
 use std::sync::OnceLock;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use nix::libc;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::{getpid, getsid};
 use reveille_kernel::{Error, Inherited, Result, RunAs};
-use reveille_watch::cost::{End, Ended};
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGWINCH};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::origin::WithOrigin;
@@ -204,23 +202,6 @@ impl Child {
     }
 }
 
-impl End for Child {
-    fn start(&mut self) -> Result<()> {
-        self.start()
-    }
-
-    fn wait(&mut self, at_most: Option<Duration>) -> Result<Option<Ended>> {
-        let status = match at_most {
-            Some(time) => {
-                std::thread::sleep(time);
-                self.try_wait()?
-            }
-            None => Some(self.wait_status()?),
-        };
-        Ok(status.map(|_| Ended::WorkloadEnded))
-    }
-}
-
 impl Drop for Child {
     fn drop(&mut self) {
         if let State::Ready { go, spawning } = std::mem::replace(&mut self.state, State::Gone) {
@@ -287,7 +268,7 @@ fn wait_before_exec(command: &mut Command, waits: PipeReader, go: &PipeWriter, p
 mod tests {
     use std::path::PathBuf;
     use std::sync::{Mutex, MutexGuard, PoisonError};
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use nix::sys::signal::{Signal, kill};
     use nix::unistd::Pid;
@@ -323,11 +304,8 @@ mod tests {
     fn how_a_command_ended_stays_known_and_its_number_gets_no_signal() {
         let _alone = alone();
         let mut child = Child::prepare(&shell("exit 7"), &RunAs::default()).unwrap();
-        End::start(&mut child).unwrap();
-        assert_eq!(
-            End::wait(&mut child, None).unwrap(),
-            Some(Ended::WorkloadEnded)
-        );
+        child.start().unwrap();
+        assert_eq!(code(child.wait_status().unwrap()), 7);
         // Another process that got the number since.
         let mut other = Command::new("sleep").arg("9").spawn().unwrap();
         child.pid = other.id();

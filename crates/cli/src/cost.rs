@@ -4,6 +4,7 @@ mod args;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use reveille_advise::MachineResult;
 use reveille_kernel::workload::Subject;
@@ -12,7 +13,7 @@ use reveille_results::kept;
 use reveille_results::output::{Existing, Folder};
 use reveille_show::progress::Bar;
 use reveille_watch::cost::{
-    self, DEFAULT_DURATION, Ended, FILE, Followed, Measured, Options, Present, show,
+    self, DEFAULT_DURATION, End, Ended, FILE, Followed, Measured, Options, Present, show,
 };
 
 use crate::command::Child;
@@ -105,4 +106,21 @@ fn keep(out: &Folder, followed: &Followed) -> reveille_results::Result<PathBuf> 
         out.write(STACKS, Existing::Stays, stacks.as_bytes())?;
     }
     kept::write_pretty(&followed.cost, FILE, out)
+}
+
+impl End for Child {
+    fn start(&mut self) -> reveille_kernel::Result<()> {
+        Child::start(self)
+    }
+
+    fn wait(&mut self, at_most: Option<Duration>) -> reveille_kernel::Result<Option<Ended>> {
+        let status = match at_most {
+            Some(time) => {
+                std::thread::sleep(time);
+                self.try_wait()?
+            }
+            None => Some(self.wait_status()?),
+        };
+        Ok(status.map(|_| Ended::WorkloadEnded))
+    }
 }
