@@ -59,6 +59,8 @@ load() {
 }
 
 load
+# Where other load leaves this guest too little of a CPU, the answers alone take up the deadline.
+[ "$takes" -le 250 ] || skip "one request takes $takes ms where nothing delays it"
 at_least 'held requests' "$held" 66
 tc qdisc add dev near root netem delay 20ms 5ms
 there /bin/tc qdisc add dev far root netem delay 20ms 5ms
