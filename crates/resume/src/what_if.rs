@@ -24,5 +24,5 @@ mod removal;
 mod run;
 
 pub use change::{Change, Pattern, Target};
-pub use removal::{Next, Removal, best_removals, steps};
+pub use removal::{Next, REPLAYS, Removal, best_removals, steps};
 pub use run::{Deferred, Replayed, replay};

@@ -1239,3 +1239,28 @@ fn hand_stage(kind: StageKind, start: Us, end: Us) -> reveille_resume::cycle::St
         says_us: None,
     }
 }
+
+/// A replay takes as long as the graph is large.
+#[test]
+fn a_long_chain_of_parents_is_replayed_for_its_longest_parts_only() {
+    use reveille_resume::what_if::REPLAYS;
+    let mut text =
+        String::from("[  100.000000] PM: noirq resume of devices complete after 9.000 msecs\n");
+    for (at, device) in (0..2 * REPLAYS).enumerate() {
+        let parent = device
+            .checked_sub(1)
+            .map_or("none".to_owned(), |one| format!("d{one}"));
+        let us = 200 * at;
+        text += &format!(
+            "[  101.{us:06}] drv d{device}: PM: calling f+0x0/0x20 @ 31, parent: {parent}\n\
+             [  101.{:06}] drv d{device}: PM: f+0x0/0x20 returned 0 after 200 usecs\n",
+            us + 200
+        );
+    }
+    text += "[  102.000000] PM: resume of devices complete after 1000.000 msecs\n[  102.1] PM: suspend exit\n";
+    let log = reveille_resume::log::read(text.as_bytes()).unwrap();
+    let removals = best_removals(&Graph::of(&log.cycles[0]));
+    assert_eq!(removals.len(), REPLAYS);
+    assert_eq!(&*removals[0].device, "d0");
+    assert_eq!(removals[0].with_below, 2 * REPLAYS - 1);
+}

@@ -140,7 +140,8 @@ impl Tree {
 
     /// Unless the parent is already known to lie below the device.
     fn lies_below(&mut self, device: usize, parent: usize) {
-        if !self.is_below(parent, device) {
+        let has_below = !self.devices[device].children.is_empty() || parent == device;
+        if !(has_below && self.is_below(parent, device)) {
             self.devices[device].parent = Some(parent);
             self.devices[parent].children.push(device);
         }
@@ -193,15 +194,28 @@ impl Tree {
         std::iter::successors(Some(device), |&one| self.devices[one].parent)
     }
 
-    /// The device and all that lies below it.
-    pub fn with_below(&self, device: usize) -> Vec<usize> {
-        let mut found = vec![device];
+    /// All devices, each behind those below it.
+    pub(crate) fn from_below(&self) -> Vec<usize> {
+        let devices = 0..self.devices.len();
+        let tops = devices.filter(|&device| self.devices[device].parent.is_none());
+        let mut found = self.all_below(tops.collect());
+        found.reverse();
+        found
+    }
+
+    /// These and all that lies below them.
+    fn all_below(&self, mut found: Vec<usize>) -> Vec<usize> {
         let mut next = 0;
         while next < found.len() {
             found.extend(&self.devices[found[next]].children);
             next += 1;
         }
         found
+    }
+
+    /// The device and all that lies below it.
+    pub fn with_below(&self, device: usize) -> Vec<usize> {
+        self.all_below(vec![device])
     }
 }
 

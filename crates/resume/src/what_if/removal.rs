@@ -1,6 +1,6 @@
 //! Which devices are worth taking out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +52,8 @@ pub struct Next {
 /// bus has these), taken out alone with what lies below it;
 /// the one that saves most first, then the one with the fewest below it.
 ///
-/// Buses and bridges without a call are not among them: they cannot be taken out.
+/// Buses and bridges without a call are not among them: they cannot be taken out. Of the devices on the critical
+/// path those count that have, with what lies below them, the [`REPLAYS`] longest parts of it.
 pub fn best_removals(graph: &Graph) -> Vec<Removal> {
     let removals = removals(graph, &Run::unchanged(graph)).into_iter();
     removals.map(|(one, _)| one).collect()
@@ -81,6 +82,10 @@ pub fn steps(graph: &Graph, changes: &[Change], most: usize) -> Result<Vec<Remov
     Ok(taken)
 }
 
+/// So many devices are taken out of a run, each alone. A replay takes as long as the graph is large, and no machine has
+/// as many devices on the path.
+pub const REPLAYS: usize = 256;
+
 /// Each device taken out of a run alone, and its place, the best one first.
 fn removals(graph: &Graph, run: &Run<'_>) -> Vec<(Removal, usize)> {
     let tree = &graph.tree;
@@ -88,18 +93,22 @@ fn removals(graph: &Graph, run: &Run<'_>) -> Vec<(Removal, usize)> {
     let with_call = removable(graph);
     let on_path = on_path(graph, &times);
     let unchanged = remainder(graph, &times);
+    let below = with_call_below(graph, &with_call);
+    let mut longest: Vec<usize> = with_call.iter().copied().collect();
+    longest.retain(|device| on_path.contains_key(device));
+    longest.sort_by_key(|device| (std::cmp::Reverse(on_path[device]), *device));
+    let too_many = HashSet::<usize>::from_iter(longest.into_iter().skip(REPLAYS));
     let without = |&device: &usize| {
         // What has no call on the path leaves the path as it is, and nothing gets longer; but a supplier
         // without a call in a stage may hold up others there.
-        let (total_us, next) = match tree.has_suppliers || on_path.contains(&device) {
+        let (total_us, next) = match tree.has_suppliers || on_path.contains_key(&device) {
             true => remainder(graph, &run.without(device).times()),
             false => unchanged.clone(),
         };
-        let below = tree.with_below(device).into_iter().skip(1);
         let removal = Removal {
             device: tree.devices[device].name.clone(),
             driver: tree.devices[device].driver.clone(),
-            with_below: below.filter(|one| with_call.contains(one)).count(),
+            with_below: below[device],
             total_us,
             saves_us: unchanged.0 - total_us,
             next,
@@ -107,7 +116,8 @@ fn removals(graph: &Graph, run: &Run<'_>) -> Vec<(Removal, usize)> {
         };
         (removal, device)
     };
-    let mut removals: Vec<(Removal, usize)> = with_call.iter().map(without).collect();
+    let replayed = with_call.difference(&too_many);
+    let mut removals: Vec<(Removal, usize)> = replayed.map(without).collect();
     removals.sort_by_key(|(one, device)| (one.total_us, one.with_below, *device));
     removals
 }
@@ -119,10 +129,22 @@ fn removable(graph: &Graph) -> HashSet<usize> {
     own.filter_map(|step| step.device).collect()
 }
 
+/// Of each device, those below it that have a call.
+fn with_call_below(graph: &Graph, with_call: &HashSet<usize>) -> Vec<usize> {
+    let devices = &graph.tree.devices;
+    let mut below = vec![0; devices.len()];
+    for device in graph.tree.from_below() {
+        if let Some(parent) = devices[device].parent {
+            below[parent] += below[device] + usize::from(with_call.contains(&device));
+        }
+    }
+    below
+}
+
 /// What the half takes, and the device with the longest call on its critical path.
 fn remainder(graph: &Graph, times: &Times) -> (Us, Option<Next>) {
     let longest = calls_on_path(graph, times).max_by_key(|(us, _)| *us);
-    let device = longest.and_then(|(_, call)| device_of(graph, call));
+    let device = longest.and_then(|(_, step)| graph.steps[step].device);
     let next = device.map(|device| Next {
         device: graph.tree.devices[device].name.clone(),
         driver: graph.tree.devices[device].driver.clone(),
@@ -130,24 +152,33 @@ fn remainder(graph: &Graph, times: &Times) -> (Us, Option<Next>) {
     (times.end - times.start, next)
 }
 
-/// The devices with a call on the critical path, and all that they lie below.
-fn on_path(graph: &Graph, times: &Times) -> HashSet<usize> {
-    let devices = calls_on_path(graph, times).filter_map(|(_, call)| device_of(graph, call));
-    let with_ancestors = devices.flat_map(|device| graph.tree.with_ancestors(device));
-    with_ancestors.collect()
+/// The devices with a call on the critical path, and all that they lie below, with their part of it.
+fn on_path(graph: &Graph, times: &Times) -> HashMap<usize, Us> {
+    let mut parts = HashMap::new();
+    for (us, step) in calls_on_path(graph, times) {
+        if let Some(device) = graph.steps[step].device {
+            *parts.entry(device).or_default() += us;
+        }
+    }
+    for device in graph.tree.from_below() {
+        if let (Some(&us), Some(parent)) = (parts.get(&device), graph.tree.devices[device].parent) {
+            *parts.entry(parent).or_default() += us;
+        }
+    }
+    parts
 }
 
-/// Their lengths and their numbers.
+/// The lengths of its calls, and their steps.
 fn calls_on_path(graph: &Graph, times: &Times) -> impl Iterator<Item = (Us, usize)> {
+    let steps = graph.steps.iter().enumerate();
+    let calls = steps.filter_map(|(place, step)| match step.what {
+        What::Call(call) => Some((call, place)),
+        What::Cpu(_) => None,
+    });
+    let places: HashMap<usize, usize> = calls.collect();
     let links = path_of(graph, times).links.into_iter();
-    links.filter_map(|link| match link.part {
-        Part::Call(call) => Some((link.us(), call)),
+    links.filter_map(move |link| match link.part {
+        Part::Call(call) => Some((link.us(), *places.get(&call)?)),
         _ => None,
     })
-}
-
-fn device_of(graph: &Graph, call: usize) -> Option<usize> {
-    let mut steps = graph.steps.iter();
-    let step = steps.find(|step| step.what == What::Call(call))?;
-    step.device
 }

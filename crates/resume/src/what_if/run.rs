@@ -246,6 +246,7 @@ impl<'a> Run<'a> {
     /// When everything that runs starts and ends.
     pub(crate) fn times(&self) -> Times {
         let graph = self.graph;
+        let befores = self.befores(Status::Runs);
         let mut times = Times {
             stages: Vec::with_capacity(graph.stages.len()),
             steps: vec![None; graph.steps.len()],
@@ -261,7 +262,7 @@ impl<'a> Run<'a> {
             let begin = times.end + stage.gap;
             let mut until = begin;
             for step in stage.steps.clone() {
-                let (start, bound) = self.start(step, begin, &times, Status::Runs);
+                let (start, bound) = self.start((step, befores[step]), begin, &times, Status::Runs);
                 if self.status[step] != Status::Runs {
                     times.would_start[step] = Some(start);
                     if graph.steps[step].waits_unexplained() && !graph.steps[step].outlasts {
@@ -296,7 +297,13 @@ impl<'a> Run<'a> {
     }
 
     /// When a step starts, and what sets that, among the steps of this status.
-    fn start(&self, index: usize, begin: Us, times: &Times, status: Status) -> (Us, Bound) {
+    fn start(
+        &self,
+        (index, before): (usize, Option<usize>),
+        begin: Us,
+        times: &Times,
+        status: Status,
+    ) -> (Us, Bound) {
         let graph = self.graph;
         let step = &graph.steps[index];
         let (mut ready, mut bound) = (begin, None);
@@ -308,7 +315,7 @@ impl<'a> Run<'a> {
         if let Some(one) = step.just_after {
             wait_for(one, Why::JustAfter);
         }
-        if let Some(before) = self.before(index, status) {
+        if let Some(before) = before {
             let why = match step.what {
                 What::Call(_) => Why::SameWorker,
                 What::Cpu(_) => Why::CpuBefore,
@@ -352,22 +359,26 @@ impl<'a> Run<'a> {
         Some(self.graph.nearest(device, with_call, &self.gone))
     }
 
-    /// The step before this one in its process that has the same status, or that had an unexplained wait:
+    /// Of each step, the one before it in its process that has this status, or that had an unexplained wait:
     /// that wait may not have been its own.
-    fn before(&self, index: usize, status: Status) -> Option<usize> {
-        let mut before = self.graph.steps[index].before;
-        while let Some(one) = before {
-            if self.status[one] == status || self.graph.steps[one].waits_unexplained() {
-                return Some(one);
-            }
-            before = self.graph.steps[one].before;
+    fn befores(&self, status: Status) -> Vec<Option<usize>> {
+        let steps = &self.graph.steps;
+        let mut befores = vec![None; steps.len()];
+        for (index, step) in steps.iter().enumerate() {
+            befores[index] = step.before.and_then(|one| {
+                match self.status[one] == status || steps[one].waits_unexplained() {
+                    true => Some(one),
+                    false => befores[one],
+                }
+            });
         }
-        None
+        befores
     }
 
     /// Runs what is deferred, from this instant on.
     fn deferred(&self, from: Us, calls: &mut [Option<(Us, Us)>]) -> Vec<Deferred> {
         let graph = self.graph;
+        let befores = self.befores(Status::Deferred);
         let mut times = self.times();
         times.steps.fill(None);
         times.would_start.fill(None);
@@ -379,7 +390,7 @@ impl<'a> Run<'a> {
                 if self.status[step] != Status::Deferred {
                     continue;
                 }
-                let (start, _) = self.start(step, begin, &times, Status::Deferred);
+                let (start, _) = self.start((step, befores[step]), begin, &times, Status::Deferred);
                 let end = start + self.took[step];
                 times.steps[step] = Some((start, end));
                 at = at.max(end);
