@@ -102,6 +102,9 @@ fn suspend_end(cycle: &Cycle) -> Option<Us> {
         stages.filter(move |one| (from..to).contains(&one.kind))
     };
     let suspend = within(StageKind::Suspend, StageKind::Platform).next_back();
+    // Where the log ends before the last stage of devices has, the suspend goes on.
+    let ends = !cycle.cut || cycle.words.after_sleep.is_some();
+    let is_last = |one: &&Stage| ends || one.kind == StageKind::SuspendNoirq;
     let resume = within(StageKind::CpusOn, StageKind::Complete).next();
     let failures = cycle.failures.iter();
     let failures = failures.filter(|failure| failure.is_of_suspend());
@@ -112,10 +115,13 @@ fn suspend_end(cycle: &Cycle) -> Option<Us> {
             let stages = within(StageKind::Sync, StageKind::Platform).map(|stage| stage.end);
             failures.map(|failure| failure.at).chain(stages).max()
         }
-        (None, suspend, _) => suspend.map(|suspend| suspend.end).filter(|&end| {
-            let last = cycle.words.before_sleep;
-            last.is_none_or(|last| last <= end + NEAR_US)
-        }),
+        (None, suspend, _) => suspend
+            .filter(is_last)
+            .map(|suspend| suspend.end)
+            .filter(|&end| {
+                let last = cycle.words.before_sleep;
+                last.is_none_or(|last| last <= end + NEAR_US)
+            }),
     };
     let begins =
         cycle.words.first.is_some() || find(cycle, |kind| kind < StageKind::Platform).is_some();
