@@ -59,6 +59,13 @@ const FAILURES: [&str; 10] = [
     "Image mismatch",
 ];
 
+/// Of these, what is said once more where an image cannot be read.
+const FOLLOWING: [&str; 3] = [
+    "Error ",
+    "Failed to load hibernation image",
+    "resume failed ",
+];
+
 impl Hibernation {
     /// Takes what the message says of it: `PM: hibernation: Wrote 493824 kbytes in 3.20 seconds (154.32 MB/s)`,
     /// to Linux 5.8 or so without `hibernation: `. Whether it says anything.
@@ -78,7 +85,9 @@ impl Hibernation {
             Some(("Read", image)) => self.read = Some(image),
             Some(_) => return false,
             None if is_failure(device, text) => {
-                if self.failures.len() < FAILURES_MAX {
+                // What follows from the one before it.
+                let follows = FOLLOWING.iter().any(|words| text.starts_with(words));
+                if self.failures.len() < FAILURES_MAX && !(follows && !self.failures.is_empty()) {
                     let words = text.trim_end_matches([' ', ':']);
                     self.failures.push(format!("{device}{words}"));
                 }

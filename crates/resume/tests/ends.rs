@@ -413,7 +413,7 @@ Jul 03 07:59:32 host kernel: PM: hibernation: resume failed (-1)
                 .as_array()
                 .unwrap()
                 .len(),
-            2
+            1
         );
         // The machine may suspend later.
         let later = "\
