@@ -126,7 +126,11 @@ impl Log {
             return Ok(self);
         }
         let untimed = self.left_out.lines_without_stamp;
-        let why = if let Some(form) = self.unread.filter(|_| untimed > 0) {
+        let why = if self.unread == Some("pm_trace") {
+            "a boot after a resume that hung; its lines with `hash matches` name the device, and it has no \
+             times of a suspend"
+                .to_owned()
+        } else if let Some(form) = self.unread.filter(|_| untimed > 0) {
             format!(
                 "its form, `{form}`, is not read; use `dmesg`, or `journalctl -k` with `-o json` or `-o export`"
             )

@@ -862,3 +862,149 @@ fn freezing_takes_what_its_line_says_and_not_the_time_until_the_cpus_go_offline(
         assert!(pair[0].end <= pair[1].start, "{pair:?}");
     }
 }
+
+const ABORTED: &str = "\
+PM: suspend entry (deep)
+PM: dpm_run_callback(): pci_pm_suspend+0x0/0x1b0 returns -16
+PM: Device 0000:00:14.0 failed to suspend async: error -16
+PM: Some devices failed to suspend, or early wake event detected
+PM: suspend exit
+";
+
+fn behind(prefix: &str, text: &str) -> String {
+    let lines = text.lines().map(|line| format!("{prefix}{line}\n"));
+    lines.collect()
+}
+
+#[test]
+fn lines_without_a_stamp_are_read_behind_a_host_an_unknown_date_or_spaces() {
+    let whole = one(ABORTED);
+    let devices: Vec<_> = whole
+        .failures
+        .iter()
+        .map(|one| one.device.clone())
+        .collect();
+    for prefix in [
+        "   ",
+        "> > ",
+        "dom0 kernel: ",
+        "Mär 22 17:40:26 host kernel: ",
+        "3月 22 17:40:26 host kernel: ",
+    ] {
+        assert_eq!(one(&behind(prefix, ABORTED)), whole, "{prefix}");
+    }
+    // A month in small letters is one.
+    let small = one(&behind("aug   25 17:24:35 host kernel: ", ABORTED));
+    let named: Vec<_> = small
+        .failures
+        .iter()
+        .map(|one| one.device.clone())
+        .collect();
+    assert_eq!(named, devices);
+    assert!(small.at.is_some());
+}
+
+#[test]
+fn a_mail_as_it_was_sent_has_its_letters_and_spaces_in_code() {
+    let coded = SLEEP.replace("[  ", ">> [=C2=A0=C2=A0 ");
+    assert_eq!(one(&coded), one(SLEEP));
+}
+
+#[test]
+fn deltas_with_a_comma_are_as_those_with_a_point() {
+    let delta = "\
+[ +15.350783] PM: suspend entry (deep)
+[  +0.323417] Freezing user space processes ... (elapsed 0.002 seconds) done.
+[  +0.220261] ACPI: Preparing to enter system sleep state S3
+[  +0.003443] ACPI: Low-level resume complete
+[  +1.303443] Restarting tasks ... done.
+[  +0.033443] PM: suspend exit
+";
+    let comma: Vec<String> = delta
+        .lines()
+        .map(|line| line.replacen('.', ",", 1))
+        .collect();
+    assert_eq!(one(&comma.join("\n")), one(delta));
+}
+
+#[test]
+fn a_suspend_of_which_the_log_lacks_the_end_has_a_lower_bound() {
+    let until = |words: &str| {
+        let end = SLEEP.find(words).unwrap() + words.len();
+        of(&one(&format!("{}\n", &SLEEP[..end])))
+    };
+    let times = until("PM: suspend of devices complete after 37.000 msecs");
+    assert_eq!(
+        (times.suspend_us, times.suspend_at_least_us),
+        (None, Some(41_000))
+    );
+    let times = until("noirq suspend of devices complete after 9.000 msecs");
+    assert_eq!(times.suspend_us, Some(60_000));
+}
+
+#[test]
+fn the_json_of_dmesg_is_read() {
+    let lines = SLEEP.lines().map(|line| {
+        let (stamp, message) = line[1..].split_once("] ").unwrap();
+        (stamp, format!("{message:?}"))
+    });
+    let pretty = lines.clone().map(|(stamp, message)| {
+        format!("      {{\n         \"pri\": 6,\n         \"time\": {stamp},\n         \"msg\": {message}\n      }},")
+    });
+    let flat =
+        lines.map(|(stamp, message)| format!("{{\"pri\":6,\"time\":{stamp},\"msg\":{message}}},"));
+    for lines in [pretty.collect::<Vec<_>>(), flat.collect()] {
+        let text = format!("{{\n   \"dmesg\": [\n{}\n   ]\n}}\n", lines.join("\n"));
+        assert_eq!(one(&text), one(SLEEP));
+    }
+}
+
+#[test]
+fn a_terminals_break_behind_the_host_parts_no_line() {
+    let text = behind("Nov 21 18:00:00 host kernel: ", ABORTED);
+    let broken = text.replace("host kernel: ", "host\n kernel: ");
+    assert_eq!(one(&broken), one(&text));
+}
+
+#[test]
+fn the_words_of_firmware_are_not_the_kernels() {
+    let firmware = "NOTICE:  BL31: v2.4\nlpddr4 self-refresh\n";
+    let text: String = SLEEP
+        .lines()
+        .map(|line| format!("{line}\n{firmware}"))
+        .collect();
+    let found = one(&text);
+    assert_eq!(found.gaps, one(SLEEP).gaps);
+    assert!(!found.gaps.is_empty());
+}
+
+#[test]
+fn a_suspend_to_disk_is_read_without_stamps_and_has_one_failure_of_one_image() {
+    let text = "\
+ PM: Image saving done
+ PM: hibernation: Wrote 1172600 kbytes in 2.70 seconds (434.29 MB/s)
+ PM: Image mismatch: architecture specific data
+ PM: Error -1 resuming
+ PM: Failed to load hibernation image, recovering.
+";
+    let log = read(text.as_bytes()).unwrap();
+    assert_eq!(log.hibernations.len(), 1);
+    assert_eq!(log.hibernations[0].written.unwrap().took_us, 2_700_000);
+    assert_eq!(log.hibernations[0].failures.len(), 1);
+}
+
+#[test]
+fn words_with_the_date_may_have_their_prefix_twice() {
+    let text = |prefix: &str| {
+        format!(
+            "[  100.000000] {prefix}PM: suspend entry 2016-08-28 13:31:20.000000000 UTC\n\
+             [  100.100000] PM: suspend of devices complete after 90.0 msecs\n\
+             [  100.200000] PM: noirq suspend of devices complete after 90.0 msecs\n\
+             [  100.300000] PM: noirq resume of devices complete after 50.0 msecs\n\
+             [  100.400000] PM: resume of devices complete after 90.0 msecs\n\
+             [  100.500000] {prefix}PM: suspend exit 2016-08-28 13:31:32.500000000 UTC\n"
+        )
+    };
+    assert_eq!(one(&text("PM: ")).asleep_us, Some(12_000_000));
+    assert_eq!(one(&text("")).asleep_us, Some(12_000_000));
+}

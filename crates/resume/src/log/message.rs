@@ -80,6 +80,8 @@ impl Messages {
 
     /// Behind `PM: ` at the beginning.
     fn of_power_management<'a>(&self, text: &'a [u8]) -> Parsed<'a> {
+        // Android's words with the date have it twice, since 4.14.
+        let text = text.strip_prefix(b"PM: ").unwrap_or(text);
         // What is of `ACPI: ` today was of `PM: ` until 5.2 (NVS), or 5.16 (what woke it).
         let words = own_words(text).or_else(|| pm_words(text));
         if let Some(event) = words.or_else(|| acpi(text)) {
@@ -633,7 +635,7 @@ fn in_brackets(text: &[u8]) -> Option<&[u8]> {
     split_at(rest, b")").map(|(inside, _)| inside)
 }
 
-fn split_at<'a>(text: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
+pub(super) fn split_at<'a>(text: &'a [u8], separator: &[u8]) -> Option<(&'a [u8], &'a [u8])> {
     let at = memmem::find(text, separator)?;
     Some((&text[..at], &text[at + separator.len()..]))
 }

@@ -186,7 +186,8 @@ impl Prefixes {
                 if sign == b'<' {
                     text.spaces();
                 }
-                let delta = text.seconds()?;
+                // A comma where the language has one.
+                let delta = text.seconds().or_else(|| text.seconds_by(b','))?;
                 if sign == b'<' {
                     text.eat(b'>')?;
                 }
@@ -483,6 +484,13 @@ fn unquoted(line: &[u8]) -> &[u8] {
             _ => return line,
         }
     }
+}
+
+/// A line without a stamp, behind the logger's words: a date in another language, or none, and the host.
+pub(super) fn behind_logger(line: &[u8]) -> &[u8] {
+    const KERNEL: &[u8] = b" kernel: ";
+    let within = &line[..line.len().min(PREFIX_BYTES_MAX)];
+    memmem::find(within, KERNEL).map_or(line, |at| &line[at + KERNEL.len()..])
 }
 
 fn consumed<'a>(before: &'a [u8], after: &[u8]) -> &'a [u8] {

@@ -12,11 +12,12 @@ use super::cycles::{At, Cycles};
 use super::event::{Event, Parsed};
 use super::journal::{self, Export};
 use super::lines::{self, Line};
-use super::message::Messages;
-use super::prefix::{Clock, MINUTE_US, Message, Prefixes, Stripped, next_stamp};
+use super::message::{Messages, split_at};
+use super::prefix::{Clock, MINUTE_US, Message, Prefixes, Stripped, behind_logger, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{LeftOut, Log, both, packed, trace};
 use crate::cycle::{Firmware, INSTANT_MAX, Us};
+use crate::hibernation::Hibernation;
 use crate::known_as::KnownAs;
 use crate::{Error, Result};
 
@@ -47,6 +48,10 @@ struct Reader {
     /// By the cycle that follows it.
     firmware: Vec<(usize, Firmware)>,
     known_as: KnownAs,
+    /// A date and a host, where a terminal broke the line behind them.
+    host: Option<Vec<u8>>,
+    /// Of the message that follows.
+    json_time: Option<Instant>,
 }
 
 /// In which direction the stamps of a source go.
@@ -96,6 +101,8 @@ impl Order {
 
 /// A larger log is not turned round.
 const BACKWARD_BYTES_MAX: usize = 64 << 20;
+/// What a boot says of the device at which the resume before it hung, with 1 in /sys/power/pm_trace.
+const PM_TRACE: [&[u8]; 2] = [b": hash matches", b"PM:   hash matches "];
 /// No more lines without a time are kept.
 const UNTIMED_MAX: usize = 20_000;
 
@@ -171,16 +178,17 @@ impl Reader {
             Parsed::Event(Event::Failure { .. } | Event::NotFrozen { .. }) => true,
             Parsed::Event(Event::Asleep(_) | Event::Woken(_)) => true,
             Parsed::Event(event) => matches!(event, Event::DevicesTook { .. } | Event::Took { .. }),
-            _ => false,
+            _ => Hibernation::default().hears(&String::from_utf8_lossy(line)),
         };
         if self.timed || !lines.iter().any(says) {
             return;
         }
-        self.left_out.lines_without_stamp -= lines.len() as u64;
         let (us, resolution_us) = (0, 1);
         let at = At::of(Instant { us, resolution_us }, Some(Clock::None));
         for line in &lines {
+            self.printk.hears(&at, line);
             if let Parsed::Event(event) = self.messages.parse(line) {
+                self.left_out.lines_without_stamp -= 1;
                 self.event_lines += 1;
                 self.printk.event(&at, event);
             }
@@ -291,6 +299,9 @@ impl Reader {
             Stripped::Foreign => {
                 self.timed = true;
                 self.flush();
+                self.host = memchr(b']', line)
+                    .or_else(|| memmem::find(line, b": "))
+                    .map_or(Some(line.to_vec()), |_| None);
             }
             Stripped::Blank => self.flush(),
             Stripped::Bare(text) => self.bare(text),
@@ -299,6 +310,14 @@ impl Reader {
 
     /// A line without a stamp: the rest of the one before, or of no time.
     fn bare(&mut self, text: &[u8]) {
+        if let Some(plain) = of_mail(text) {
+            return self.plain_line(&plain);
+        }
+        let goes_on = text.trim_ascii_start().starts_with(b"kernel: ");
+        if let Some(host) = self.host.take().filter(|_| goes_on) {
+            return self.plain_line(&[&host, text.trim_ascii_start()].join(&b' '));
+        }
+        let text = behind_logger(text);
         if let Some(lost) = lost_events(text) {
             self.left_out.lost_events += lost;
             return;
@@ -311,20 +330,41 @@ impl Reader {
         }
         // A journal's mark, `-- Boot 8f2b… --`; to systemd 247 `-- Reboot --`.
         let is_mark = text.starts_with(b"-- Boot ") || text.starts_with(b"-- Reboot");
-        if !is_mark && self.pending.goes_on(text) {
+        if !is_mark && !is_of_firmware(text) && self.pending.goes_on(text) {
             return;
         }
         self.flush();
         self.printk.boots |= is_mark;
-        let (form, message) = unread(text).unzip();
-        let message = message.unwrap_or(text);
-        if matches!(self.messages.parse(message), Parsed::Event(_)) {
-            self.left_out.lines_without_stamp += 1;
-            self.unread = self.unread.or(form);
-            if !self.timed && form.is_none() && self.untimed.len() < UNTIMED_MAX {
-                self.untimed.push(text.to_vec());
-            }
+        if self.json(text.trim_ascii()).is_some() {
+            return;
         }
+        let (form, message) = unread(text).unzip();
+        let message = message.unwrap_or(text).trim_ascii_start();
+        let is_event = matches!(self.messages.parse(message), Parsed::Event(_));
+        self.left_out.lines_without_stamp += u64::from(is_event);
+        self.unread = self.unread.or(form.filter(|_| is_event));
+        // Of a suspend to disk no line is an event.
+        let may_tell = is_event && form.is_none() || message.starts_with(b"PM: ");
+        if may_tell && !self.timed && self.untimed.len() < UNTIMED_MAX {
+            self.untimed.push(message.to_vec());
+        }
+    }
+
+    /// `"time": 12.345678,` and behind it `"msg": "…"`, as `dmesg --json` writes them.
+    fn json(&mut self, text: &[u8]) -> Option<()> {
+        const MESSAGE: &[u8] = b"\"msg\":";
+        if let Some((_, time)) = split_at(text, b"\"time\":") {
+            let mut time = Cursor(time.trim_ascii_start());
+            self.json_time = Some(time.seconds()?);
+        }
+        let (_, message) = split_at(text, MESSAGE)?;
+        let end = memrchr(b'"', message)?;
+        let message: String = serde_json::from_slice(&message[..=end]).ok()?;
+        let us = self.json_time.take()?.us;
+        let line = format!("[{}.{:06}] {message}", us / 1_000_000, us % 1_000_000);
+        self.plain_line(line.as_bytes());
+        self.flush();
+        Some(())
     }
 
     /// Of a journal as JSON or for export.
@@ -371,8 +411,15 @@ impl Reader {
             let of_first = self.parse(&text[..first], &stamp);
             parsed = Some(of_first).filter(is_call).unwrap_or(parsed);
         } else if let Some(first) = first
-            && !matches!(parsed, Parsed::Event(_))
+            && matches!(parsed, Parsed::Event(_))
         {
+            // What stands below a line that is whole may be another program's.
+            let whole = &text[..first];
+            let is_open = memrchr(b'(', whole) > memrchr(b')', whole);
+            if !is_open && matches!(self.parse(whole, &stamp), Parsed::Event(_)) {
+                heard = whole;
+            }
+        } else if let Some(first) = first {
             // Cut within a word, or not by a mail at all.
             glued = self.pending.without_joints(&text);
             parsed = self.parse(&glued, &stamp);
@@ -403,6 +450,12 @@ impl Reader {
             }
             Parsed::Torn => self.left_out.torn_lines += 1,
             Parsed::Nothing if clock.is_some() => {
+                if PM_TRACE
+                    .iter()
+                    .any(|words| text.ends_with(words) || text.starts_with(words))
+                {
+                    self.unread = Some("pm_trace");
+                }
                 self.known_as.hears(&text);
                 self.printk.says(&stamp, &text);
             }
@@ -473,6 +526,40 @@ impl Pending {
     }
 }
 
+/// A line of a mail as it was sent (quoted-printable), with its letters beyond ASCII: `[=C2=A0 75.538497] …`.
+fn of_mail(line: &[u8]) -> Option<Vec<u8>> {
+    let digit = |at: usize| char::from(*line.get(at)?).to_digit(16);
+    let byte = |at: usize| {
+        let is_sign = line.get(at) == Some(&b'=');
+        is_sign.then_some(digit(at + 1)? as u8 * 16 + digit(at + 2)? as u8)
+    };
+    let is_letter = |at: &usize| {
+        byte(*at).is_some_and(|byte| byte >= 0xc2) && byte(at + 3).is_some_and(|byte| byte >= 0x80)
+    };
+    memchr::memchr_iter(b'=', line).find(is_letter)?;
+    let mut plain = Vec::with_capacity(line.len());
+    let mut at = 0;
+    while at < line.len() {
+        let coded = byte(at).filter(|&byte| byte >= 0x80);
+        plain.push(coded.unwrap_or(line[at]));
+        at += if coded.is_some() { 3 } else { 1 };
+    }
+    Some(with_plain_spaces(&plain).unwrap_or(plain))
+}
+
+/// What ARM's trusted firmware and coreboot write to the console between the kernel's lines.
+fn is_of_firmware(line: &[u8]) -> bool {
+    const WORDS: [&[u8]; 6] = [
+        b"NOTICE: ",
+        b"INFO: ",
+        b"WARNING: ",
+        b"ERROR: ",
+        b"VERBOSE: ",
+        b"coreboot-",
+    ];
+    WORDS.iter().any(|words| line.starts_with(words))
+}
+
 /// With spaces for those that do not break, in UTF-8 or Latin-1, and for what a mail's reader makes of
 /// them (U+FFFD); `None` where there is none.
 fn with_plain_spaces(line: &[u8]) -> Option<Vec<u8>> {
@@ -517,13 +604,11 @@ fn without_colours(line: &[u8], plain: &mut Vec<u8>) {
 
 /// What prints lines of this form, whose messages are recognised and whose times are not read, and the message.
 fn unread(line: &[u8]) -> Option<(&'static str, &[u8])> {
-    const NAME: &[u8] = b"\"msg\":";
     let line = line.trim_ascii();
-    if let Some(at) = memmem::find(line, NAME) {
-        let quoted = line[at + NAME.len()..].trim_ascii_start();
-        let message = quoted.strip_prefix(b"\"")?;
-        let end = memrchr(b'"', message)?;
-        return Some(("dmesg --json", &message[..end]));
+    // `03-12 10:11:12.345     0     0 I PM      : suspend entry (deep)`
+    if let [_, _, b'-', _, _, b' ', _, _, b':', ..] = line {
+        let colon = memmem::find(line, b": ")?;
+        return Some(("adb logcat", &line[colon + 2..]));
     }
     // Or an export without the times of its entries.
     Some(("journalctl -o verbose", line.strip_prefix(b"MESSAGE=")?))

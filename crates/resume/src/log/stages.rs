@@ -845,8 +845,10 @@ pub(super) fn short(message: &[u8]) -> &[u8] {
 
 /// `PM: suspend exit 2014-08-21 12:00:28.122331393 UTC`, as Android's and others' kernels have it.
 fn wall_clock(message: &[u8]) -> Option<Us> {
-    let rest = message.strip_prefix(b"PM: suspend e")?;
-    let rest = rest.strip_suffix(b" UTC")?;
+    let rest = message.strip_prefix(b"PM: ")?;
+    // 4.14 has its prefix twice.
+    let rest = rest.strip_prefix(b"PM: ").unwrap_or(rest);
+    let rest = rest.strip_prefix(b"suspend e")?.strip_suffix(b" UTC")?;
     let date = memchr::memchr(b' ', rest)?;
     Some(Cursor(&rest[date + 1..]).iso()?.us)
 }

@@ -79,9 +79,14 @@ impl<'a> Cursor<'a> {
 
     /// `12.345678`: seconds with a fraction, cut to microseconds.
     pub(super) fn seconds(&mut self) -> Option<Instant> {
+        self.seconds_by(b'.')
+    }
+
+    /// With this sign before the fraction.
+    pub(super) fn seconds_by(&mut self, sign: u8) -> Option<Instant> {
         let mut ahead = *self;
         let whole = ahead.number().filter(|&s| s < SECONDS_MAX)? as Us;
-        ahead.eat(b'.')?;
+        ahead.eat(sign)?;
         let fraction = ahead.digits()?;
         *self = ahead;
         Some(with_fraction(whole, fraction))
@@ -106,7 +111,9 @@ impl<'a> Cursor<'a> {
 
     fn month(&mut self) -> Option<i64> {
         let name = self.0.get(..3)?;
-        let month = MONTHS.iter().position(|known| known.as_bytes() == name)?;
+        let month = MONTHS
+            .iter()
+            .position(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
         self.0 = &self.0[3..];
         Some(month as i64 + 1)
     }

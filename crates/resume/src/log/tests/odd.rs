@@ -346,9 +346,8 @@ fn a_log_without_a_suspend_is_reported_in_one_line() {
         "",
         "[    1.000000] usb 1-1: hello\n",
         "PM: suspend entry (deep)\nPM: suspend exit\n",
-        "   \"dmesg\": [\n{\n  \"pri\": 6,\n  \"time\": 100.000000,\n  \"msg\": \"PM: suspend entry \
-         (deep)\"\n},{\n",
-        "{\"pri\":6,\"time\":100.000000,\"msg\":\"PM: suspend entry (deep)\"},\n",
+        "03-12 10:11:12.355     0     0 I         : Freezing user space processes\n",
+        "[    0.920000] pci 0000:00:1f.2: hash matches\n",
         "Sat 2026-11-21 18:00:00.900000 UTC [s=1;i=2]\n    _TRANSPORT=kernel\n    MESSAGE=PM: suspend \
          entry (deep)\n",
     ];
