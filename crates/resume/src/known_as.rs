@@ -29,18 +29,19 @@ impl KnownAs {
         let at = memchr::memmem::find(message, b": ").filter(|&at| at <= BYTES_MAX)?;
         let head = str::from_utf8(&message[..at]).ok()?;
         let text = || str::from_utf8(&message[at + 2..]).ok();
-        let words: Vec<&str> = head.split(' ').collect();
-        match words[..] {
+        let mut split = head.split(' ');
+        let words: [&str; 4] = std::array::from_fn(|_| split.next().unwrap_or_default());
+        match words {
             // `input: AT Translated Set 2 keyboard as /devices/platform/i8042/serio0/input/input3`
-            ["input"] => {
+            ["input", "", "", ""] => {
                 let (name, path) = text()?.split_once(" as /devices/")?;
                 let mut parts = path.trim_end().rsplit('/');
                 self.add(parts.next()?, name);
                 self.add(parts.nth(1)?, name);
             }
-            ["usb", device] => self.add(device, text()?.strip_prefix("Product: ")?),
-            ["nvme", name] => self.add(text()?.strip_prefix("pci function ")?, name),
-            ["scsi", device] if text()?.contains(" PQ: ") => {
+            ["usb", device, "", ""] => self.add(device, text()?.strip_prefix("Product: ")?),
+            ["nvme", name, "", ""] => self.add(text()?.strip_prefix("pci function ")?, name),
+            ["scsi", device, "", ""] if text()?.contains(" PQ: ") => {
                 // The type, the maker and the model have 17, 8 and 16 letters.
                 let (maker, model) = (text()?.get(18..26)?.trim(), text()?.get(27..43)?.trim());
                 self.add(
@@ -48,13 +49,13 @@ impl KnownAs {
                     format!("{maker} {model}").trim_start_matches("ATA "),
                 );
             }
-            ["sd" | "sr" | "st", device] => {
+            ["sd" | "sr" | "st", device, "", ""] => {
                 let (disk, _) = text()?.strip_prefix('[')?.split_once(']')?;
                 self.add(device, disk);
             }
-            [driver, device] => self.add(&of_usb_interface(device)?, driver),
+            [driver, device, "", ""] => self.add(&of_usb_interface(device)?, driver),
             // `r8152 3-1:1.0 enx00e04c680001: renamed from eth0`
-            [driver, device, interface] if is_place(device) => {
+            [driver, device, interface, ""] if is_place(device) => {
                 if let Some(old) = text()?.strip_prefix("renamed from ") {
                     self.renames(device, old.trim(), interface);
                 }

@@ -1008,3 +1008,29 @@ fn words_with_the_date_may_have_their_prefix_twice() {
     assert_eq!(one(&text("PM: ")).asleep_us, Some(12_000_000));
     assert_eq!(one(&text("")).asleep_us, Some(12_000_000));
 }
+
+#[test]
+fn a_pause_before_freezing_is_no_sleep_of_a_logger_whose_stamps_agree_with_the_kernel() {
+    let monotonic = SLEEP.replace("] ", "] host kernel: ");
+    let whole = of(&one(&monotonic)).suspend_us;
+    assert_eq!(whole, of(&one(SLEEP)).suspend_us);
+    let paused = monotonic.replacen("[  100.000000]", "[   97.000000]", 1);
+    assert_eq!(of(&one(&paused)).suspend_us, whole.map(|us| us + 3_000_000));
+    // To 6.2 the time of freezing is in the line of its beginning.
+    let old = SLEEP.replace(
+        "[  100.001000] Freezing user space processes\n",
+        "[  100.000100] Freezing user space processes ... (elapsed 0.002 seconds) done.\n",
+    );
+    let old = old.replace(
+        "[  100.002000] Freezing user space processes completed (elapsed 0.001 seconds)\n",
+        "",
+    );
+    let old = old.replace(
+        "[  100.003000] Freezing remaining freezable tasks completed (elapsed 0.000 seconds)",
+        "[  100.002900] Freezing remaining freezable tasks ... (elapsed 0.000 seconds) done.",
+    );
+    assert_eq!(
+        of(&one(&old.replace("] ", "] host kernel: "))).suspend_us,
+        whole
+    );
+}

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::cycle::{Call, Cycle, Name, StageKind};
+use crate::cycle::{Call, Cycle, Name, StageKind, Us};
 use crate::devices::{self, of_usb_interface};
 use crate::known_as::KnownAs;
 
@@ -194,13 +194,16 @@ impl Tree {
         std::iter::successors(Some(device), |&one| self.devices[one].parent)
     }
 
-    /// All devices, each behind those below it.
-    pub(crate) fn from_below(&self) -> Vec<usize> {
+    /// Of each device, the sum of its own figure and of those below it.
+    pub(crate) fn with_those_below(&self, mut sums: Vec<Us>) -> Vec<Us> {
         let devices = 0..self.devices.len();
         let tops = devices.filter(|&device| self.devices[device].parent.is_none());
-        let mut found = self.all_below(tops.collect());
-        found.reverse();
-        found
+        for device in self.all_below(tops.collect()).into_iter().rev() {
+            if let Some(parent) = self.devices[device].parent {
+                sums[parent] += sums[device];
+            }
+        }
+        sums
     }
 
     /// These and all that lies below them.

@@ -346,6 +346,8 @@ impl Reader {
         // Of a suspend to disk no line is an event.
         let may_tell = is_event && form.is_none() || message.starts_with(b"PM: ");
         if may_tell && !self.timed && self.untimed.len() < UNTIMED_MAX {
+            // A mail's line may go on in the next one.
+            let message = message.strip_suffix(b"=").unwrap_or(message);
             self.untimed.push(message.to_vec());
         }
     }

@@ -93,22 +93,24 @@ fn removals(graph: &Graph, run: &Run<'_>) -> Vec<(Removal, usize)> {
     let with_call = removable(graph);
     let on_path = on_path(graph, &times);
     let unchanged = remainder(graph, &times);
-    let below = with_call_below(graph, &with_call);
-    let mut longest: Vec<usize> = with_call.iter().copied().collect();
-    longest.retain(|device| on_path.contains_key(device));
-    longest.sort_by_key(|device| (std::cmp::Reverse(on_path[device]), *device));
+    let mut own = vec![0; tree.devices.len()];
+    with_call.iter().for_each(|&device| own[device] = 1);
+    let with_those_below = tree.with_those_below(own);
+    let mut longest = Vec::from_iter(with_call.iter().copied());
+    longest.retain(|&device| on_path[device] > 0);
+    longest.sort_by_key(|&device| (std::cmp::Reverse(on_path[device]), device));
     let too_many = HashSet::<usize>::from_iter(longest.into_iter().skip(REPLAYS));
     let without = |&device: &usize| {
         // What has no call on the path leaves the path as it is, and nothing gets longer; but a supplier
         // without a call in a stage may hold up others there.
-        let (total_us, next) = match tree.has_suppliers || on_path.contains_key(&device) {
+        let (total_us, next) = match tree.has_suppliers || on_path[device] > 0 {
             true => remainder(graph, &run.without(device).times()),
             false => unchanged.clone(),
         };
         let removal = Removal {
             device: tree.devices[device].name.clone(),
             driver: tree.devices[device].driver.clone(),
-            with_below: below[device],
+            with_below: with_those_below[device] as usize - 1,
             total_us,
             saves_us: unchanged.0 - total_us,
             next,
@@ -129,18 +131,6 @@ fn removable(graph: &Graph) -> HashSet<usize> {
     own.filter_map(|step| step.device).collect()
 }
 
-/// Of each device, those below it that have a call.
-fn with_call_below(graph: &Graph, with_call: &HashSet<usize>) -> Vec<usize> {
-    let devices = &graph.tree.devices;
-    let mut below = vec![0; devices.len()];
-    for device in graph.tree.from_below() {
-        if let Some(parent) = devices[device].parent {
-            below[parent] += below[device] + usize::from(with_call.contains(&device));
-        }
-    }
-    below
-}
-
 /// What the half takes, and the device with the longest call on its critical path.
 fn remainder(graph: &Graph, times: &Times) -> (Us, Option<Next>) {
     let longest = calls_on_path(graph, times).max_by_key(|(us, _)| *us);
@@ -152,20 +142,15 @@ fn remainder(graph: &Graph, times: &Times) -> (Us, Option<Next>) {
     (times.end - times.start, next)
 }
 
-/// The devices with a call on the critical path, and all that they lie below, with their part of it.
-fn on_path(graph: &Graph, times: &Times) -> HashMap<usize, Us> {
-    let mut parts = HashMap::new();
+/// What each device, with those below it, has of the critical path; 0 without a call on it.
+fn on_path(graph: &Graph, times: &Times) -> Vec<Us> {
+    let mut own = vec![0; graph.tree.devices.len()];
     for (us, step) in calls_on_path(graph, times) {
         if let Some(device) = graph.steps[step].device {
-            *parts.entry(device).or_default() += us;
+            own[device] += us.max(1);
         }
     }
-    for device in graph.tree.from_below() {
-        if let (Some(&us), Some(parent)) = (parts.get(&device), graph.tree.devices[device].parent) {
-            *parts.entry(parent).or_default() += us;
-        }
-    }
-    parts
+    graph.tree.with_those_below(own)
 }
 
 /// The lengths of its calls, and their steps.
