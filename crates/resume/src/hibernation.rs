@@ -87,7 +87,8 @@ impl Hibernation {
             None if is_failure(device, text) => {
                 // What follows from the one before it.
                 let follows = FOLLOWING.iter().any(|words| text.starts_with(words));
-                if self.failures.len() < FAILURES_MAX && !(follows && !self.failures.is_empty()) {
+                let is_new = !follows || self.failures.is_empty();
+                if is_new && self.failures.len() < FAILURES_MAX {
                     let words = text.trim_end_matches([' ', ':']);
                     self.failures.push(format!("{device}{words}"));
                 }
