@@ -165,7 +165,7 @@ impl Cycles {
     }
 
     /// A message of a suspend to disk.
-    fn hears_of_disk(&mut self, message: &[u8]) {
+    pub(super) fn hears_of_disk(&mut self, message: &[u8]) {
         if !self.is_to_disk && !message.starts_with(b"PM: ") {
             return;
         }

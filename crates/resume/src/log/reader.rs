@@ -186,7 +186,7 @@ impl Reader {
         let (us, resolution_us) = (0, 1);
         let at = At::of(Instant { us, resolution_us }, Some(Clock::None));
         for line in &lines {
-            self.printk.hears(&at, line);
+            self.printk.hears_of_disk(line);
             if let Parsed::Event(event) = self.messages.parse(line) {
                 self.left_out.lines_without_stamp -= 1;
                 self.event_lines += 1;
