@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::quantile::{MEDIAN, Moments, P1, P99};
 pub use best::{PERMUTATIONS, p_values};
-pub use exchange::p99_difference;
+pub use exchange::{p99_difference, share_is_larger};
 pub use sign::{Quantiles, share_percent};
 pub use signed_rank::{median_difference, p_value, rounds_needed};
 

@@ -156,18 +156,19 @@ impl Setting {
 
     /// Whether more failed than under the other, beyond noise: if requests of both were equally likely to fail, this
     /// setting would have as large a share of the failures with a probability of at most 2.5%. Failures that come
-    /// together count as independent, so this is true somewhat too often.
-    fn fails_more(&self, than: &Self) -> bool {
+    /// together count as independent, so this is true somewhat too often: it is for rounds that are too few, or not
+    /// kept.
+    fn more_requests_fail(&self, than: &Self) -> bool {
         let both = self.failed + than.failed;
         let share = self.tried() as f64 / (self.tried() + than.tried()).max(1) as f64;
         let fewer = self.failed.checked_sub(1);
         fewer.is_some_and(|fewer| 1.0 - interval::at_most(fewer, both, share) <= SIDE)
     }
 
-    fn flaws(&self, as_is: &Self) -> Vec<Flaw> {
+    fn flaws(&self, fails_more: bool) -> Vec<Flaw> {
         let p99 = self.p99_difference.as_ref().map(Estimate::against_zero);
         let flaws = [
-            (Flaw::FailsMore, self.fails_more(as_is)),
+            (Flaw::FailsMore, fails_more),
             (Flaw::WorseP99, p99 == Some(Against::More)),
         ];
         let all = flaws.into_iter().filter(|(_, is_so)| *is_so);
@@ -176,9 +177,27 @@ impl Setting {
 }
 
 /// Those of the best setting.
-fn flaws(settings: &[Setting], best: Option<usize>) -> Vec<Flaw> {
-    let best = best.and_then(|best| settings.get(best));
-    best.map_or(Vec::new(), |best| best.flaws(&settings[0]))
+fn flaws(settings: &[Setting], rounds: &[Round], best: Option<usize>) -> Vec<Flaw> {
+    let best = best.and_then(|best| Some((best, settings.get(best)?)));
+    best.map_or(Vec::new(), |(place, best)| {
+        best.flaws(fails_more(settings, rounds, place))
+    })
+}
+
+/// Whether more fails under the setting at that place than under "as is", beyond noise: by whole turns.
+fn fails_more(settings: &[Setting], rounds: &[Round], place: usize) -> bool {
+    let turn = |round: u32, setting: usize| {
+        let mut turns = rounds.iter();
+        let turn = turns.find(|one| (one.round, one.setting) == (round, setting))?;
+        Some([
+            turn.failed,
+            turn.failed.saturating_add(turn.figures.len() as u64),
+        ])
+    };
+    let of_setting = rounds.iter().filter(|one| one.setting == place);
+    let both = of_setting.filter_map(|one| Some([turn(one.round, place)?, turn(one.round, 0)?]));
+    rounds::share_is_larger(&both.collect::<Vec<_>>())
+        .unwrap_or_else(|| settings[place].more_requests_fail(&settings[0]))
 }
 
 impl From<&Setting> for Named {
@@ -211,11 +230,10 @@ fn conclude(
     let cost = cost(&by_setting);
     let sign = if workload.higher_is_better { -1.0 } else { 1.0 };
     // The median of what did not fail is neither best nor better than another.
-    let fails_more = |setting: &Setting| setting.fails_more(&settings[0]);
-    let weighed = by_setting.iter().zip(&settings);
-    let weighed = weighed.map(|(turns, setting)| verdict::Rounds {
+    let weighed = by_setting.iter().enumerate();
+    let weighed = weighed.map(|(place, turns)| verdict::Rounds {
         median: median(&figures(turns))
-            .filter(|_| !fails_more(setting))
+            .filter(|_| !fails_more(&settings, rounds, place))
             .map(|median| sign * median),
         figures: turns.each(|one| Some(sign * median(&one.figures)?)),
         costs: match cost {
@@ -226,7 +244,7 @@ fn conclude(
     });
     let mut verdict = verdict::judge(&weighed.collect::<Vec<_>>(), cost);
     verdict.gain = verdict.best.and_then(|best| gain(&by_setting, best));
-    verdict.flaws = flaws(&settings, verdict.best);
+    verdict.flaws = flaws(&settings, rounds, verdict.best);
     (settings, cost, verdict)
 }
 
@@ -344,7 +362,7 @@ pub fn parse(text: &[u8]) -> Result<Trial, String> {
     match places.all(|place| is_setting(&place)) {
         true => {
             judge_anew(&mut trial);
-            trial.verdict.flaws = flaws(&trial.settings, trial.verdict.best);
+            trial.verdict.flaws = flaws(&trial.settings, &trial.rounds, trial.verdict.best);
             Ok(trial)
         }
         false => Err("names a setting that it does not have; it is damaged".into()),
@@ -523,12 +541,29 @@ pub(crate) mod tests {
             }
             conclude(&names(), &workload(false), &rounds)
         };
-        // 10 of 1,010 under "as is": 20 may be chance, 30 are not.
-        let best = [1, 2, 3, 90].map(|failed| failing(failed).2.best);
-        assert_eq!(best, [Some(1), Some(1), Some(0), Some(0)]);
+        // One in each round under "as is".
+        let best = [1, 2, 90].map(|failed| failing(failed).2.best);
+        assert_eq!(best, [Some(1), Some(0), Some(0)]);
+        // All of one turn, which another setting might have met.
+        let mut together = rounds();
+        let mut turns = together.iter_mut().filter(|one| one.setting == 1);
+        turns.next().unwrap().failed = 90;
+        let (_, _, verdict) = conclude(&names(), &workload(false), &together);
+        assert_eq!((verdict.best, &verdict.flaws[..]), (Some(1), &[][..]));
+        // Of five rounds each request counts: 2 of each may be chance, 10 are not.
+        let few = |failed: u64| {
+            let mut rounds = rounds();
+            rounds.retain(|one| one.round < 5);
+            for round in rounds.iter_mut().filter(|one| one.setting == 1) {
+                round.failed = failed;
+            }
+            conclude(&names(), &workload(false), &rounds).2.best
+        };
+        assert_eq!([2, 10].map(few), [Some(1), Some(0)]);
         // One that was judged so before is read with what speaks against it.
         let mut trial = trial();
         trial.settings[1].failed = 30;
+        trial.rounds.clear();
         let read = parse(&serde_json::to_vec(&trial).unwrap()).unwrap();
         assert_eq!(read.verdict.flaws, [Flaw::FailsMore]);
     }

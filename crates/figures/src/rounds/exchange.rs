@@ -12,7 +12,7 @@
 //! Letters 36, 1997).
 
 use super::{ERROR, Estimate, rounds_needed, summarise};
-use crate::interval::boundary;
+use crate::interval::{SIDE, boundary};
 use crate::quantile::P99;
 
 /// The number of ways in which more than ten rounds are exchanged. Any two of them, one after the other, are
@@ -50,6 +50,49 @@ pub fn p99_difference(of: &[&[f64]], from: &[&[f64]]) -> Option<Estimate> {
     })
 }
 
+/// Whether a share is larger under the one setting than under the other, beyond noise. A round has of each setting, this
+/// one first, how many of how many. `None` with too few rounds.
+///
+/// If it were not, as large a lead or a larger one would come of at most 2.5% of the ways to exchange turns: what comes
+/// together in one turn counts as one.
+pub fn share_is_larger(rounds: &[[[u64; 2]; 2]]) -> Option<bool> {
+    if rounds.len() < rounds_needed(ERROR) {
+        return None;
+    }
+    let lead = |way: &Vec<usize>| {
+        let mut sums = [[0.0; 2]; 2];
+        for (turns, exchanged) in rounds.iter().zip(way) {
+            for (side, [part, whole]) in turns.iter().enumerate() {
+                sums[side ^ exchanged][0] += *part as f64;
+                sums[side ^ exchanged][1] += *whole as f64;
+            }
+        }
+        let [of, than] = sums.map(|[part, whole]: [f64; 2]| part / whole.max(1.0));
+        of - than
+    };
+    let ways = ways(rounds.len());
+    let least = lead(&ways[0]) - ROUNDING;
+    let as_large = ways.iter().filter(|way| lead(way) >= least).count();
+    Some(as_large as f64 <= SIDE * ways.len() as f64)
+}
+
+/// The ways to exchange so many rounds. Each has a 1 for each round that it exchanges, and else a 0. The first one
+/// exchanges none.
+fn ways(rounds: usize) -> Vec<Vec<usize>> {
+    // A way is a number. It exchanges the rounds of which it has an odd number of bits.
+    let mut random = fastrand::Rng::with_seed(SEED);
+    let bits = |round: usize| match round < EXCHANGE_BITS {
+        true => 1 << round,
+        false => random.u64(1..EXCHANGES),
+    };
+    let bits: Vec<u64> = (0..rounds).map(bits).collect();
+    let way = |way: u64| -> Vec<usize> {
+        let exchanged = bits.iter().map(|bits| (bits & way).count_ones() % 2);
+        exchanged.map(|exchanged| exchanged as usize).collect()
+    };
+    (0..1 << rounds.min(EXCHANGE_BITS)).map(way).collect()
+}
+
 /// A figure, and where it was.
 #[derive(Clone, Copy)]
 struct Figure {
@@ -74,7 +117,7 @@ struct Exchanges {
     figures: [Vec<Figure>; 2],
     /// How many figures each round has of each setting.
     counts: Vec<[usize; 2]>,
-    /// Each way has a 1 for each round that it exchanges, and else a 0. The first one exchanges none.
+    /// As [`ways`].
     ways: Vec<Vec<usize>>,
 }
 
@@ -89,21 +132,10 @@ impl Exchanges {
             all.sort_unstable_by(|one, other| other.value.total_cmp(&one.value));
             all
         };
-        // A way is a number. It exchanges the rounds of which it has an odd number of bits.
-        let mut random = fastrand::Rng::with_seed(SEED);
-        let bits = |round: usize| match round < EXCHANGE_BITS {
-            true => 1 << round,
-            false => random.u64(1..EXCHANGES),
-        };
-        let bits: Vec<u64> = (0..rounds.len()).map(bits).collect();
-        let way = |way: u64| -> Vec<usize> {
-            let exchanged = bits.iter().map(|bits| (bits & way).count_ones() % 2);
-            exchanged.map(|exchanged| exchanged as usize).collect()
-        };
         Self {
             figures: [figures(0), figures(1)],
             counts: rounds.iter().map(|turns| turns.map(<[f64]>::len)).collect(),
-            ways: (0..1 << rounds.len().min(EXCHANGE_BITS)).map(way).collect(),
+            ways: ways(rounds.len()),
         }
     }
 

@@ -179,3 +179,64 @@ fn differences_of_independent_figures_are_found_and_covered() {
         println!("{scale} times the p99: covered in {covered}, found in {found}");
     }
 }
+
+/// Of 100 requests of each turn some fail: each with that chance, and half of a turn in so many.
+fn failing(
+    rounds: usize,
+    chance: [f64; 2],
+    disturbed: f64,
+    random: &mut Random,
+) -> Vec<[[u64; 2]; 2]> {
+    let mut turn = |chance: f64| {
+        let chance = if random.uniform() < disturbed {
+            0.5
+        } else {
+            chance
+        };
+        [
+            (0..100).filter(|_| random.uniform() < chance).count() as u64,
+            100,
+        ]
+    };
+    (0..rounds).map(|_| chance.map(&mut turn)).collect()
+}
+
+#[test]
+fn failures_that_come_together_are_no_larger_share() {
+    const TRIES: u32 = 1000;
+    let mut random = Random(33);
+    for (rounds, disturbed) in [(10, 0.0), (10, 0.05), (20, 0.05), (20, 0.2)] {
+        let (mut wrong, mut by_requests) = (0, 0);
+        for _ in 0..TRIES {
+            let turns = failing(rounds, [0.01; 2], disturbed, &mut random);
+            wrong += u32::from(share_is_larger(&turns).unwrap());
+            let [of, than] =
+                [0, 1].map(|side| turns.iter().map(|turns| turns[side][0]).sum::<u64>());
+            let chance = 1.0 - crate::interval::at_most(of.saturating_sub(1), of + than, 0.5);
+            by_requests += u32::from(of > 0 && chance <= SIDE);
+        }
+        // 2.5%, and three standard errors.
+        assert!(wrong <= 40, "{wrong} of {TRIES} with {rounds} rounds");
+        let is_seen = by_requests > 70;
+        assert_eq!(
+            is_seen,
+            disturbed > 0.0,
+            "{by_requests} by requests, of which each counts"
+        );
+    }
+}
+
+#[test]
+fn a_larger_share_of_failures_is_seen() {
+    let mut random = Random(34);
+    let found = |chance: [f64; 2], disturbed: f64, random: &mut Random| {
+        let found =
+            (0..200).filter(|_| share_is_larger(&failing(20, chance, disturbed, random)).unwrap());
+        found.count()
+    };
+    assert!(found([0.05, 0.01], 0.0, &mut random) >= 190);
+    assert!(found([0.5, 0.01], 0.05, &mut random) >= 190);
+    assert_eq!(found([0.01, 0.05], 0.0, &mut random), 0);
+    let five = failing(5, [1.0, 0.0], 0.0, &mut random);
+    assert_eq!(share_is_larger(&five), None);
+}
