@@ -7,11 +7,11 @@ pub use reveille_kernel::bounds::Effect;
 use reveille_kernel::groups::{self, Group};
 use reveille_kernel::requests::{self, Request};
 use reveille_kernel::{
-    Awake, Cpu, Error, Identity, Idle, Journal, Result, Root, bounds, cpulist, limits, pm_qos,
+    Awake, Cpu, Error, Identity, Idle, Journal, Root, bounds, cpulist, limits, pm_qos,
 };
 use serde::Serialize;
 
-use crate::{Advice, MachineResult, Standing, StateAdvice};
+use crate::{Advice, MachineResult, Standing, StateAdvice, Unfit};
 
 /// What the user asks for.
 pub struct Options<'a> {
@@ -99,19 +99,15 @@ impl Plan {
     /// Plans the bound; offline CPUs are left out, with a note.
     ///
     /// # Errors
-    /// [`Error::Usage`] where all CPUs are offline, or the result is of another kind of CPU;
-    /// [`Error::Cannot`] where nothing here keeps to the bound, or the result has too few datapoints.
-    pub fn of(root: &Root, idle: &Idle, options: &Options) -> Result<Self> {
+    /// [`Error::Usage`] where all CPUs are offline, [`Error::Cannot`] where nothing here keeps to the bound; [`Unfit`]
+    /// where the result does not judge these CPUs, or shows no setting that meets the bound.
+    pub fn of(root: &Root, idle: &Idle, options: &Options) -> Result<Self, Unfit> {
         let chosen: Vec<&Cpu> = options
             .cpus
             .iter()
             .filter_map(|&cpu| idle.cpu(cpu))
             .collect();
-        let (online, offline): (Vec<&Cpu>, Vec<&Cpu>) =
-            chosen.into_iter().partition(|cpu| cpu.online);
-        if online.is_empty() {
-            return Err(Error::Usage("--cpu: these CPUs are all offline".into()));
-        }
+        let online = Idle::online(&chosen)?;
         let mut plan = Self {
             bound_us: options.bound_us,
             request_us: options.bound_us,
@@ -124,7 +120,8 @@ impl Plan {
             groups: Vec::new(),
             notes: Vec::new(),
         };
-        if !offline.is_empty() && !options.all {
+        if online.len() < chosen.len() && !options.all {
+            let offline: Vec<&Cpu> = chosen.into_iter().filter(|cpu| !cpu.online).collect();
             let offline = cpulist::format(&numbers(&offline));
             plan.notes.push(format!("offline, so not held: {offline}"));
         }
@@ -143,7 +140,11 @@ impl Plan {
     ///
     /// # Errors
     /// [`Error::Cannot`] where this user may not, or the kernel does not take the bound.
-    pub fn hold(&self, journal: &mut Journal, root: &Root) -> Result<(Option<Request>, Awake)> {
+    pub fn hold(
+        &self,
+        journal: &mut Journal,
+        root: &Root,
+    ) -> Result<(Option<Request>, Awake), Error> {
         let request = match self.through {
             Some(Through::Device) => Some(Request::hold(self.request_us)?),
             Some(Through::EachCpu) => {
@@ -162,7 +163,7 @@ impl Plan {
         idle: &Idle,
         options: &Options,
         online: &[&Cpu],
-    ) -> Result<()> {
+    ) -> Result<(), Unfit> {
         let groups = groups::alike(online.iter().copied());
         let identity = Identity::read(root);
         if let Some(measured) = options.result {
@@ -170,11 +171,12 @@ impl Plan {
             self.request_us = self.request_by_result(&groups, idle, measured)?;
         }
         if !requests::is_kept_to(idle, self.request_us) {
-            return Err(Error::Cannot(format!(
+            let why = format!(
                 "--latency: the governor haltpoll ignores all bounds but 0, so {} µs \
                  would have no effect; `reveille hold --latency 0` keeps the CPUs from sleeping",
                 self.request_us
-            )));
+            );
+            return Err(Error::Cannot(why).into());
         }
         self.through = Some(match options.all {
             true => Through::Device,
@@ -196,7 +198,7 @@ impl Plan {
     }
 
     /// Nothing honours bounds: threads can still prevent all sleep.
-    fn without_driver(&mut self, root: &Root, idle: &Idle) -> Result<()> {
+    fn without_driver(&mut self, root: &Root, idle: &Idle) -> Result<(), Error> {
         let without = WithoutDriver::of(idle, root);
         if without.as_ref().is_some_and(|without| without.polls) {
             self.notes
@@ -239,24 +241,20 @@ impl Plan {
         groups: &[Group],
         idle: &Idle,
         measured: &MachineResult,
-    ) -> Result<u32> {
+    ) -> Result<u32, Unfit> {
         let is_of = |group: &Group| measured.is_of(group.kind.as_ref(), &group.states);
         if !groups.iter().any(is_of) {
-            return Err(Error::Usage(format!(
-                "--result {}: is of CPU {}, and none of these CPUs is of its kind; without \
-                 --result the driver's table is used",
-                measured.name,
-                measured.cpu()
-            )));
+            return Err(Unfit::OtherKind {
+                result: measured.name.clone(),
+                cpu: measured.cpu(),
+            });
         }
         let mut states = Vec::new();
         for group in groups {
             let notes = &mut self.notes;
             let (judged, advice) = within(group, idle, Some(measured), self.bound_us, notes)?;
             if let Some(why) = advice.as_ref().and_then(Advice::why_nothing) {
-                return Err(Error::Cannot(format!(
-                    "--result: {why}; without --result the driver's table is used"
-                )));
+                return Err(Unfit::NothingMeets(why));
             }
             states.extend(judged);
         }
@@ -368,13 +366,13 @@ pub struct Asked {
 /// bound.
 ///
 /// # Errors
-/// Those of reading the result.
+/// As [`MachineResult::judge`].
 pub fn asked(
     group: &Group,
     idle: &Idle,
     result: Option<&MachineResult>,
     bound_us: u32,
-) -> Result<Asked> {
+) -> Result<Asked, Unfit> {
     let mut notes = Vec::new();
     let result = result.filter(|result| result.is_of(group.kind.as_ref(), &group.states));
     let (states, advice) = within(group, idle, result, bound_us, &mut notes)?;
@@ -433,7 +431,7 @@ fn within(
     measured: Option<&MachineResult>,
     bound_us: u32,
     notes: &mut Vec<String>,
-) -> Result<(Judged, Option<Advice>)> {
+) -> Result<(Judged, Option<Advice>), Unfit> {
     let exits = group
         .states
         .iter()

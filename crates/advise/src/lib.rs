@@ -33,7 +33,7 @@ pub use cost::Cost;
 pub use decision::{Because, Decision, End, Leaves};
 pub use finding::{Finding, SourceEvidence};
 pub use form::Form;
-pub use machine_result::{Figure, MachineResult, measured_elsewhere};
+pub use machine_result::{Figure, MachineResult, Unfit, measured_elsewhere};
 pub use question::{Confidence, Demand, Latency, Percentile, Question};
 pub use setting::Setting;
 pub use standing::{Standing, StateAdvice};

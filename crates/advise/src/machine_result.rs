@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use reveille_kernel::{CoreKind, Cpu, Error, Identity, Idle, IdleState, Result};
+use reveille_kernel::{CoreKind, Cpu, Identity, Idle, IdleState};
 use reveille_results::Description;
 use reveille_results::description::Probe;
 use reveille_results::statistics::{self, Percentile};
@@ -24,6 +24,52 @@ pub struct Figure {
     /// The percentile of its wake latency, ns; `None` where the datapoints are too few.
     pub latency_ns: Option<i64>,
 }
+
+/// Why a result does not judge. Who asks names the flag, or the key, that gave it.
+#[derive(Debug, thiserror::Error)]
+pub enum Unfit {
+    /// It is of another machine.
+    #[error("{result}: is of another machine: {why}")]
+    OtherMachine {
+        /// Its path.
+        result: String,
+        /// How they differ.
+        why: String,
+    },
+    /// It is of another kind of CPU than all of these.
+    #[error("{result}: is of CPU {cpu}, and none of these CPUs is of its kind")]
+    OtherKind {
+        /// Its path.
+        result: String,
+        /// That was measured.
+        cpu: u32,
+    },
+    /// It has none of the latencies that are asked for.
+    #[error("{result}: holds no {latency}")]
+    NoLatency {
+        /// Its path.
+        result: String,
+        /// Which.
+        latency: Latency,
+    },
+    /// It gives no advice, for another reason.
+    #[error("{result}: {why}")]
+    NoAdvice {
+        /// Its path.
+        result: String,
+        /// Which.
+        why: NoAdvice,
+    },
+    /// By it no setting is shown to meet the bound, for this reason.
+    #[error("{0}")]
+    NothingMeets(String),
+    /// The result or the machine could not be read, or the machine cannot do it.
+    #[error(transparent)]
+    Other(#[from] reveille_kernel::Error),
+}
+
+/// With [`Unfit`].
+type Result<T> = std::result::Result<T, Unfit>;
 
 /// A result of this machine, asked for one percentile.
 pub struct MachineResult {
@@ -72,17 +118,15 @@ impl MachineResult {
     /// (another tool's, a run that was cut off) are computed.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a result of another machine; those of reading it.
+    /// [`Unfit::OtherMachine`]; those of reading it.
     pub fn description<'a>(result: &Path, idle: &'a Idle) -> Result<(Description, &'a Cpu)> {
         let mut loaded = reveille_results::open_columns(result, &[])?;
         if loaded.description.states.is_empty() || loaded.description.statistics.is_empty() {
             loaded = reveille_results::open_columns(result, &JUDGED)?;
         }
         if let Some(why) = why_other_machine(&loaded, idle) {
-            return Err(Error::Usage(format!(
-                "--result {}: is of another machine: {why}",
-                result.display()
-            )));
+            let result = result.display().to_string();
+            return Err(Unfit::OtherMachine { result, why });
         }
         if loaded.description.statistics.is_empty() {
             loaded.description.statistics = statistics::by_state(&loaded.columns, &|_| None, &[]);
@@ -127,14 +171,19 @@ impl MachineResult {
             return Ok(measured.clone());
         }
         let loaded = reveille_results::open_columns(&self.path, &JUDGED)?;
-        let measured =
-            Measured::of(&loaded, target, Latency::Wake).map_err(|error| match error {
-                // Not its own message: `hold` takes no --latency of that kind.
-                NoAdvice::NoLatency(latency) => {
-                    Error::Usage(format!("--result {}: holds no {latency}", self.name))
-                }
-                error => Error::Failed(format!("{}: {error}", self.name)),
-            })?;
+        let result = || self.name.clone();
+        let measured = Measured::of(&loaded, target, Latency::Wake);
+        let measured = measured.map_err(|why| match why {
+            // Not its own message: `hold` takes no --latency of that kind.
+            NoAdvice::NoLatency(latency) => Unfit::NoLatency {
+                result: result(),
+                latency,
+            },
+            why => Unfit::NoAdvice {
+                result: result(),
+                why,
+            },
+        })?;
         let measured = Rc::new(measured);
         *self.measured.borrow_mut() = Some((states, measured.clone()));
         Ok(measured)

@@ -28,7 +28,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let root = Root::default();
     let measured = match &args.result {
         Some(folder) => {
-            let description = MachineResult::description(folder, &Idle::read(&root)?)?.0;
+            let description = MachineResult::description(folder, &Idle::read(&root)?)
+                .map_err(flags::unfit)?
+                .0;
             Some((folder.display().to_string(), description))
         }
         None => None,

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use reveille_kernel::{Identity, Idle, Root};
+use reveille_advise::Unfit;
+use reveille_kernel::{Error, Identity, Idle, Root};
 use reveille_results::output::{Folder, Naming};
 
 use crate::exit::Failure;
@@ -38,6 +39,20 @@ pub fn output_folder(out: Option<&Path>, files: &[&str]) -> anyhow::Result<Optio
         folder.refuse_taken(file)?;
     }
     Ok(Some(folder))
+}
+
+/// Why the result of `--result` does not judge.
+pub fn unfit(error: Unfit) -> anyhow::Error {
+    const WITHOUT: &str = "without --result the driver's table is used";
+    match error {
+        Unfit::OtherMachine { .. } | Unfit::NoLatency { .. } => {
+            Failure::usage(format!("--result {error}"))
+        }
+        Unfit::OtherKind { .. } => Failure::usage(format!("--result {error}; {WITHOUT}")),
+        Unfit::NothingMeets(_) => Failure::cannot(format!("--result: {error}; {WITHOUT}")),
+        Unfit::NoAdvice { .. } => Error::Failed(error.to_string()).into(),
+        Unfit::Other(error) => error.into(),
+    }
 }
 
 /// The CPUs of the list, ascending; all of the machine, offline ones too, without a list.

@@ -95,7 +95,9 @@ pub fn run(args: Args, serving: Option<&Serving>) -> anyhow::Result<ExitCode> {
     let idle = Idle::read(&root)?;
     let cpus = flags::cpus(&idle, args.cpu.as_ref())?;
     let result = match &args.result {
-        Some(result) => Some(MachineResult::open(result, &idle, args.percentile)?),
+        Some(result) => {
+            Some(MachineResult::open(result, &idle, args.percentile).map_err(flags::unfit)?)
+        }
         None => None,
     };
     let options = Options {
@@ -104,7 +106,7 @@ pub fn run(args: Args, serving: Option<&Serving>) -> anyhow::Result<ExitCode> {
         all: args.cpu.is_none(),
         result: result.as_ref(),
     };
-    let plan = Plan::of(&root, &idle, &options)?;
+    let plan = Plan::of(&root, &idle, &options).map_err(flags::unfit)?;
     if args.dry_run {
         let statement = show::hold(&plan, "");
         args.printed.print(&plan, &statement.sheet, To::Output)?;

@@ -24,7 +24,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => None,
     };
     let measured = match &args.result {
-        Some(folder) => Some(MachineResult::description(folder, &Idle::read(&root)?)?.0),
+        Some(folder) => Some(
+            MachineResult::description(folder, &Idle::read(&root)?)
+                .map_err(flags::unfit)?
+                .0,
+        ),
         None => None,
     };
     let options = Options {

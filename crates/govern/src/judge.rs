@@ -10,9 +10,7 @@ use reveille_advise::hold::{self, Asked};
 use reveille_advise::{MachineResult, measured_elsewhere};
 use reveille_kernel::groups::{self, Group};
 use reveille_kernel::limits::Deepest;
-use reveille_kernel::{
-    Cpu, Error, Identity, Idle, IdleState, Result, Root, bounds, cpulist, requests,
-};
+use reveille_kernel::{Cpu, Identity, Idle, IdleState, Result, Root, bounds, cpulist, requests};
 use reveille_power::states;
 use reveille_results::statistics::Percentile;
 use reveille_show::quantity::listed;
@@ -383,18 +381,10 @@ fn open(
     match MachineResult::open(path, idle, percentile) {
         Ok(measured) => Some(measured),
         Err(error) => {
-            notes.push(format!("{}; judged by the driver's table", reason(&error)));
+            notes.push(format!("{error}; judged by the driver's table"));
             None
         }
     }
-}
-
-/// An error without what it says of the flags of `hold`.
-fn reason(error: &Error) -> String {
-    let why = error.to_string();
-    let why = why.strip_prefix("--result").unwrap_or(&why);
-    let why = why.trim_start_matches([':', ' ']);
-    why.split(". Without").next().unwrap_or(why).to_owned()
 }
 
 /// The bound on CPUs that are alike.
@@ -423,7 +413,9 @@ fn bound(
         }
     };
     let ask = |by| match &wanted {
-        Ok((us, _)) => hold::asked(group, idle, by, *us).unwrap_or_else(|why| unmet(reason(&why))),
+        Ok((us, _)) => {
+            hold::asked(group, idle, by, *us).unwrap_or_else(|why| unmet(why.to_string()))
+        }
         Err(why) => unmet(why.clone()),
     };
     let (by_table, asked) = (ask(None), ask(measured));
@@ -895,6 +887,11 @@ mod tests {
             open.quiet_by.as_deref(),
             Some("100 target residencies of C6")
         );
+        // Nor does one that begins at 0.
+        let from_0 = kept.replace("\"low_us\": 2800.0", "\"low_us\": 0.0");
+        fs::write(&states, from_0).unwrap();
+        let from_0 = judged(&text(&states), &root);
+        assert_eq!(from_0.quiet_by, open.quiet_by);
         for wrong in [folder.path().join("none"), "/dev/zero".into()] {
             let rule = judged(&text(&wrong), &root);
             let note = rule

@@ -90,6 +90,18 @@ impl Idle {
         Error::Usage(format!("CPU {cpu}: no such CPU; this machine has {has}"))
     }
 
+    /// Those of these CPUs that are online.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] where none is.
+    pub fn online<'a>(cpus: &[&'a Cpu]) -> Result<Vec<&'a Cpu>> {
+        let online: Vec<&Cpu> = cpus.iter().copied().filter(|cpu| cpu.online).collect();
+        match online.is_empty() {
+            true => Err(Error::Usage("--cpu: these CPUs are all offline".into())),
+            false => Ok(online),
+        }
+    }
+
     /// Reads cpuidle below `root`. A machine without cpuidle is not an error: it has no driver.
     ///
     /// # Errors

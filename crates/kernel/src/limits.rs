@@ -52,10 +52,7 @@ pub fn settings(idle: &Idle, cpus: &[u32], limit: &Limit) -> Result<Vec<Setting>
         let there = idle.cpu(cpu);
         chosen.push(there.ok_or_else(|| idle.no_cpu(cpu))?);
     }
-    chosen.retain(|cpu| cpu.online);
-    if chosen.is_empty() {
-        return Err(Error::Usage("--cpu: these CPUs are all offline".into()));
-    }
+    let chosen = Idle::online(&chosen)?;
     if chosen.iter().all(|cpu| cpu.states.is_empty()) {
         let why = "these CPUs have no idle states to limit";
         return Err(Error::Cannot(why.into()));

@@ -142,6 +142,7 @@ mod with_bpf {
     use crate::anticipate::hint;
     use crate::anticipate::screen::Screen;
     use crate::exit;
+    use crate::flags;
     use crate::signals::ending;
 
     pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -264,7 +265,7 @@ mod with_bpf {
         let Some(result) = &args.result else {
             return Ok(first_leads(&idle, |_| true, |_| None));
         };
-        let measured = MachineResult::open(result, &idle, Percentile::P90)?;
+        let measured = MachineResult::open(result, &idle, Percentile::P90).map_err(flags::unfit)?;
         Ok(first_leads(
             &idle,
             |cpu| measured.is_of(cpu.kind.as_ref(), &cpu.states),
