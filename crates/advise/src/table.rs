@@ -33,6 +33,15 @@ const TARGET_RESIDENCY_MAX_US: u64 = 100_000;
 /// The kernel keeps this many bytes of the parameter's value (256 with the end of the string).
 const BYTES_MAX: usize = 255;
 
+/// What was measured of a state's break-even residency.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BreakEven {
+    /// µs; `None` where it is not known.
+    pub us: Option<u64>,
+    /// In words: `at most 300 µs`.
+    pub words: String,
+}
+
 /// How the driver's target residencies are set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -67,8 +76,10 @@ pub struct Row {
     pub driver_exit_latency_us: u64,
     /// The driver's own target residency, µs.
     pub driver_target_residency_us: u64,
-    /// The break-even residency that `power states` measured, µs; `None` if none was given.
+    /// The break-even residency that `power states` measured, µs; `None` if none was given, or it is not known.
     pub break_even_us: Option<u64>,
+    /// What is known instead of one that was given: `at most 300 µs`.
+    pub break_even_unknown: Option<String>,
     /// The percentile's upper confidence bound, by the source where it is largest.
     pub measured_high_ns: Option<i64>,
     /// Where [`Row::exit_latency_us`] comes from.
@@ -103,7 +114,8 @@ pub struct Table {
 }
 
 impl Table {
-    /// The table that a result gives. A state in `break_even_us` has that target residency, whatever `residency` says.
+    /// The table that a result gives. A state whose break-even is known has that target residency, whatever `residency`
+    /// says.
     ///
     /// # Errors
     /// If the driver takes no table or its own is unknown, nothing was measured, or the kernel's
@@ -115,7 +127,7 @@ impl Table {
         confidence: Confidence,
         latency: Latency,
         residency: Residency,
-        break_even_us: &BTreeMap<String, u64>,
+        break_even: &BTreeMap<String, BreakEven>,
     ) -> Result<Self> {
         if let Some(driver) = target.driver.as_deref().filter(|one| *one != "intel_idle") {
             return Err(Error::NoTableTaken(driver.to_owned()));
@@ -131,9 +143,9 @@ impl Table {
             let samples = measured.states.iter().find(|one| one.name == state.name);
             let samples = samples.map_or(&[][..], |one| &one.samples);
             let bound = Bound::of(samples, &measured.sources, percentile, confidence);
-            let break_even_us = break_even_us.get(&state.name).copied();
+            let break_even = break_even.get(&state.name);
             let own = (exit, residency_us);
-            let row = bound.row(&state.name, own, break_even_us, residency, rows.last());
+            let row = bound.row(&state.name, own, break_even, residency, rows.last());
             rows.push(row?);
         }
         if rows.is_empty() {
@@ -242,10 +254,12 @@ impl Bound {
         &self,
         state: &str,
         (driver_exit_latency_us, driver_target_residency_us): (u64, u64),
-        break_even_us: Option<u64>,
+        break_even: Option<&BreakEven>,
         residency: Residency,
         before: Option<&Row>,
     ) -> Result<Row> {
+        let break_even_us = break_even.and_then(|even| even.us);
+        let unknown = break_even.filter(|even| even.us.is_none());
         let measured_us = self
             .high_ns
             .map(|ns| ns.max(0).cast_unsigned().div_ceil(1000));
@@ -278,6 +292,7 @@ impl Bound {
             driver_exit_latency_us,
             driver_target_residency_us,
             break_even_us,
+            break_even_unknown: unknown.map(|even| even.words.clone()),
             measured_high_ns: self.high_ns,
             origin: match self.high_ns {
                 Some(_) => Origin::Measured,

@@ -1,7 +1,7 @@
 //! The recalculated driver table: cases to check by hand.
 
 use crate::made_up::{self, loaded, sklep0, state, target};
-use reveille_advise::table::{Origin, Residency, Table};
+use reveille_advise::table::{BreakEven, Origin, Residency, Table};
 use reveille_advise::{Coverage, Error, Latency, Target};
 use reveille_results::Loaded;
 
@@ -15,9 +15,10 @@ fn with_break_even(
     residency: Residency,
     break_even_us: &[(&str, u64)],
 ) -> Result<Table, Error> {
-    let stays = break_even_us
-        .iter()
-        .map(|(state, us)| ((*state).to_owned(), *us));
+    let stays = break_even_us.iter().map(|(state, us)| {
+        let (us, words) = ((*us > 0).then_some(*us), "at most 300 µs".to_owned());
+        ((*state).to_owned(), BreakEven { us, words })
+    });
     let (percentile, confidence) = ("99.9".parse().unwrap(), "95".parse().unwrap());
     Table::of(
         loaded,
@@ -36,6 +37,22 @@ fn result(c1: i64, c1e: i64, c6: i64) -> Loaded {
         ("C1E", "timer", vec![c1e; 3000]),
         ("C6", "timer", vec![c6; 3000]),
     ])
+}
+
+#[test]
+fn a_break_even_that_is_not_known_changes_nothing_and_is_named() {
+    let result = result(1001, 12_000, 199_001);
+    // 0 stands for one that is not known.
+    let stays = [("C1E", 31), ("C6", 0)];
+    let of = |stays: &[(&str, u64)]| {
+        with_break_even(&result, &sklep0(), Residency::Keep, stays).unwrap()
+    };
+    let (with, without) = (of(&stays), of(&stays[..1]));
+    assert_eq!(with.parameter, without.parameter);
+    assert_eq!(with.rows[2].break_even_us, None);
+    let unknown = |table: &Table, row: usize| table.rows[row].break_even_unknown.clone();
+    assert_eq!(unknown(&with, 2).as_deref(), Some("at most 300 µs"));
+    assert_eq!((unknown(&without, 2), unknown(&with, 1)), (None, None));
 }
 
 #[test]

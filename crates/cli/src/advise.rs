@@ -1,11 +1,12 @@
 //! `reveille advise`: which states a latency budget allows, and the setting for it.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use reveille_advise::table::{Residency, Table};
+use reveille_advise::table::{BreakEven, Residency, Table};
 use reveille_advise::{
     Answer, Confidence, Demand, Error, Latency, Percentile, Question, Target, form, machine, show,
 };
@@ -199,9 +200,16 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
     let (percentile, confidence) = (args.percentile, args.confidence);
     let latency = args.latency.into();
     let stays = args.break_even.as_deref().map(states::open).transpose()?;
-    let stays = stays
-        .map(|states| states.break_even_us())
-        .unwrap_or_default();
+    let stays = stays.iter().flat_map(|states| &states.idle_states);
+    let stays = stays.filter_map(|state| {
+        let even = state.break_even.as_ref()?;
+        let of = BreakEven {
+            us: even.known().map(|known| known.estimate.ceil() as u64),
+            words: states::break_even(even),
+        };
+        Some((state.name.clone(), of))
+    });
+    let stays: BTreeMap<String, BreakEven> = stays.collect();
     let table = Table::of(
         loaded, target, percentile, confidence, latency, residency, &stays,
     )

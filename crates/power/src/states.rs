@@ -12,3 +12,4 @@ pub mod show;
 
 pub use result::{FILE, SCHEMA_VERSION, States, open, parse};
 pub use run::{Options, RATES, names, run};
+pub use show::words as break_even;

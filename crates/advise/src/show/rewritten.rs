@@ -19,7 +19,7 @@ const ROWS: &[Column<Row>] = &columns!(|row|
     driver(Us) "driver_target_residency_us", "target: was", row.driver_target_residency_us,
         "The driver's own target residency";
     measured(Us) "break_even_us", "break-even", row.break_even_us,
-        "The break-even residency by `power states`, which becomes the target residency; unknown if none was given";
+        "The break-even residency by `power states`, which becomes the target residency; none if it is not known";
     estimated(Us) "target_residency_us", "now", row.target_residency_us, "The target residency to set";
 );
 
@@ -79,6 +79,10 @@ fn words(row: &Row, rewritten: &Rewritten) -> Vec<String> {
             counted(row.count, "datapoint")
         ));
     }
+    let unknown = row.break_even_unknown.as_ref();
+    words.extend(unknown.map(|what| {
+        format!("its break-even is not known ({what}), so its target residency is not by it")
+    }));
     words.extend(row.changes.iter().cloned());
     let words = words.into_iter();
     words

@@ -112,6 +112,14 @@ impl BreakEven {
         (!rounds.is_empty()).then_some(even)
     }
 
+    /// An estimate that the rounds show: its interval has an end, and begins above 0, unless it is all 0. Where it begins
+    /// at 0, it is not shown that an entry costs anything, and the estimate in its middle is of noise.
+    pub fn known(&self) -> Option<Estimate> {
+        let is_shown = |(low, high)| low > 0.0 || high <= 0.0;
+        self.carried()
+            .filter(|all| all.interval.is_some_and(is_shown))
+    }
+
     /// An estimate with both ends.
     pub fn carried(&self) -> Option<Estimate> {
         Some(Estimate {

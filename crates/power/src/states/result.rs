@@ -177,13 +177,13 @@ impl States {
 }
 
 impl States {
-    /// The break-even residencies that have an interval, by the state's name, whole µs, rounded up.
+    /// The break-even residencies that are known, by the state's name, whole µs, rounded up.
     pub fn break_even_us(&self) -> BTreeMap<String, u64> {
-        let carried = self.idle_states.iter().filter_map(|state| {
-            let even = state.break_even.as_ref()?.carried()?;
+        let known = self.idle_states.iter().filter_map(|state| {
+            let even = state.break_even.as_ref()?.known()?;
             Some((state.name.clone(), even.estimate.ceil() as u64))
         });
-        carried.collect()
+        known.collect()
     }
 }
 

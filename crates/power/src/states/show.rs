@@ -36,7 +36,7 @@ const STATES: &[Column<State>] = &columns!(|one|
 
 /// `500 µs [450 µs, 560 µs]`, or the bound that the data carry. No stay is shorter than none: where that is not
 /// excluded, the entry is not shown to cost anything.
-fn words(one: &BreakEven) -> String {
+pub fn words(one: &BreakEven) -> String {
     let time = |us: f64| duration(us * 1e3);
     match (one.carried(), one.estimate_us, one.low_us) {
         (Some(all), ..) => match all.interval {
