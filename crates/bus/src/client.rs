@@ -1,8 +1,10 @@
 //! A hold of the service's, for a program without root.
 
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use reveille_kernel::{Error, Result, cpulist};
+use tokio::time::timeout;
 use zbus::connection::Builder;
 use zbus::fdo;
 use zbus::proxy::{CacheProperties, MethodFlags};
@@ -10,12 +12,15 @@ use zbus::zvariant::{self, Value};
 
 use crate::interface::{NAME, PATH};
 
+/// Whoever runs answers a ping in that time, also while polkit asks the user.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// Asks the service on the system bus for a hold on these CPUs (`None`: all), which lasts while the descriptor
 /// is open. Waits for the user where polkit asks it.
 ///
 /// # Errors
 /// [`Error::Cannot`] where there is no bus, no service, or it refuses; [`Error::Usage`] where it does not take
-/// the request.
+/// the request; [`Error::Failed`] where it does not answer.
 pub fn hold(cpus: Option<&[u32]>, latency_us: u32, reason: &str) -> Result<OwnedFd> {
     let scope = cpus.map_or("all".to_owned(), cpulist::format);
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -26,11 +31,15 @@ pub fn hold(cpus: Option<&[u32]>, latency_us: u32, reason: &str) -> Result<Owned
 }
 
 async fn ask(scope: &str, latency_us: u32, reason: &str) -> Result<OwnedFd> {
-    let connection = async { Builder::system()?.build().await }.await;
-    let connection = connection.map_err(|error| {
+    let connection = async { Builder::system()?.build().await };
+    let connection = match timeout(PATIENCE, connection).await {
+        Ok(connection) => connection.map_err(|error| error.to_string()),
+        Err(_) => Err("it does not answer; it may be stopped".to_owned()),
+    };
+    let connection = connection.map_err(|why| {
         let what = "--via-service: no system bus can be reached";
         Error::Cannot(format!(
-            "{what} ({error}); as root, `reveille hold` needs none"
+            "{what} ({why}); as root, `reveille hold` needs none"
         ))
     })?;
     let service = zbus::proxy::Builder::<zbus::Proxy<'_>>::new(&connection)
@@ -42,12 +51,32 @@ async fn ask(scope: &str, latency_us: u32, reason: &str) -> Result<OwnedFd> {
     let no_options = std::collections::HashMap::<&str, Value<'_>>::new();
     let flags = MethodFlags::AllowInteractiveAuth.into();
     let request = (scope, latency_us, reason, no_options);
-    let answer = service
-        .call_with_flags("HoldLatency", flags, &request)
-        .await;
-    let held: Option<zvariant::OwnedFd> = answer.map_err(refused)?;
+    let answer = service.call_with_flags("HoldLatency", flags, &request);
+    let held: Option<zvariant::OwnedFd> = tokio::select! {
+        answer = answer => answer.map_err(refused)?,
+        () = is_stopped(&connection) => {
+            let why = "--via-service: the service does not answer; it may be stopped";
+            return Err(Error::Failed(why.into()));
+        }
+    };
     let held = held.ok_or_else(|| Error::Failed("--via-service: no answer".into()))?;
     Ok(held.into())
+}
+
+/// Returns once the service answers no ping. One that the bus starts has no owner yet.
+async fn is_stopped(connection: &zbus::Connection) {
+    let (bus, path) = ("org.freedesktop.DBus", "/org/freedesktop/DBus");
+    let peer = Some("org.freedesktop.DBus.Peer");
+    let ping = async || {
+        let owner = connection.call_method(Some(bus), path, Some(bus), "GetNameOwner", &NAME);
+        let owner: String = owner.await?.body().deserialize()?;
+        connection
+            .call_method(Some(owner.as_str()), PATH, peer, "Ping", &())
+            .await
+    };
+    while timeout(PATIENCE, ping()).await.is_ok() {
+        tokio::time::sleep(PATIENCE).await;
+    }
 }
 
 fn refused(error: zbus::Error) -> Error {

@@ -4,7 +4,7 @@ mod users;
 
 use std::collections::VecDeque;
 use std::io::{ErrorKind, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +12,13 @@ use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use nix::sys::socket::{SockType, getsockopt, sockopt};
+use nix::sys::socket::{
+    self, AddressFamily, SockFlag, SockType, UnixAddr, getsockopt, setsockopt, socket, sockopt,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
 use reveille_expect::server::SocketFile;
 use reveille_kernel::{Error, Result};
 
@@ -205,25 +209,44 @@ impl Reader {
     }
 }
 
+/// A user who asks often waits for two seconds.
+const WAITS: u32 = 3;
+
+/// Who does not accept for that long may be stopped: those who came before fill the queue.
+fn connect(path: &Path) -> nix::Result<UnixStream> {
+    let flags = SockFlag::SOCK_CLOEXEC;
+    let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    let longest = TimeVal::seconds(i64::from(WAITS));
+    setsockopt(&stream, sockopt::SendTimeout, &longest)?;
+    socket::connect(stream.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(stream.into())
+}
+
 /// The status of the service at that socket.
 ///
 /// # Errors
 /// [`Error::Cannot`] where no service runs, [`Error::Failed`] where it does not answer.
 pub fn ask(path: &Path) -> Result<Status> {
     let place = path.display();
-    let mut stream = UnixStream::connect(path).map_err(|error| {
-        Error::Cannot(format!(
-            "{place}: no service answers ({error}); start it: `sudo systemctl start reveille`, or \
-             `sudo reveille govern`"
-        ))
-    })?;
     let failed = |why: String| Error::Failed(format!("{place}: {why}"));
-    let _ = stream.set_read_timeout(Some(PATIENCE * 10));
+    let stopped = || failed("the service does not answer; it may be stopped".into());
+    let mut stream = connect(path).map_err(|error| match error {
+        Errno::EAGAIN => stopped(),
+        error => Error::Cannot(format!(
+            "{place}: no service answers ({error}); start it: `sudo systemctl start reveille`, or \
+             `sudo reveille govern`",
+            error = std::io::Error::from(error)
+        )),
+    })?;
+    let _ = stream.set_read_timeout(Some(PATIENCE * WAITS));
     let mut text = Vec::new();
     (&mut stream)
         .take(BYTES_MAX)
         .read_to_end(&mut text)
-        .map_err(|error| failed(format!("no answer: {error}")))?;
+        .map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => stopped(),
+            _ => failed(format!("no answer: {error}")),
+        })?;
     if text.is_empty() {
         let why = "no answer: the service ends, or this user asks it too often";
         return Err(failed(why.into()));
@@ -242,4 +265,32 @@ pub fn ask(path: &Path) -> Result<Status> {
         )));
     }
     serde_json::from_slice(&text).map_err(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use nix::sys::socket::{Backlog, bind, listen};
+
+    use super::*;
+
+    #[test]
+    fn a_service_that_is_stopped_is_waited_for_briefly_also_behind_a_full_queue() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let listener = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+        bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        // The first one is connected, fills the queue, and has no answer.
+        let began = Instant::now();
+        let first = ask(&path).unwrap_err();
+        let second = ask(&path).unwrap_err();
+        for error in [first, second] {
+            assert!(matches!(error, Error::Failed(_)), "{error}");
+        }
+        let longest = 3 * PATIENCE * WAITS;
+        assert!(began.elapsed() < longest, "{:?}", began.elapsed());
+        drop(listener);
+        assert!(matches!(ask(&path), Err(Error::Cannot(_))));
+    }
 }

@@ -2,7 +2,10 @@
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 use super::bus::Bus;
 use super::client::Client;
@@ -64,8 +67,8 @@ fn a_command_runs_under_the_hold_and_its_exit_code_is_passed_on() {
     let output = output.unwrap();
     until("its hold is gone", || service.holds() == 0);
     let left = String::from_utf8(output.stdout).unwrap();
-    let left = nix::unistd::Pid::from_raw(left.trim().parse().unwrap());
-    nix::sys::signal::kill(left, nix::sys::signal::Signal::SIGKILL).unwrap();
+    let left = Pid::from_raw(left.trim().parse().unwrap());
+    kill(left, Signal::SIGKILL).unwrap();
 }
 
 #[test]
@@ -89,6 +92,30 @@ fn a_hold_that_another_programs_bound_keeps_out_says_so() {
         assert_eq!((ended.code, says), (0, is_told), "{}", ended.stderr);
         until("its hold is gone", || service.holds() == 0);
     }
+}
+
+#[test]
+fn a_stopped_service_is_not_waited_for() {
+    let test = "a_stopped_service_is_not_waited_for";
+    let Some(_alone) = alone() else {
+        return;
+    };
+    let Some(bus) = Bus::start(test) else { return };
+    let service = Service::start(&bus);
+    let send = |signal| kill(Pid::from_raw(service.pid() as i32), signal).unwrap();
+    let mut status = reveille();
+    status
+        .args(["govern", "status", "--socket"])
+        .arg(service.socket());
+    send(Signal::SIGSTOP);
+    for command in [&mut hold_via(&service, &["--", "true"]), &mut status] {
+        let began = Instant::now();
+        complains(command, 1, "it may be stopped");
+        let took = began.elapsed();
+        assert!(took < Duration::from_secs(8), "{took:?}");
+    }
+    send(Signal::SIGCONT);
+    until("nothing is held for who has gone", || service.holds() == 0);
 }
 
 #[test]

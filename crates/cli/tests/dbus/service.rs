@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use nix::sys::signal::{Signal, kill};
@@ -58,11 +58,15 @@ impl Service {
     fn ask(&self) -> Option<Value> {
         let output = reveille()
             .args(["govern", "status", "--json", "--socket"])
-            .arg(self.folder.path().join("socket"))
+            .arg(self.socket())
             .output()
             .unwrap();
         let answer = output.status.success();
         answer.then(|| serde_json::from_slice(&output.stdout).unwrap())
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.path().join("socket")
     }
 
     pub fn status(&self) -> Value {
