@@ -90,16 +90,18 @@ impl Freezer {
         let opened = fs::OpenOptions::new().write(true).open(&file);
         let opened = opened.map_err(Error::at_setting(&file))?;
         let number = fs::metadata(folder).map_err(Error::at(folder))?.ino();
-        let mark = Mark::of(folder)?;
-        if !is_set(folder)? {
-            mark.set(false);
-        }
         let freezer = Self {
             file: opened,
             path: file,
-            mark,
+            mark: Mark::of(folder)?,
         };
         Ok((freezer, number))
+    }
+
+    /// The cgroup runs, and is ours to freeze from now on. After the claim in the journal: by that a killed run's mark
+    /// is found.
+    pub fn begin(&self) {
+        self.mark.set(false);
     }
 
     /// Freezes the cgroup, or thaws it; false if it was removed. The kernel carries it out meanwhile.
@@ -162,4 +164,13 @@ pub(crate) fn thaw(number: u64) -> Result<()> {
         freezer.set(false)?;
     }
     Ok(())
+}
+
+/// Removes the mark of a killed run from the cgroup with this number.
+pub(crate) fn unmark(number: u64) {
+    if let Ok(Some(folder)) = folder_of(&Root::default(), number)
+        && let Ok(mark) = Mark::of(&folder)
+    {
+        mark.remove();
+    }
 }

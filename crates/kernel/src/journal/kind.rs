@@ -199,6 +199,13 @@ impl Kind {
         })
     }
 
+    /// Takes back what else a claim has left on a setting that has its value.
+    pub fn leave(self, path: &Path) {
+        if self == Self::Frozen {
+            freezer::unmark(number(path));
+        }
+    }
+
     /// Writes the value; [`Error::Content`] if the setting then has another one.
     pub fn write(self, path: &Path, value: &str) -> Result<()> {
         match (self, value) {

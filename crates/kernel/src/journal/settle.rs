@@ -135,7 +135,12 @@ fn carry_out(root: &Root, record: &mut Record, plan: Plan) -> Outcome {
         Plan::Nothing(Outcome::Failed(error)) => return Outcome::Failed(error),
         Plan::Nothing(outcome) => {
             match &outcome {
-                Outcome::Present(present) => record.has(present),
+                Outcome::Present(present) => {
+                    record.has(present);
+                    if record.claims.is_empty() {
+                        record.kind().leave(&root.path(&record.path));
+                    }
+                }
                 _ => record.settled = true,
             }
             return outcome;

@@ -871,6 +871,7 @@ fn a_cgroup_that_its_owner_froze_after_a_killed_run_stays_so() {
         let mut run = Journal::new(&Root::default(), &machine.run);
         run.will_switch_off(&crate::freezer::setting(number))
             .unwrap();
+        freezer.begin();
         for frozen in ours {
             assert!(freezer.set(*frozen).unwrap());
         }
@@ -882,6 +883,39 @@ fn a_cgroup_that_its_owner_froze_after_a_killed_run_stays_so() {
         let is_frozen = crate::freezer::is_set(&folder).unwrap();
         fs::write(&setting, "0").unwrap();
         assert_eq!(is_frozen, stays, "{ours:?}");
+    }
+    fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
+fn nothing_stays_on_a_cgroup_that_a_killed_run_had_thawed() {
+    let Some(folder) = cgroup() else { return };
+    let marks = || {
+        let command = std::process::Command::new("python3")
+            .args(["-c", "import os, sys; print(*os.listxattr(sys.argv[1]))"])
+            .arg(&folder)
+            .output();
+        String::from_utf8(command.unwrap().stdout).unwrap()
+    };
+    for steps in [0, 1, 2, 4] {
+        let machine = Machine::new();
+        let (freezer, number) = crate::freezer::Freezer::of(&folder).unwrap();
+        assert_eq!(marks().trim(), "", "before the journal has the claim");
+        let mut run = Journal::new(&Root::default(), &machine.run);
+        run.will_switch_off(&crate::freezer::setting(number))
+            .unwrap();
+        if steps > 0 {
+            freezer.begin();
+        }
+        for step in 1..steps {
+            assert!(freezer.set(step % 2 == 1).unwrap());
+        }
+        machine.kill(run);
+        std::mem::forget(freezer);
+        let restored = recover(&Root::default(), &machine.run).unwrap();
+        assert_eq!(restored.complaints(), Vec::<String>::new());
+        assert!(!crate::freezer::is_set(&folder).unwrap());
+        assert_eq!(marks().trim(), "", "{steps} steps");
     }
     fs::remove_dir(&folder).unwrap();
 }

@@ -66,6 +66,7 @@ impl Freeze {
         for cgroup in background {
             journal.will_switch_off(&freezer::setting(cgroup.number))?;
             let (freezer, _) = Freezer::of(&cgroup.folder)?;
+            freezer.begin();
             held.push(Held {
                 cgroup,
                 freezer,
@@ -191,6 +192,9 @@ impl Holding {
                 // The claim is on what was opened, should the cgroup be made again just now.
                 (*freezer, cgroup.number) = Freezer::of(&cgroup.folder)?;
                 later.will_switch_off(&freezer::setting(cgroup.number))?;
+                if !freezer::is_set(&cgroup.folder)? {
+                    freezer.begin();
+                }
             }
             let folder = &cgroup.folder;
             if workload::cgroup_of(&self.root, std::process::id())
