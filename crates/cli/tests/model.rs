@@ -180,11 +180,21 @@ fn questions_print_only_their_answers() {
         "{answered}"
     );
     assert!(!answered.contains("policy"), "{answered}");
-    let crossing = text(&["sweep", "--crossing", "nap 10 ms", "always on"]);
+}
+
+/// By `model run` at one of these loads both draw 99.9 W, or one of them 100.
+#[test]
+fn a_policy_draws_less_where_three_digits_show_it() {
+    let swept = read(&["sweep", "--json", "--crossing", "nap 10 ms", "always on"]);
+    let power = &swept["pairs"][0]["power"];
+    assert_eq!(power["first_is_lower_at_first"], true);
+    assert_eq!(power["crossings"].as_array().unwrap().len(), 0);
+    let alike = &power["alike"][0];
     assert!(
-        crossing.contains("nap 10 ms draws less than always on at every load;"),
-        "{crossing}"
+        (0.99..0.999).contains(&alike[0].as_f64().unwrap()),
+        "{power}"
     );
+    assert_eq!(alike[1], 0.999);
 }
 
 #[test]

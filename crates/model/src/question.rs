@@ -1,5 +1,7 @@
 //! Where something changes: crossings, the largest transition time, the best timeout.
 
+use std::cmp::Ordering;
+
 use serde::Serialize;
 
 use crate::closed::nap;
@@ -45,10 +47,12 @@ pub struct Crossing {
 pub struct Crossings {
     /// The figure that is equal there.
     pub figure: Figure,
-    /// Ascending.
+    /// Ascending; those with a difference that is seen on both sides.
     pub crossings: Vec<Crossing>,
-    /// Is the first lower at the lowest load that was looked at? `None`: they are equal there.
+    /// Is the first lower at the lowest load at which a difference is seen? `None`: none is.
     pub first_is_lower_at_first: Option<bool>,
+    /// From which load to which three digits do not tell the two apart, but for those around a crossing; ascending.
+    pub alike: Vec<(f64, f64)>,
     /// The loads that were looked at: from 0.1% to 99.9%, as far as both are stable.
     pub looked_at: Option<(f64, f64)>,
 }
@@ -69,50 +73,74 @@ pub fn crossings(
     second: &Policy,
     figure: Figure,
 ) -> Result<Crossings> {
-    let difference = |load: f64| difference(parameters, first, second, figure, load);
+    let difference = |load: f64| {
+        let figures = figures(parameters, first, second, figure, load)?;
+        Ok(figures.map(|(first, second)| first - second))
+    };
     let mut points = Vec::new();
     for step in 1..STEPS {
         let load = f64::from(step) / f64::from(STEPS);
-        if let Some(difference) = difference(load)? {
-            points.push((load, difference));
+        if let Some((first, second)) = figures(parameters, first, second, figure, load)? {
+            points.push((load, seen(first, second)));
         }
     }
-    // A zero that is met exactly takes the sign of what comes before: one crossing, not two.
-    let signs = points.iter().filter(|(_, difference)| *difference != 0.0);
-    let signs = signs.map(|(load, difference)| (*load, difference.is_sign_negative()));
-    let signs: Vec<(f64, bool)> = signs.collect();
-    let mut crossings = Vec::new();
-    for pair in signs.windows(2) {
-        let [(low, below), (high, above)] = [pair[0], pair[1]];
-        if below != above {
+    let stretches = points.chunk_by(|one, next| one.1 == next.1);
+    let stretches = stretches.map(|loads| (loads[0].1, loads[0].0, loads[loads.len() - 1].0));
+    let stretches: Vec<(Ordering, f64, f64)> = stretches.collect();
+    let (mut crossings, mut alike) = (Vec::new(), Vec::new());
+    let mut before = None;
+    for (at, &(order, from, to)) in stretches.iter().enumerate() {
+        if order == Ordering::Equal {
+            let low = before.map_or(from, |(_, to)| to);
+            alike.push((low, stretches.get(at + 1).map_or(to, |next| next.1)));
+            continue;
+        }
+        if let Some((other, low)) = before
+            && other != order
+        {
+            // Those just before are around the crossing.
+            alike.pop_if(|(_, to)| *to == from);
+            let first_is_lower_below = other == Ordering::Less;
             crossings.push(Crossing {
-                utilisation: root(low, high, below, difference)?,
-                first_is_lower_below: below,
+                utilisation: root(low, from, first_is_lower_below, difference)?,
+                first_is_lower_below,
             });
         }
+        before = Some((order, to));
     }
+    let mut seen = points.iter().map(|(_, order)| *order);
     Ok(Crossings {
         figure,
         crossings,
-        first_is_lower_at_first: signs.first().map(|(_, is_lower)| *is_lower),
+        first_is_lower_at_first: seen.find(|order| order.is_ne()).map(Ordering::is_lt),
+        alike,
         looked_at: points.first().zip(points.last()).map(|(a, b)| (a.0, b.0)),
     })
 }
 
-/// The first policy's figure less the second's; `None` where one of them is unstable.
-fn difference(
+/// How three digits have the one beside the other: less or more by one of the third digit at least, else equal.
+fn seen(one: f64, other: f64) -> Ordering {
+    let third_digit = 10_f64.powf(one.max(other).log10().floor() - 2.0);
+    match (one - other).abs() >= third_digit {
+        true => one.total_cmp(&other),
+        false => Ordering::Equal,
+    }
+}
+
+/// Both policies' figures; `None` where one of them is unstable.
+fn figures(
     parameters: &Parameters,
     first: &Policy,
     second: &Policy,
     figure: Figure,
     load: f64,
-) -> Result<Option<f64>> {
+) -> Result<Option<(f64, f64)>> {
     let of = |policy| match parameters.outcome(policy, load) {
         Ok(outcome) => Ok(Some(figure.of(&outcome))),
         Err(Error::Unstable { .. }) => Ok(None),
         Err(other) => Err(other),
     };
-    Ok(of(first)?.zip(of(second)?).map(|(a, b)| a - b))
+    Ok(of(first)?.zip(of(second)?))
 }
 
 /// Where the value, negative at `low` or not, becomes 0 or changes its sign. Halves the interval until
@@ -257,7 +285,7 @@ pub enum Why {
     AtOnceFits,
     /// The budget is met exactly; a shorter timeout would save more.
     BudgetBinds,
-    /// At this load sleeping saves nothing.
+    /// At this load sleeping saves nothing that is seen.
     SleepingSavesNothing,
 }
 
@@ -289,7 +317,7 @@ pub fn best_timeout(
         time(budget),
         time(never.response_mean)
     );
-    let (timeout, outcome, why) = if at_once.power_mean >= never.power_mean {
+    let (timeout, outcome, why) = if !draws_less(at_once.power_mean, never.power_mean) {
         (f64::INFINITY, never, Why::SleepingSavesNothing)
     } else if at_once.response_mean <= budget {
         (0.0, at_once, Why::AtOnceFits)

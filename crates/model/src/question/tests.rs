@@ -71,6 +71,38 @@ fn a_crossing_with_a_closed_form_is_found() {
     assert_eq!(response.first_is_lower_at_first, Some(true));
 }
 
+/// The text of the answer is by these; what `model run` says at one of the loads must not be otherwise.
+#[test]
+fn what_three_digits_do_not_show_is_no_lower_figure() {
+    let parameters = paper();
+    let names = ["nap 10 ms", "nap 50 ms", "nap 650 ms", "DVFS"];
+    let mut alike_somewhere = 0;
+    for (name, figure) in names
+        .iter()
+        .flat_map(|name| [(name, Figure::Power), (name, Figure::Response)])
+    {
+        let (first, second) = (policy(&parameters, name), Policy::AlwaysOn);
+        let found = crossings(&parameters, first, &second, figure).unwrap();
+        alike_somewhere += found.alike.len();
+        for step in 1..1000 {
+            let load = f64::from(step) / 1000.0;
+            let of = |policy| figure.of(&parameters.outcome(policy, load).unwrap());
+            let [one, other] = [first, &second].map(of).map(|value| format!("{value:.2e}"));
+            let is_alike = found
+                .alike
+                .iter()
+                .any(|(from, to)| (*from..=*to).contains(&load));
+            let near = |crossing: &Crossing| (crossing.utilisation - load).abs() < 0.05;
+            let is_near = found.crossings.iter().any(near);
+            assert!(
+                is_alike || is_near || one != other,
+                "{name} at {load}: {found:?}"
+            );
+        }
+    }
+    assert!(alike_somewhere >= 4);
+}
+
 #[test]
 fn a_policy_does_not_cross_itself() {
     let parameters = paper();
@@ -172,6 +204,9 @@ fn the_best_timeout_meets_the_budget_and_saves_the_most() {
         (dear.why, dear.timeout),
         (Why::SleepingSavesNothing, f64::INFINITY)
     );
+    // 0.03 of 100 W.
+    let busy = best_timeout(&paper(), &nap(0.0, 0.0, 0.0), 0.9995, 1e3).unwrap();
+    assert_eq!(busy.why, Why::SleepingSavesNothing);
     let tight = best_timeout(&parameters, &template, load, 0.050).unwrap_err();
     assert!(tight.to_string().contains("cannot be met"), "{tight}");
 }
@@ -228,15 +263,19 @@ fn without_a_crossing_the_loads_and_the_lower_one_are_reported() {
         let (first, second) = (only_state(first), only_state(second));
         crossings(&parameters, &first, &second, Figure::Power).unwrap()
     };
-    for (first, second, is_lower) in [
-        (10.0, 20.0, Some(true)),
-        (20.0, 10.0, Some(false)),
-        (20.0, 20.0, None),
+    let everywhere = vec![(0.001, 0.999)];
+    // At 99.1% load they are 0.0945 W apart, and at 99.0% 0.105.
+    for (first, second, is_lower, alike) in [
+        (10.0, 20.5, Some(true), vec![(0.99, 0.999)]),
+        (20.5, 10.0, Some(false), vec![(0.99, 0.999)]),
+        (20.0, 20.0, None, everywhere.clone()),
+        (20.0, 20.01, None, everywhere),
     ] {
         let expected = Crossings {
             figure: Figure::Power,
             crossings: Vec::new(),
             first_is_lower_at_first: is_lower,
+            alike,
             looked_at: Some((0.001, 0.999)),
         };
         assert_eq!(found(first, second), expected);

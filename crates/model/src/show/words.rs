@@ -63,39 +63,58 @@ pub fn pair(pair: &Pair) -> String {
     format!("{}; {response}{beyond}", power.trim_end_matches('.'))
 }
 
-/// A lower figure than another policy's, and the same.
+/// A lower figure than another policy's, and one that three digits do not tell from it.
 fn verbs(figure: Figure) -> (&'static str, &'static str) {
     match figure {
-        Figure::Power => ("draws less than", "draws as much as"),
-        Figure::Response => ("answers faster than", "answers as fast as"),
+        Figure::Power => ("draws less than", "about as much"),
+        Figure::Response => ("answers faster than", "about as fast"),
     }
 }
 
 /// `nap 50 ms draws less than DVFS below 35.0% load.`
 fn crossed(crossings: &Crossings, first: &str, second: &str) -> String {
     let (lower, same) = verbs(crossings.figure);
-    let loads = crossings.crossings.iter();
-    let percent = loads.map(|crossing| format!("{}%", digits(crossing.utilisation * 100.0)));
-    let percent: Vec<String> = percent.collect();
-    let is_lower = match (crossings.first_is_lower_at_first, percent.as_slice()) {
-        (None, _) => return format!("{first} {same} {second} at every load."),
-        (Some(true), []) => return format!("{first} {lower} {second} at every load."),
-        (Some(false), []) => return format!("{first} never {lower} {second}."),
-        (Some(is_lower), _) => is_lower,
+    let (from, to) = crossings.looked_at.unwrap_or_default();
+    let crossed = crossings.crossings.iter().map(|one| one.utilisation);
+    // From where to where the one is lower, the other, and neither is seen to be.
+    let mut edges: Vec<f64> = crossed.clone().collect();
+    edges.extend(crossings.alike.iter().flat_map(|(from, to)| [*from, *to]));
+    edges.extend([from, to]);
+    edges.sort_unstable_by(f64::total_cmp);
+    let is_alike = |at: f64| {
+        let mut alike = crossings.alike.iter();
+        alike.any(|(from, to)| (*from..=*to).contains(&at))
     };
-    // Where it is lower: between crossings, from the first or from the beginning on.
-    let mut spans = Vec::new();
-    let mut edges = percent.iter();
-    if is_lower && let Some(end) = edges.next() {
-        spans.push(format!("below {end}"));
-    }
-    while let Some(begin) = edges.next() {
-        spans.push(match edges.next() {
-            Some(end) => format!("from {begin} to {end}"),
-            None => format!("above {begin}"),
+    let is_lower = |at: f64| {
+        let flipped = crossed.clone().filter(|crossing| *crossing < at).count() % 2 == 1;
+        crossings.first_is_lower_at_first.unwrap_or(false) != flipped
+    };
+    let ranges = |is: &dyn Fn(f64) -> bool| -> Vec<String> {
+        let ranges = edges.windows(2).filter(|pair| pair[0] < pair[1]);
+        let ranges = ranges.filter(|pair| is(f64::midpoint(pair[0], pair[1])));
+        let percent = |load: f64| format!("{}%", digits(load * 100.0));
+        let words = ranges.map(|pair| match (pair[0] > from, pair[1] < to) {
+            (false, true) => format!("below {}", percent(pair[1])),
+            (true, true) => format!("from {} to {}", percent(pair[0]), percent(pair[1])),
+            (true, false) => format!("above {}", percent(pair[0])),
+            (false, false) => "at every".to_owned(),
         });
+        words.collect()
+    };
+    let less = ranges(&|at| is_lower(at) && !is_alike(at)).join(" and ");
+    let alike = match ranges(&is_alike).join(" and ") {
+        alike if alike.is_empty() => alike,
+        alike if crossings.first_is_lower_at_first.is_none() => {
+            let (verb, _) = lower.split_once(' ').unwrap_or_default();
+            return format!("{first} {verb} {same} as {second} {alike} load.");
+        }
+        alike => format!(" ({same} {alike})"),
+    };
+    match (less.is_empty(), alike.is_empty()) {
+        (true, true) => format!("{first} never {lower} {second}."),
+        (true, false) => format!("{first} {lower} {second} at no load{alike}."),
+        _ => format!("{first} {lower} {second} {less} load{alike}."),
     }
-    format!("{first} {lower} {second} {} load.", spans.join(" and "))
 }
 
 /// The largest transition time at which napping has the lower figure.
@@ -189,8 +208,7 @@ pub fn best_timeout(best: &BestTimeout, name: &str, utilisation: f64, budget: f6
             time(best.timeout)
         ),
         Why::SleepingSavesNothing => format!(
-            "{load} {name} saves nothing by sleeping: its transitions draw more than its naps save. \
-             Without sleep: {come_to}."
+            "{load} {name} saves nothing that three digits show by sleeping. Without sleep: {come_to}."
         ),
     }
 }
@@ -335,6 +353,10 @@ mod tests {
             figure,
             crossings: at.iter().map(crossing).collect(),
             first_is_lower_at_first: is_lower,
+            alike: match is_lower {
+                Some(_) => Vec::new(),
+                None => vec![(0.001, 0.999)],
+            },
             looked_at: Some((0.001, 0.999)),
         }
     }
@@ -362,6 +384,26 @@ mod tests {
         let said = cases.map(|(at, is_lower)| {
             let crossings = crossings(Figure::Power, at, is_lower);
             let case = format!("at {at:?}, A is lower at first: {is_lower:?}");
+            (case, crossed(&crossings, "A", "B"))
+        });
+        snapshot!("words", said);
+    }
+
+    #[test]
+    fn loads_at_which_neither_is_seen_to_be_lower_are_named_apart() {
+        let cases: [(&[f64], _, Vec<_>); 5] = [
+            (&[], Some(true), vec![(0.972, 0.999)]),
+            (&[], Some(false), vec![(0.001, 0.02), (0.972, 0.999)]),
+            (&[], Some(true), vec![(0.3, 0.4)]),
+            (&[0.353], Some(true), vec![(0.001, 0.02), (0.972, 0.999)]),
+            (&[], None, vec![(0.001, 0.999)]),
+        ];
+        let said = cases.map(|(at, is_lower, alike)| {
+            let case = format!("at {at:?}, A is lower at first: {is_lower:?}, alike: {alike:?}");
+            let crossings = Crossings {
+                alike,
+                ..crossings(Figure::Power, at, is_lower)
+            };
             (case, crossed(&crossings, "A", "B"))
         });
         snapshot!("words", said);
