@@ -158,7 +158,12 @@ pub fn status_reference() -> Vec<(&'static str, Vec<Heading>)> {
 pub fn check(file: &str, rules: &[Judged], in_the_way: &[InTheWay]) -> Sheet<'static> {
     let mut sheet = Sheet {
         title: format!("Rules of {file}"),
-        answer: format!("{}{}", check_answer(rules), not_held(rules, in_the_way)),
+        answer: format!(
+            "{}{}{}",
+            check_answer(rules),
+            not_held(rules, in_the_way),
+            too_late(rules.iter())
+        ),
         ..Sheet::default()
     };
     let lines = rules.iter().flat_map(|rule| {
@@ -181,7 +186,6 @@ pub fn check(file: &str, rules: &[Judged], in_the_way: &[InTheWay]) -> Sheet<'st
         for note in &rule.notes {
             sheet.notes.push(format!("{}: {note}", rule.rule));
         }
-        sheet.notes.extend(too_late(rule));
         for group in &rule.groups {
             if let Some(by_table) = group.by_table_us {
                 sheet.notes.push(format!(
@@ -239,19 +243,49 @@ fn holds_nothing(rule: &Judged) -> String {
     alike.into_iter().map(sentence).collect()
 }
 
-/// Where other programs' bounds keep those of the rules out; may be empty.
+/// Where other programs' bounds keep those of the rules out, or are in their place; may be empty.
 fn not_held(rules: &[Judged], in_the_way: &[InTheWay]) -> String {
-    let is_kept_out = |one: &&InTheWay| {
+    let any = |one: &InTheWay, is: &dyn Fn(u32) -> bool| {
         let bounds = rules.iter().filter(|rule| !rule.anticipates);
         let mut bounds = bounds.filter_map(|rule| rule.bound_us(one.cpu));
-        bounds.any(|us| requests::text_of(us) != one.value)
+        bounds.any(is)
     };
-    let all = in_the_way.iter().filter(is_kept_out);
-    kept_out(all.map(|one| (one.cpu, one.value.as_str())))
+    let is_out = |one: &InTheWay| any(one, &|us| !requests::is_within(&one.value, us));
+    let is_another = |one: &&InTheWay| any(one, &|us| requests::text_of(us) != one.value);
+    let others = in_the_way.iter().filter(is_another);
+    let (out, instead): (Vec<_>, Vec<_>) = others.partition(|one| is_out(one));
+    let values = |all: Vec<&InTheWay>| on_values(all.iter().map(|one| (one.cpu, &*one.value)));
+    format!(
+        "{}{}",
+        kept_out(&values(out)),
+        kept_by_others(&values(instead))
+    )
 }
 
-/// Of CPUs and the values that other programs have set there.
-fn kept_out<'a>(in_the_way: impl Iterator<Item = (u32, &'a str)>) -> String {
+/// Of CPUs on which nothing is held, and other programs' values there.
+fn kept_out(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        words => format!(
+            " Nothing is held on {}: another program has set a bound there, which stays.",
+            listed(words)
+        ),
+    }
+}
+
+/// Of CPUs whose bound is kept, though not by the service, and other programs' values there.
+fn kept_by_others(words: &[String]) -> String {
+    match words {
+        [] => String::new(),
+        words => format!(
+            " On {} another program's bound is tighter, and stays in the place of this one.",
+            listed(words)
+        ),
+    }
+}
+
+/// `CPU 0 and CPU 1 (20 µs)`, of CPUs and the values that other programs have set there.
+fn on_values<'a>(in_the_way: impl Iterator<Item = (u32, &'a str)>) -> Vec<String> {
     let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
     for (cpu, value) in in_the_way {
         match alike.iter_mut().find(|(one, _)| *one == value) {
@@ -263,20 +297,14 @@ fn kept_out<'a>(in_the_way: impl Iterator<Item = (u32, &'a str)>) -> String {
         "n/a" => format!("{} (no latency at all)", named(cpus)),
         us => format!("{} ({us} µs)", named(cpus)),
     });
-    let words: Vec<String> = words.collect();
-    match &words[..] {
-        [] => String::new(),
-        words => format!(
-            " Nothing is held on {}: another program has set a bound there, which stays.",
-            listed(words)
-        ),
-    }
+    words.collect()
 }
 
-/// What to do about a bound that mostly came too late.
-fn too_late(rule: &Judged) -> Option<String> {
-    let late = rule.late.as_ref()?;
-    Some(format!("{}: {}", rule.rule, late.words()))
+/// What to do about bounds that mostly came too late; may be empty.
+fn too_late<'a>(rules: impl Iterator<Item = &'a Judged>) -> String {
+    let late = rules.filter_map(|rule| Some((&rule.rule, rule.late.as_ref()?)));
+    late.map(|(rule, late)| format!(" {rule}: {}.", late.words()))
+        .collect()
 }
 
 /// What the rules hold, and what is held now: for who has just started the service.
@@ -334,11 +362,6 @@ pub fn status(status: &Status) -> Sheet<'static> {
     sheet.section(Section::new("cpus", "CPUs").table(Table::of("", CPUS, cpus).known()));
     let holds = Table::of("", HOLDS, &status.holds).known();
     sheet.section(Section::new("holds", "Holds").table(holds));
-    let late = status
-        .rules
-        .iter()
-        .filter_map(|rule| too_late(&rule.judged));
-    sheet.notes.extend(late);
     sheet.notes.extend(status.problems.iter().cloned());
     if let Some(refused) = &status.refused {
         sheet
@@ -355,15 +378,25 @@ fn readable(instant: &str) -> String {
 
 fn status_answer(status: &Status) -> String {
     let (held, out) = held_now(status);
-    format!("{held}{out}").trim_start().to_owned()
+    let late = too_late(status.rules.iter().map(|rule| &rule.judged));
+    format!("{held}{out}{late}").trim_start().to_owned()
 }
 
-/// What is held, and where another program's bound is in its place; either may be empty.
+/// What the service holds, and where another program's bound is in its place; either may be empty.
 fn held_now(status: &Status) -> (String, String) {
     let wanted = status.cpus.iter().filter(|cpu| cpu.bound_us.is_some());
     let (kept, out): (Vec<_>, Vec<_>) = wanted.partition(|cpu| cpu.is_kept());
-    let out = out.iter();
-    let out = kept_out(out.filter_map(|cpu| Some((cpu.cpu, cpu.in_the_way.as_deref()?))));
+    let is_anothers = |cpu: &&CpuStatus| cpu.is_kept_by_another();
+    let (by_others, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(is_anothers);
+    let values = |cpus: Vec<&CpuStatus>| {
+        let cpus = cpus.iter();
+        on_values(cpus.filter_map(|cpu| Some((cpu.cpu, cpu.in_the_way.as_deref()?))))
+    };
+    let out = format!(
+        "{}{}",
+        kept_out(&values(out)),
+        kept_by_others(&values(by_others))
+    );
     let asks_nobody = status.rules.is_empty() && status.holds.is_empty();
     let held = match kept.iter().filter_map(|cpu| cpu.bound_us).min() {
         Some(tightest) => format!(
@@ -398,6 +431,9 @@ pub fn explain(status: &Status) -> Sheet<'static> {
     }
     for (numbers, cpu) in groups {
         let held = match cpu.bound_us {
+            Some(us) if cpu.is_kept_by_another() => {
+                format!("kept to {} by another program", bound(Some(us)))
+            }
             Some(us) if cpu.is_kept() => format!("held to {}", bound(Some(us))),
             Some(us) => format!("not held to {}", bound(Some(us))),
             None => "not held".to_owned(),
@@ -420,6 +456,7 @@ pub fn explain(status: &Status) -> Sheet<'static> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::status::tests::wanting;
 
     fn rule(groups: &[(&[u32], Option<u32>, &str)]) -> Judged {
         let group = |(cpus, bound_us, why): &(&[u32], Option<u32>, &str)| JudgedGroup {
@@ -437,6 +474,39 @@ mod tests {
             groups: groups.iter().map(group).collect(),
             ..Judged::default()
         }
+    }
+
+    #[test]
+    fn whose_bound_is_in_force_is_told() {
+        let late = r#"{"rule": "a", "asks": "", "when": "", "result": null, "groups": [], "quiet_s": 0.02,
+            "quiet_by": null, "late": {"packets": 20, "late": 19, "above_s": 0.2}, "notes": [], "waits_for": null,
+            "in_force": [], "times": 0, "held_s": 0, "packets": 20, "requests": null}"#;
+        let own = r#"{"cpu_s": 0.0, "wakeups": 0}"#;
+        let text = format!(
+            r#"{{"schema_version": 1, "tool": "", "pid": 1, "running_s": 0, "file": "f", "read": "", "refused": null,
+            "problems": [], "rules": [{late}], "holds": [], "cpus": [], "own": {own}, "accounted": null}}"#
+        );
+        let of = |cpus: &[Option<&str>]| {
+            let cpus = (0..).zip(cpus);
+            Status {
+                cpus: cpus.map(|(cpu, way)| wanting(cpu, *way)).collect(),
+                ..serde_json::from_str(&text).unwrap()
+            }
+        };
+        let cases: [(_, &[Option<&str>]); 3] = [
+            ("ours", &[None, None]),
+            ("tighter", &[Some("20"), Some("20")]),
+            ("each", &[None, Some("20"), Some("100")]),
+        ];
+        let said = cases.map(|(case, cpus)| {
+            let sheet = explain(&of(cpus));
+            let titles = sheet.sections.iter().map(|section| section.heading.clone());
+            (
+                case,
+                format!("{} {:?}", sheet.answer, titles.collect::<Vec<_>>()),
+            )
+        });
+        reveille_snapshot::snapshot!("answers", said);
     }
 
     #[test]

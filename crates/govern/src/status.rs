@@ -152,6 +152,11 @@ impl CpuStatus {
         };
         self.failed.is_none() && self.bound_us.is_some_and(is_kept)
     }
+
+    /// Whether it is another program's tighter bound that keeps it.
+    pub fn is_kept_by_another(&self) -> bool {
+        self.in_the_way.is_some() && self.is_kept()
+    }
 }
 
 /// Why a rule or hold is in force on a CPU, or is not.
@@ -185,5 +190,39 @@ impl Own {
             cpu_s: seconds(usage.user_time()) + seconds(usage.system_time()),
             wakeups: usage.voluntary_context_switches().try_into().unwrap_or(0),
         }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// A CPU on which 50 µs are wanted, and another program's value of the setting.
+    pub(crate) fn wanting(cpu: u32, in_the_way: Option<&str>) -> CpuStatus {
+        CpuStatus {
+            cpu,
+            bound_us: Some(50),
+            since_s: Some(1.0),
+            in_the_way: in_the_way.map(str::to_owned),
+            failed: None,
+            why: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_bound_is_kept_by_the_service_by_another_program_or_not_at_all() {
+        let kept = |in_the_way| {
+            let cpu = wanting(0, in_the_way);
+            (cpu.is_kept(), cpu.is_kept_by_another())
+        };
+        assert_eq!(kept(None), (true, false));
+        assert_eq!(kept(Some("20")), (true, true));
+        assert_eq!(kept(Some("n/a")), (true, true));
+        assert_eq!(kept(Some("100")), (false, false));
+        let failed = CpuStatus {
+            failed: Some("why".into()),
+            ..wanting(0, Some("20"))
+        };
+        assert!(!failed.is_kept_by_another());
     }
 }
