@@ -10,6 +10,7 @@ use reveille_govern::event::Event;
 use reveille_govern::metrics::Address;
 use reveille_govern::service::{self, Options, Publish, Started};
 use reveille_govern::{Rules, judge, rules, show, socket};
+use reveille_kernel::Error;
 use reveille_show::terminal;
 use reveille_show::text::{self, Detail};
 use serde::Serialize;
@@ -168,14 +169,22 @@ fn check(args: &Check) -> anyhow::Result<ExitCode> {
     let root = flags::root(args.root.as_deref())?;
     let rules = Rules::read(&args.file)?;
     let mut checked = judge::check(&rules, &root)?;
-    if root.is_live()
-        && let Ok(status) = socket::ask(&args.socket)
-    {
-        // The settings have its own bounds.
-        checked.in_the_way = status.in_the_way();
-        let found: Vec<_> = status.rules.into_iter().map(|rule| rule.judged).collect();
-        let rules = checked.rules.iter_mut();
-        rules.for_each(|rule| rule.learn(&found));
+    match root.is_live().then(|| socket::ask(&args.socket)) {
+        Some(Ok(status)) => {
+            // The settings have its own bounds.
+            checked.in_the_way = status.in_the_way();
+            let found: Vec<_> = status.rules.into_iter().map(|rule| rule.judged).collect();
+            let rules = checked.rules.iter_mut();
+            rules.for_each(|rule| rule.learn(&found));
+        }
+        Some(Err(error @ Error::Failed(_))) => {
+            exit::say(format_args!(
+                "{error}; so whether bounds that are set are its own is not known"
+            ));
+            checked.in_the_way.clear();
+        }
+        // No service runs.
+        Some(Err(_)) | None => {}
     }
     let judge::Checked { rules, in_the_way } = &checked;
     let sheet = show::check(&args.file.display().to_string(), rules, in_the_way);

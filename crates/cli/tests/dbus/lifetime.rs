@@ -103,9 +103,18 @@ fn a_stopped_service_is_not_waited_for() {
     let Some(bus) = Bus::start(test) else { return };
     let service = Service::start(&bus);
     let send = |signal| kill(Pid::from_raw(service.pid() as i32), signal).unwrap();
+    let mut held = hold_via(&service, &["--cpu", "0"]);
+    let mut held = held.stdout(Stdio::null()).spawn().unwrap();
+    until("it is held", || service.holds() == 1);
     let mut status = reveille();
     status
         .args(["govern", "status", "--socket"])
+        .arg(service.socket());
+    let mut check = reveille();
+    check
+        .args(["govern", "check", "--json"])
+        .arg(service.socket().with_file_name("rules.toml"))
+        .arg("--socket")
         .arg(service.socket());
     send(Signal::SIGSTOP);
     for command in [&mut hold_via(&service, &["--", "true"]), &mut status] {
@@ -114,7 +123,15 @@ fn a_stopped_service_is_not_waited_for() {
         let took = began.elapsed();
         assert!(took < Duration::from_secs(8), "{took:?}");
     }
+    let checked = check.output().unwrap();
     send(Signal::SIGCONT);
+    let words = String::from_utf8_lossy(&checked.stderr);
+    assert!(words.contains("it may be stopped"), "{words}");
+    // The bound on CPU 0 is its own.
+    let checked: serde_json::Value = serde_json::from_slice(&checked.stdout).unwrap();
+    assert_eq!(checked["in_the_way"], serde_json::json!([]));
+    held.kill().unwrap();
+    held.wait().unwrap();
     until("nothing is held for who has gone", || service.holds() == 0);
 }
 
