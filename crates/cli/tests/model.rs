@@ -169,14 +169,14 @@ fn questions_print_only_their_answers() {
         "nap 50 ms",
         "dvfs",
         "--best-timeout",
-        "nap 650 ms",
+        "nap 100 ms",
         "--budget",
-        "200ms",
+        "100ms",
     ]);
     let answered = answered.replace('\n', " ");
     assert!(answered.contains("draws less than DVFS if suspend and resume take less than"));
     assert!(
-        answered.contains("within a budget of 200 ms with a timeout of"),
+        answered.contains("within a budget of 100 ms with a timeout of"),
         "{answered}"
     );
     assert!(!answered.contains("policy"), "{answered}");

@@ -47,7 +47,7 @@ pub struct Crossing {
 pub struct Crossings {
     /// The figure that is equal there.
     pub figure: Figure,
-    /// Ascending; those with a difference that is seen on both sides.
+    /// Ascending; also where the difference is too small to be seen.
     pub crossings: Vec<Crossing>,
     /// Is the first lower at the lowest load at which a difference is seen? `None`: none is.
     pub first_is_lower_at_first: Option<bool>,
@@ -81,41 +81,55 @@ pub fn crossings(
     for step in 1..STEPS {
         let load = f64::from(step) / f64::from(STEPS);
         if let Some((first, second)) = figures(parameters, first, second, figure, load)? {
-            points.push((load, seen(first, second)));
+            points.push((load, first - second, seen(first, second)));
         }
     }
-    let stretches = points.chunk_by(|one, next| one.1 == next.1);
-    let stretches = stretches.map(|loads| (loads[0].1, loads[0].0, loads[loads.len() - 1].0));
-    let stretches: Vec<(Ordering, f64, f64)> = stretches.collect();
-    let (mut crossings, mut alike) = (Vec::new(), Vec::new());
-    let mut before = None;
-    for (at, &(order, from, to)) in stretches.iter().enumerate() {
-        if order == Ordering::Equal {
-            let low = before.map_or(from, |(_, to)| to);
-            alike.push((low, stretches.get(at + 1).map_or(to, |next| next.1)));
-            continue;
-        }
-        if let Some((other, low)) = before
-            && other != order
-        {
-            // Those just before are around the crossing.
-            alike.pop_if(|(_, to)| *to == from);
-            let first_is_lower_below = other == Ordering::Less;
+    // A zero that is met exactly takes the sign of what comes before: one crossing, not two.
+    let signs = points
+        .iter()
+        .filter(|(_, difference, _)| *difference != 0.0);
+    let signs = signs.map(|(load, difference, _)| (*load, difference.is_sign_negative()));
+    let signs: Vec<(f64, bool)> = signs.collect();
+    let mut crossings = Vec::new();
+    for pair in signs.windows(2) {
+        let [(low, below), (high, above)] = [pair[0], pair[1]];
+        if below != above {
             crossings.push(Crossing {
-                utilisation: root(low, from, first_is_lower_below, difference)?,
-                first_is_lower_below,
+                utilisation: root(low, high, below, difference)?,
+                first_is_lower_below: below,
             });
         }
-        before = Some((order, to));
     }
-    let mut seen = points.iter().map(|(_, order)| *order);
+    let mut orders = points.iter().map(|(.., order)| *order);
     Ok(Crossings {
         figure,
         crossings,
-        first_is_lower_at_first: seen.find(|order| order.is_ne()).map(Ordering::is_lt),
-        alike,
+        first_is_lower_at_first: orders.find(|order| order.is_ne()).map(Ordering::is_lt),
+        alike: alike(&points),
         looked_at: points.first().zip(points.last()).map(|(a, b)| (a.0, b.0)),
     })
+}
+
+/// From which load to which three digits do not tell the two apart, but for where one goes below the other in between.
+fn alike(points: &[(f64, f64, Ordering)]) -> Vec<(f64, f64)> {
+    let stretches = points.chunk_by(|one, next| one.2 == next.2);
+    let stretches = stretches.map(|loads| (loads[0].2, loads[0].0, loads[loads.len() - 1].0));
+    let stretches: Vec<(Ordering, f64, f64)> = stretches.collect();
+    let alike = stretches.iter().enumerate();
+    let alike = alike.filter(|(_, (order, ..))| order.is_eq());
+    let alike = alike.filter_map(|(at, (_, from, to))| {
+        let before = at.checked_sub(1).map(|before| stretches[before]);
+        let after = stretches.get(at + 1);
+        let crosses = before
+            .zip(after)
+            .is_some_and(|(one, other)| one.0 != other.0);
+        let (from, to) = (
+            before.map_or(*from, |one| one.2),
+            after.map_or(*to, |one| one.1),
+        );
+        (!crosses).then_some((from, to))
+    });
+    alike.collect()
 }
 
 /// How three digits have the one beside the other: less or more by one of the third digit at least, else equal.

@@ -75,16 +75,17 @@ fn verbs(figure: Figure) -> (&'static str, &'static str) {
 fn crossed(crossings: &Crossings, first: &str, second: &str) -> String {
     let (lower, same) = verbs(crossings.figure);
     let (from, to) = crossings.looked_at.unwrap_or_default();
+    let is_alike = |at: f64| {
+        let mut alike = crossings.alike.iter();
+        alike.any(|(from, to)| (*from..=*to).contains(&at))
+    };
     let crossed = crossings.crossings.iter().map(|one| one.utilisation);
+    let crossed = crossed.filter(|at| !is_alike(*at));
     // From where to where the one is lower, the other, and neither is seen to be.
     let mut edges: Vec<f64> = crossed.clone().collect();
     edges.extend(crossings.alike.iter().flat_map(|(from, to)| [*from, *to]));
     edges.extend([from, to]);
     edges.sort_unstable_by(f64::total_cmp);
-    let is_alike = |at: f64| {
-        let mut alike = crossings.alike.iter();
-        alike.any(|(from, to)| (*from..=*to).contains(&at))
-    };
     let is_lower = |at: f64| {
         let flipped = crossed.clone().filter(|crossing| *crossing < at).count() % 2 == 1;
         crossings.first_is_lower_at_first.unwrap_or(false) != flipped
@@ -396,7 +397,7 @@ mod tests {
             (&[], Some(false), vec![(0.001, 0.02), (0.972, 0.999)]),
             (&[], Some(true), vec![(0.3, 0.4)]),
             (&[0.353], Some(true), vec![(0.001, 0.02), (0.972, 0.999)]),
-            (&[], None, vec![(0.001, 0.999)]),
+            (&[0.991], Some(true), vec![(0.956, 0.999)]),
         ];
         let said = cases.map(|(at, is_lower, alike)| {
             let case = format!("at {at:?}, A is lower at first: {is_lower:?}, alike: {alike:?}");
