@@ -1,5 +1,7 @@
 //! `trial.json`: what was compared, on which machine, all figures, and the conclusion.
 
+use std::collections::BTreeMap;
+
 use reveille_meter::Watched;
 use reveille_results::kept::{self, About};
 use serde::{Deserialize, Serialize};
@@ -186,16 +188,16 @@ fn flaws(settings: &[Setting], rounds: &[Round], best: Option<usize>) -> Vec<Fla
 
 /// Whether more fails under the setting at that place than under "as is", beyond noise: by whole turns.
 fn fails_more(settings: &[Setting], rounds: &[Round], place: usize) -> bool {
-    let turn = |round: u32, setting: usize| {
-        let mut turns = rounds.iter();
-        let turn = turns.find(|one| (one.round, one.setting) == (round, setting))?;
-        Some([
-            turn.failed,
-            turn.failed.saturating_add(turn.figures.len() as u64),
-        ])
+    let of = |setting: usize| -> BTreeMap<u32, [u64; 2]> {
+        let turns = rounds.iter().filter(|turn| turn.setting == setting);
+        let tried = |turn: &Round| turn.failed.saturating_add(turn.figures.len() as u64);
+        turns
+            .map(|turn| (turn.round, [turn.failed, tried(turn)]))
+            .collect()
     };
-    let of_setting = rounds.iter().filter(|one| one.setting == place);
-    let both = of_setting.filter_map(|one| Some([turn(one.round, place)?, turn(one.round, 0)?]));
+    let as_is = of(0);
+    let both = of(place).into_iter();
+    let both = both.filter_map(|(round, turn)| Some([turn, *as_is.get(&round)?]));
     rounds::share_is_larger(&both.collect::<Vec<_>>())
         .unwrap_or_else(|| settings[place].more_requests_fail(&settings[0]))
 }

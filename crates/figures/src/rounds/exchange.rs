@@ -59,7 +59,7 @@ pub fn share_is_larger(rounds: &[[[u64; 2]; 2]]) -> Option<bool> {
     if rounds.len() < rounds_needed(ERROR) {
         return None;
     }
-    let lead = |way: &Vec<usize>| {
+    let lead = |way: Vec<usize>| {
         let mut sums = [[0.0; 2]; 2];
         for (turns, exchanged) in rounds.iter().zip(way) {
             for (side, [part, whole]) in turns.iter().enumerate() {
@@ -70,15 +70,16 @@ pub fn share_is_larger(rounds: &[[[u64; 2]; 2]]) -> Option<bool> {
         let [of, than] = sums.map(|[part, whole]: [f64; 2]| part / whole.max(1.0));
         of - than
     };
-    let ways = ways(rounds.len());
-    let least = lead(&ways[0]) - ROUNDING;
-    let as_large = ways.iter().filter(|way| lead(way) >= least).count();
-    Some(as_large as f64 <= SIDE * ways.len() as f64)
+    let mut leads = ways(rounds.len()).map(lead);
+    let least = leads.next()? - ROUNDING;
+    let all = leads.len() + 1;
+    let as_large = 1 + leads.filter(|lead| *lead >= least).count();
+    Some(as_large as f64 <= SIDE * all as f64)
 }
 
 /// The ways to exchange so many rounds. Each has a 1 for each round that it exchanges, and else a 0. The first one
 /// exchanges none.
-fn ways(rounds: usize) -> Vec<Vec<usize>> {
+fn ways(rounds: usize) -> impl ExactSizeIterator<Item = Vec<usize>> {
     // A way is a number. It exchanges the rounds of which it has an odd number of bits.
     let mut random = fastrand::Rng::with_seed(SEED);
     let bits = |round: usize| match round < EXCHANGE_BITS {
@@ -86,11 +87,12 @@ fn ways(rounds: usize) -> Vec<Vec<usize>> {
         false => random.u64(1..EXCHANGES),
     };
     let bits: Vec<u64> = (0..rounds).map(bits).collect();
-    let way = |way: u64| -> Vec<usize> {
-        let exchanged = bits.iter().map(|bits| (bits & way).count_ones() % 2);
+    (0..1 << rounds.min(EXCHANGE_BITS)).map(move |way: u32| {
+        let exchanged = bits
+            .iter()
+            .map(|bits| (bits & u64::from(way)).count_ones() % 2);
         exchanged.map(|exchanged| exchanged as usize).collect()
-    };
-    (0..1 << rounds.min(EXCHANGE_BITS)).map(way).collect()
+    })
 }
 
 /// A figure, and where it was.
@@ -135,7 +137,7 @@ impl Exchanges {
         Self {
             figures: [figures(0), figures(1)],
             counts: rounds.iter().map(|turns| turns.map(<[f64]>::len)).collect(),
-            ways: ways(rounds.len()),
+            ways: ways(rounds.len()).collect(),
         }
     }
 
