@@ -23,6 +23,14 @@ pub fn is_apart(test: &str, by: &[&str]) -> bool {
     if std::env::var_os(APART).is_some() {
         return true;
     }
+    if let Err(why) = run(test, by) {
+        println!("skipped: {test}: {why}");
+    }
+    false
+}
+
+/// Why `by` cannot start the process.
+fn run(test: &str, by: &[&str]) -> Result<(), String> {
     let program = std::env::current_exe().unwrap();
     let mut words = by.iter().map(AsRef::as_ref).chain([program.as_os_str()]);
     let done = Command::new(words.next().unwrap())
@@ -30,28 +38,19 @@ pub fn is_apart(test: &str, by: &[&str]) -> bool {
         .args([test, "--exact", "--nocapture"])
         .env(APART, "")
         .output();
-    let done = match done {
-        Ok(done) => done,
-        Err(error) => {
-            println!("skipped: {test}: {by:?}: {error}");
-            return false;
-        }
-    };
+    let done = done.map_err(|error| format!("{by:?}: {error}"))?;
     let said = String::from_utf8_lossy(&done.stdout);
     let complaints = String::from_utf8_lossy(&done.stderr);
-    if by
-        .first()
-        .is_some_and(|by| complaints.starts_with(&format!("{by}:")))
-    {
-        println!("skipped: {test}: {complaints}");
-        return false;
+    let itself = by.first().map(|by| format!("{by}:"));
+    if itself.is_some_and(|by| complaints.starts_with(&by)) {
+        return Err(complaints.into_owned());
     }
     for line in said.lines().filter(|line| line.contains("skipped")) {
         println!("{line}");
     }
     assert!(done.status.success(), "{said}{complaints}");
     assert!(said.contains("1 passed"), "no test {test}: {said}");
-    false
+    Ok(())
 }
 
 /// As [`is_apart`], in a mount namespace in which tracefs is mounted, if it may be: in a fresh checkout nobody has.
@@ -75,7 +74,7 @@ mod tests {
         assert!(std::panic::catch_unwind(|| is_apart(TEST, &["false"])).is_err());
         assert!(std::panic::catch_unwind(|| is_apart("no_such_test", &[])).is_err());
         // What starts it cannot: no failure.
-        assert!(!is_apart(TEST, &["unshare", "--no-such-option"]));
-        assert!(!is_apart(TEST, &["/no/such/program"]));
+        assert!(run(TEST, &["unshare", "--no-such-option"]).is_err());
+        assert!(run(TEST, &["/no/such/program"]).is_err());
     }
 }
