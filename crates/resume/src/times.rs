@@ -52,7 +52,7 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     let (rest, aborted) = (find(cycle, StageKind::is_rest), cycle.has_aborted());
     let resume_start = resume_start(cycle);
     // A log that is cut lacks its beginning or its end; its words, or else the stages, show which.
-    let begins = words.first.is_some() || first.is_some_and(|one| one.kind <= StageKind::Freeze);
+    let begins = words.first.is_some();
     let ends = words.last.is_some() || last.is_some_and(|one| one.kind >= StageKind::Complete);
     let suspend_us = suspend_end(cycle).filter(|_| begins || !cycle.cut);
     let suspend_us = suspend_us.map(|end| end - start);

@@ -686,6 +686,7 @@ fn a_half_without_a_calls_return_has_no_length_and_no_advice() {
         let mut cycle = cycle(1, &STAGES[..until]);
         cycle.calls = calls;
         cycle.cut = true;
+        cycle.words.first = Some(cycle.stages[0].start);
         machine(vec![cycle])
     };
     let lengths = |machine: &Machine| {

@@ -1035,3 +1035,63 @@ fn a_pause_before_freezing_is_no_sleep_of_a_logger_whose_stamps_agree_with_the_k
         whole
     );
 }
+
+/// From that line on.
+fn from<'a>(text: &'a str, words: &str) -> &'a str {
+    let at = text.find(words).unwrap();
+    &text[text[..at].rfind('\n').map_or(0, |at| at + 1)..]
+}
+
+#[test]
+fn without_the_lines_before_freezing_the_suspend_has_no_length() {
+    let aborted = "\
+[  100.000000] PM: suspend entry (deep)
+[  100.001000] Freezing user space processes
+[  100.002000] Freezing user space processes completed (elapsed 0.001 seconds)
+[  100.003000] OOM killer disabled.
+[  100.003100] Freezing remaining freezable tasks
+[  100.004000] Freezing remaining freezable tasks completed (elapsed 0.000 seconds)
+[  100.005000] printk: Suspending console(s) (use no_console_suspend to debug)
+[  100.010000] usb 1-1: PM: failed to suspend: error -16
+[  100.011000] PM: Some devices failed to suspend, or early wake event detected
+[  100.100000] OOM killer enabled.
+[  100.200000] Restarting tasks ... done.
+[  100.300000] PM: suspend exit
+";
+    for text in [aborted, SLEEP] {
+        let whole = of(&one(text));
+        assert!(whole.suspend_us.is_some());
+        for words in ["Freezing user space processes", "Freezing remaining"] {
+            let cut = one(from(text, words));
+            let times = of(&cut);
+            assert_eq!((cut.cut, times.suspend_us), (true, None), "{words}");
+            assert_eq!(times.resume_us, whole.resume_us, "{words}");
+        }
+    }
+}
+
+#[test]
+fn a_log_that_begins_with_the_wake_up_has_its_sleep() {
+    for words in ["Low-level resume complete", "Timekeeping suspended"] {
+        let cut = one(from(SLEEP, words));
+        assert_eq!((cut.cut, cut.asleep_us), (true, Some(9_500_000)), "{words}");
+    }
+}
+
+#[test]
+fn a_log_that_begins_within_the_resume_has_a_lower_bound_of_it() {
+    let text = "\
+[  643.529370] CPU3 is up
+[  643.553517] CPU4 is up
+[  643.650713] ACPI: Waking up from system sleep state S3
+[  643.849177] PM: noirq resume of devices complete after 14.606 msecs
+[  643.865141] PM: early resume of devices complete after 15.899 msecs
+[  644.668881] PM: resume of devices complete after 803.852 msecs
+[  644.669785] PM: Finishing wakeup.
+[  644.669787] Restarting tasks ...
+[  644.673012] done.
+";
+    let times = of(&one(text));
+    assert_eq!(times.resume_us, None);
+    assert_eq!(times.resume_at_least_us, Some(644_673_012 - 643_529_370));
+}

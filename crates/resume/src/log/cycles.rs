@@ -574,7 +574,16 @@ fn opens(event: &Event<'_>) -> bool {
             | Event::Return(_)
             | Event::Took { .. }
             | Event::Cpus { on: true }
-    ) || matches!(event, Event::Failure { message, .. } if failed_stage(message, StageKind::Freeze).is_some_and(|stage| !stage.is_rest()))
+    ) || wakes(event)
+        || matches!(event, Event::Failure { message, .. } if failed_stage(message, StageKind::Freeze).is_some_and(|stage| !stage.is_rest()))
+}
+
+/// A word of a wake-up, with which a log may begin.
+fn wakes(event: &Event<'_>) -> bool {
+    matches!(
+        event,
+        Event::CpuEnd { on: true, .. } | Event::Asleep(_) | Event::Message { awake: true }
+    )
 }
 
 /// Can this message come from a machine that wakes from sleep?

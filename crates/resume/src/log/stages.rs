@@ -381,8 +381,11 @@ impl Open {
         if self.up.is_some() || self.idling {
             return;
         }
+        // With its beginning missing, a word that others precede is not the first one.
+        let first = self.cycle.words.after_sleep;
         match self.down {
             Some(_) => self.up = Some(at),
+            None if first.is_some_and(|first| at - first > self.cycle.resolution_us) => {}
             None => _ = self.cycle.woke.get_or_insert(at),
         }
     }

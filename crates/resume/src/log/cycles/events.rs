@@ -4,7 +4,7 @@ use super::super::event::Event;
 use super::super::message::failed_after;
 use super::super::prefix::{Clock, MINUTE_US};
 use super::super::stages::{Open, stage_of_cpus};
-use super::{ALL_CALLS_MAX, At, CALLS_MAX, CPUS_MAX, Cycles, half_of, opens};
+use super::{ALL_CALLS_MAX, At, CALLS_MAX, CPUS_MAX, Cycles, half_of, opens, wakes};
 use crate::cycle::{StageKind, Us};
 use crate::hibernation::Hibernation;
 
@@ -85,7 +85,8 @@ impl Cycles {
             self.stops(at, matches!(event, Event::Boot));
         }
         if self.open.is_none() {
-            if !opens(&event) {
+            // The first word of a wake-up is of a suspend to disk, if there is one.
+            if !opens(&event) || self.is_to_disk && wakes(&event) {
                 return;
             }
             self.open = Some(Open::at(us, at.wall, at.clock));
@@ -177,7 +178,6 @@ impl Cycles {
             }
             Event::Synced(took) => open.synced(us, took),
             Event::Freezing { took_us } => {
-                open.begins(us);
                 let mark = open.mark(StageKind::Freeze);
                 mark.start.get_or_insert(us);
                 mark.says_us = mark.says_us.or(took_us);
@@ -233,7 +233,10 @@ impl Cycles {
             }
             Event::CpuEnd { cpu, on } => {
                 open.cpu_done(cpu, on, us);
-                open.turns(on, us);
+                // That it is on is not the first word of a resume.
+                if !on || open.is_down() || open.mark_of(StageKind::CpusOn).start.is_some() {
+                    open.turns(on, us);
+                }
             }
             Event::CpuLoses => {
                 if open.mark(StageKind::CpusOff).start.is_some() {

@@ -165,7 +165,7 @@ fn a_backward_step_means_another_cpu_a_set_clock_or_another_boot() {
             ],
             (2, 0),
         ),
-        (vec![(kernel(begin), BEGIN), (kernel(5), UP)], (1, 0)),
+        (vec![(kernel(begin), BEGIN), (kernel(5), UP)], (2, 0)),
     ] {
         let cycles = read(lines);
         assert_eq!((cycles.done.len(), cycles.left_out.clock_jumps), found);
@@ -823,13 +823,13 @@ fn certain_events_start_a_cycle_and_others_end_a_sleep() {
         (Event::Cpus { on: false }, false, false),
         (cpu(true), false, true),
         (cpu(false), false, false),
-        (done(true), false, true),
+        (done(true), true, true),
         (done(false), false, false),
-        (UP, false, true),
+        (UP, true, true),
         (DOWN, false, false),
         (Event::Idle { ends: true }, true, true),
         (Event::Idle { ends: false }, true, false),
-        (Event::Asleep(1), false, true),
+        (Event::Asleep(1), true, true),
         (Event::Test(1), false, false),
         (Event::NotFrozen { message }, true, false),
         (fails(None, "failed"), false, false),
