@@ -1095,3 +1095,69 @@ fn a_log_that_begins_within_the_resume_has_a_lower_bound_of_it() {
     assert_eq!(times.resume_us, None);
     assert_eq!(times.resume_at_least_us, Some(644_673_012 - 643_529_370));
 }
+
+const ATTEMPTS: &str = "\
+PM: suspend entry (deep)
+xhci_hcd 0000:13:00.0: PM: failed to suspend: error -16
+PM: Some devices failed to suspend, or early wake event detected
+PM: suspend exit
+PM: suspend entry (s2idle)
+xhci_hcd 0000:13:00.0: PM: failed to suspend: error -16
+PM: Some devices failed to suspend, or early wake event detected
+PM: suspend exit
+";
+
+#[test]
+fn a_time_of_the_day_is_no_part_of_a_driver() {
+    let found = log(&behind("16:35:14  ", ATTEMPTS)).cycles;
+    assert_eq!(found, log(ATTEMPTS).cycles);
+    let sleeps = found.iter().map(|cycle| cycle.sleep.as_deref());
+    assert_eq!(Vec::from_iter(sleeps), [Some("deep"), Some("s2idle")]);
+    for cycle in &found {
+        assert_eq!(cycle.failures[0].driver.as_deref(), Some("xhci_hcd"));
+    }
+}
+
+#[test]
+fn a_mail_as_it_was_sent_names_who_refused() {
+    let mail = "\
+kernel: PM: suspend entry (s2idle)
+kernel: Freezing of tasks failed after 20.001 seconds (1 tasks refusing t=
+o freeze, wq_busy=3D0):
+kernel: btrfs           D    0 12483      1 0x00000004
+kernel: Call Trace:
+";
+    let failures = one(mail).failures;
+    assert_eq!(failures.len(), 1);
+    let message = &failures[0].message;
+    assert!(message.contains("wq_busy=0"), "{message}");
+    assert!(message.ends_with("btrfs (pid 12483)"), "{message}");
+    let to_disk = "\
+M=C3=A4r 22 17:40:26 host kernel: PM: hibernation: hibernation entry
+M=C3=A4r 22 17:40:46 host kernel: Freezing of tasks failed after 20.003=
+=20
+seconds (1 tasks refusing to freeze, wq_busy=3D0):
+M=C3=A4r 22 17:40:46 host kernel: task:Xorg            state:D stack:  =
+  0=20
+pid: 1635 ppid:  1633 flags:0x00000004
+";
+    let failures = log(to_disk).hibernations.remove(0).failures;
+    assert_eq!(failures.len(), 1);
+    let message = &failures[0];
+    assert!(message.contains("wq_busy=0"), "{message}");
+    assert!(message.ends_with("Xorg (pid 1635)"), "{message}");
+}
+
+#[test]
+fn lines_with_a_date_of_a_language_that_is_not_known_are_said_to_be_such() {
+    let text = behind(
+        "നവം 27 11:06:53 host kernel: ",
+        "\
+ACPI: PM: Low-level resume complete
+ACPI: PM: Waking up from system sleep state S3
+",
+    );
+    let found = log(&text);
+    assert!(found.unread.is_some_and(|form| form.contains("date")));
+    assert!(found.or_no_suspend("log".as_ref()).is_err());
+}

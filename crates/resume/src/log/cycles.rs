@@ -206,7 +206,13 @@ impl Cycles {
             return;
         }
         open.hears(at.us + self.shift, message);
-        if let Some(failure) = open.cycle.failures.last_mut().filter(|_| open.refusing) {
+        self.hears_of_refusal(message);
+    }
+
+    /// A message behind those on a freezing that failed.
+    pub(super) fn hears_of_refusal(&mut self, message: &[u8]) {
+        let open = self.open.as_mut().filter(|open| open.refusing);
+        if let Some(failure) = open.and_then(|open| open.cycle.failures.last_mut()) {
             add_refusing(&mut failure.message, message);
         }
     }

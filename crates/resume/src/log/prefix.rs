@@ -486,11 +486,20 @@ fn unquoted(line: &[u8]) -> &[u8] {
     }
 }
 
-/// A line without a stamp, behind the logger's words: a date in another language, or none, and the host.
+/// A line without a stamp, behind the logger's words: a date in another language, or none, and the host; or
+/// behind a time of the day.
 pub(super) fn behind_logger(line: &[u8]) -> &[u8] {
-    const KERNEL: &[u8] = b" kernel: ";
+    const KERNEL: &[u8] = b"kernel: ";
     let within = &line[..line.len().min(PREFIX_BYTES_MAX)];
-    memmem::find(within, KERNEL).map_or(line, |at| &line[at + KERNEL.len()..])
+    let mut words = memmem::find_iter(within, KERNEL);
+    if let Some(at) = words.find(|&at| at == 0 || line[at - 1] == b' ') {
+        return &line[at + KERNEL.len()..];
+    }
+    let mut behind = Cursor(line);
+    match behind.clock().and_then(|_| behind.eat(b' ')) {
+        Some(()) => behind.0.trim_ascii_start(),
+        None => line,
+    }
 }
 
 fn consumed<'a>(before: &'a [u8], after: &[u8]) -> &'a [u8] {

@@ -12,7 +12,7 @@ use super::cycles::{At, Cycles};
 use super::event::{Event, Parsed};
 use super::journal::{self, Export};
 use super::lines::{self, Line};
-use super::message::{Messages, split_at};
+use super::message::{Messages, refuses, split_at};
 use super::prefix::{Clock, MINUTE_US, Message, Prefixes, Stripped, behind_logger, next_stamp};
 use super::stamp::{Cursor, Instant};
 use super::{LeftOut, Log, both, packed, trace};
@@ -187,6 +187,7 @@ impl Reader {
         let at = At::of(Instant { us, resolution_us }, Some(Clock::None));
         for line in &lines {
             self.printk.hears_of_disk(line);
+            self.printk.hears_of_refusal(line);
             if let Parsed::Event(event) = self.messages.parse(line) {
                 self.left_out.lines_without_stamp -= 1;
                 self.event_lines += 1;
@@ -317,7 +318,9 @@ impl Reader {
         if let Some(host) = self.host.take().filter(|_| goes_on) {
             return self.plain_line(&[&host, text.trim_ascii_start()].join(&b' '));
         }
+        let whole = text.len();
         let text = behind_logger(text);
+        let has_logger = text.len() < whole;
         if let Some(lost) = lost_events(text) {
             self.left_out.lost_events += lost;
             return;
@@ -334,6 +337,13 @@ impl Reader {
             return;
         }
         self.flush();
+        // A line of a mail as it was sent goes on in the next one: behind `=`, or its space at the end (`=20`).
+        let last = self.untimed.last_mut().filter(|_| !self.timed);
+        if let Some(last) = last.filter(|last| last.ends_with(b"=") || last.ends_with(b" ")) {
+            last.pop_if(|sign| *sign == b'=');
+            last.extend_from_slice(&decoded(text, 0));
+            return;
+        }
         self.printk.boots |= is_mark;
         if self.json(text.trim_ascii()).is_some() {
             return;
@@ -342,12 +352,15 @@ impl Reader {
         let message = message.unwrap_or(text).trim_ascii_start();
         let is_event = matches!(self.messages.parse(message), Parsed::Event(_));
         self.left_out.lines_without_stamp += u64::from(is_event);
-        self.unread = self.unread.or(form.filter(|_| is_event));
-        // Of a suspend to disk no line is an event.
-        let may_tell = is_event && form.is_none() || message.starts_with(b"PM: ");
+        // Read all the same, if it says how long something took.
+        let dated = has_logger.then_some("lines with a date that is not English, or without one");
+        self.unread = self.unread.or(form.or(dated).filter(|_| is_event));
+        // Of a suspend to disk no line is an event; and of who refuses.
+        let may_tell = is_event && form.is_none()
+            || message.starts_with(b"PM: ")
+            || !self.untimed.is_empty()
+                && (refuses(message).is_some() || message.starts_with(b"task:"));
         if may_tell && !self.timed && self.untimed.len() < UNTIMED_MAX {
-            // A mail's line may go on in the next one.
-            let message = message.strip_suffix(b"=").unwrap_or(message);
             self.untimed.push(message.to_vec());
         }
     }
@@ -505,8 +518,7 @@ impl Pending {
         if fits && self.text.last() == Some(&b'=') {
             // Of a mail as it was sent (quoted-printable), where `=3D` is the sign itself.
             self.text.pop();
-            let plain = String::from_utf8_lossy(text).replace("=3D", "=");
-            self.text.extend_from_slice(plain.as_bytes());
+            self.text.extend_from_slice(&decoded(text, 0));
         } else if fits {
             self.joints.push(self.text.len());
             self.text.push(b' ');
@@ -530,23 +542,34 @@ impl Pending {
 
 /// A line of a mail as it was sent (quoted-printable), with its letters beyond ASCII: `[=C2=A0 75.538497] …`.
 fn of_mail(line: &[u8]) -> Option<Vec<u8>> {
-    let digit = |at: usize| char::from(*line.get(at)?).to_digit(16);
-    let byte = |at: usize| {
-        let is_sign = line.get(at) == Some(&b'=');
-        is_sign.then_some(digit(at + 1)? as u8 * 16 + digit(at + 2)? as u8)
-    };
-    let is_letter = |at: &usize| {
-        byte(*at).is_some_and(|byte| byte >= 0xc2) && byte(at + 3).is_some_and(|byte| byte >= 0x80)
+    let is_letter = |&at: &usize| {
+        let letter = coded(line, at).zip(coded(line, at + 3));
+        letter.is_some_and(|(first, next)| first >= 0xc2 && next >= 0x80)
     };
     memchr::memchr_iter(b'=', line).find(is_letter)?;
+    let plain = decoded(line, 0x80);
+    Some(with_plain_spaces(&plain).unwrap_or(plain))
+}
+
+/// The byte that such a mail writes as `=C2`.
+fn coded(line: &[u8], at: usize) -> Option<u8> {
+    let [b'=', high, low, ..] = line.get(at..)? else {
+        return None;
+    };
+    let digit = |letter: &u8| char::from(*letter).to_digit(16);
+    Some((digit(high)? * 16 + digit(low)?) as u8)
+}
+
+/// With the bytes from `least` on that are written so: `=3D` is the sign itself, `=20` a space.
+fn decoded(line: &[u8], least: u8) -> Vec<u8> {
     let mut plain = Vec::with_capacity(line.len());
     let mut at = 0;
     while at < line.len() {
-        let coded = byte(at).filter(|&byte| byte >= 0x80);
-        plain.push(coded.unwrap_or(line[at]));
-        at += if coded.is_some() { 3 } else { 1 };
+        let code = coded(line, at).filter(|&byte| byte >= least);
+        plain.push(code.unwrap_or(line[at]));
+        at += if code.is_some() { 3 } else { 1 };
     }
-    Some(with_plain_spaces(&plain).unwrap_or(plain))
+    plain
 }
 
 /// What ARM's trusted firmware and coreboot write to the console between the kernel's lines.

@@ -93,7 +93,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// `18:00:00`, with `.123456` or `,123456` or without.
-    fn clock(&mut self) -> Option<Instant> {
+    pub(super) fn clock(&mut self) -> Option<Instant> {
         let hour = self.two_digits()?;
         self.eat(b':')?;
         let minute = self.two_digits()?;
