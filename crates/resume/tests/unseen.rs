@@ -1119,6 +1119,22 @@ fn a_time_of_the_day_is_no_part_of_a_driver() {
 }
 
 #[test]
+fn of_attempts_without_their_begin_each_is_one() {
+    let lines = ATTEMPTS
+        .lines()
+        .filter(|line| !line.contains("PM: suspend e"));
+    let text: String = lines.map(|line| format!("{line}\n")).collect();
+    assert_eq!(log(&text).cycles.len(), 2);
+    let mut at = 100;
+    let mut stamped = |line: &str| {
+        at += 1;
+        format!("[  {at}.000000] {line}\n")
+    };
+    let text: String = text.lines().map(&mut stamped).collect();
+    assert_eq!(log(&text).cycles.len(), 2);
+}
+
+#[test]
 fn a_mail_as_it_was_sent_names_who_refused() {
     let mail = "\
 kernel: PM: suspend entry (s2idle)
@@ -1146,6 +1162,17 @@ pid: 1635 ppid:  1633 flags:0x00000004
     let message = &failures[0];
     assert!(message.contains("wq_busy=0"), "{message}");
     assert!(message.ends_with("Xorg (pid 1635)"), "{message}");
+}
+
+#[test]
+fn a_leap_from_one_cycle_to_the_next_is_no_jump_of_the_clock() {
+    let found = log("\
+[60683.714182] PM: suspend devices took 0.934 seconds
+[60686.970893] PM: resume devices took 0.326 seconds
+[89295.118057] PM: suspend devices took 0.891 seconds
+[89298.669905] PM: resume devices took 0.677 seconds
+");
+    assert_eq!((found.cycles.len(), found.left_out.clock_jumps), (2, 0));
 }
 
 #[test]

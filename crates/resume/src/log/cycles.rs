@@ -38,6 +38,8 @@ const CALLS_MAX: usize = 100_000;
 /// Of all cycles of a log.
 const ALL_CALLS_MAX: usize = 1_000_000;
 const FAILURES_MAX: usize = 1000;
+/// The last word on a suspend that devices refused.
+const ALL_FAILED: &str = "Some devices failed";
 const CPUS_MAX: usize = 20_000;
 /// Of all cycles of a log, of which there are no more than this: a suspend every ten minutes for two
 /// years.
@@ -308,7 +310,12 @@ impl Cycles {
             open.is_down() || (StageKind::Prepare..=StageKind::Platform).contains(&open.stage);
         // While processes freeze, a logger's wall clock leaps because the logger was asleep.
         let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
-        if now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended {
+        let leaps = now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended;
+        // What begins another cycle is no jump within this one.
+        if leaps
+            && self.fits(now, event)
+            && let Some(open) = &mut self.open
+        {
             self.left_out.clock_jumps += 1;
             open.jumped = true;
             open.forgets_leap();
@@ -367,6 +374,15 @@ impl Cycles {
                 !(open.ended || goes_back || again)
             }
             Event::Call(call) => !open.ended && open.goes_on_with(call.function),
+            // Behind the last word of one attempt a device fails to suspend in the next one.
+            Event::Failure { message, .. } => {
+                let last = open.cycle.failures.last();
+                let is_over = last.is_some_and(|last| last.message.starts_with(ALL_FAILED));
+                let of_suspend = StageKind::Suspend..=StageKind::SuspendNoirq;
+                let stage = failed_stage(message, open.stage);
+                let suspends = stage.is_some_and(|stage| of_suspend.contains(&stage));
+                !(is_over && suspends) || message.starts_with(ALL_FAILED.as_bytes())
+            }
             _ => true,
         }
     }
@@ -469,7 +485,7 @@ impl Cycles {
         let last = |(id, _): &(Id, Name)| self.by_device.get(id)?.last();
         let last = device.as_ref().and_then(last);
         let call = last.map(|&last| open.cycle.calls[last as usize].stage);
-        let all = message.starts_with(b"Some devices failed");
+        let all = message.starts_with(ALL_FAILED.as_bytes());
         // Without a device's words, or those of stages that ended before, the place is not known once devices
         // suspend.
         let freeze = open.mark_of(StageKind::Freeze);
