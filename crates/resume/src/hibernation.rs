@@ -93,6 +93,8 @@ impl Hibernation {
                     self.failures.push(format!("{device}{words}"));
                 }
             }
+            // `Creating image:`, to Linux 5.8 or so `Creating hibernation image:`
+            None if text.starts_with("Creating ") => {}
             None => return false,
         }
         true

@@ -194,7 +194,7 @@ fn answer(machine: &Machine) -> String {
     let sentence = match answer.half {
         _ if cycle.is_to_disk() => {
             let many = counted(machine.hibernations.len() as u64, "suspend");
-            format!("The log has nothing but {many} to disk, of which no stages are read.")
+            format!("Nothing but {many} to disk is read of the log, and no stages of it.")
         }
         None => String::new(),
         Some(half) if answer.by_path => path::answer(machine, half) + &shorter(machine, half),

@@ -1176,6 +1176,24 @@ fn a_leap_from_one_cycle_to_the_next_is_no_jump_of_the_clock() {
 }
 
 #[test]
+fn an_image_that_is_loaded_is_of_a_suspend_to_disk() {
+    let found = log("\
+[    9.114432] PM: Using 3 thread(s) for lzo decompression
+[    9.114439] PM: Loading and decompressing image data (2832448 pages)...
+[    9.139973] PM: Image loading progress:   0%
+");
+    assert_eq!((found.hibernations.len(), found.cycles.len()), (1, 0));
+    let created = "\
+[    9.000000] PM: hibernation: Creating image
+[    9.000000] PM: hibernation: Need to copy 3457488 pages
+[    9.000000] ACPI: PM: Restoring platform NVS memory
+"
+    .replace("[    9.000000] ", "");
+    let found = log(&created);
+    assert_eq!((found.hibernations.len(), found.cycles.len()), (1, 0));
+}
+
+#[test]
 fn lines_with_a_date_of_a_language_that_is_not_known_are_said_to_be_such() {
     let text = behind(
         "നവം 27 11:06:53 host kernel: ",

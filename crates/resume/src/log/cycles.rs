@@ -173,7 +173,8 @@ impl Cycles {
         }
         let text = String::from_utf8_lossy(message);
         // By a kernel that boots for that, and freezes processes before.
-        let reads_image = text.ends_with(": resume from hibernation");
+        let reads_image =
+            text.ends_with(": resume from hibernation") || text.starts_with("PM: Loading ");
         self.hibernating |= reads_image;
         if self.is_to_disk
             && let Some(last) = self.hibernations.last_mut()
