@@ -495,6 +495,8 @@ impl CycleResult {
     pub(crate) fn has_more_than_its_entry(&self) -> bool {
         let has_both_ends = self.words.first.is_some() && self.words.last.is_some();
         let is_told = has_both_ends || self.stalls() || self.boots() || self.is_to_disk();
+        // Its lines were read later, and there are several: their stages are not known.
+        let is_told = is_told || !self.stamped;
         !self.stages.is_empty() || !self.has_little() || is_told
     }
 
@@ -520,7 +522,9 @@ impl CycleResult {
     /// The last one before the log stops, if it does before the resume.
     pub(crate) fn last_message(&self, half: Half) -> Option<&str> {
         let stop = self.stop.as_ref().filter(|_| !self.aborted);
-        let is_of_suspend = half == Half::Resume && self.words.after_sleep.is_none();
+        let has_resumed = self.stages.iter().any(|one| Half::Resume.has(one.stage));
+        let is_open = self.words.after_sleep.is_none() && !has_resumed;
+        let is_of_suspend = half == Half::Resume && is_open;
         stop.filter(|_| is_of_suspend).map(|stop| &*stop.message)
     }
 

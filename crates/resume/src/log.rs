@@ -145,7 +145,7 @@ impl Log {
             "it is empty; expected a dmesg, a syslog or an ftrace text".to_owned()
         } else {
             format!(
-                "no suspend is in its {}; expected lines such as `PM: suspend entry (deep)` \
+                "no suspend begins in its {}; expected lines such as `PM: suspend entry (deep)` \
                  (dmesg, syslog, journal) or `suspend_resume: dpm_resume[16] begin` (ftrace); \
                  `reveille resume capture` makes such a log",
                 counted(self.lines, "line")

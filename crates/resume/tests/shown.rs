@@ -166,7 +166,7 @@ fn a_meter_belongs_to_one_machine() {
 fn a_machine_without_any_stage_has_no_analysis() {
     let empty = || cycle(1, &[]);
     let error = asked(vec![empty()], &Question::default()).unwrap_err();
-    assert!(error.contains("no suspend in it"), "{error}");
+    assert!(error.contains("no stage"), "{error}");
     // A call, a sleep or a failure counts.
     let mut called = empty();
     called.calls = vec![call("pci a", "none", Resume, 1, (5, 9))];

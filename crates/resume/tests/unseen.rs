@@ -1176,6 +1176,33 @@ fn a_leap_from_one_cycle_to_the_next_is_no_jump_of_the_clock() {
 }
 
 #[test]
+fn a_cycle_whose_lines_were_read_late_is_one_without_figures_too() {
+    let text = "\
+Apr 07 21:30:53 host kernel: PM: Preparing system for mem sleep
+Apr 08 17:10:11 host kernel: Freezing user space processes ... (elapsed 0.001 seconds) done.
+Apr 08 17:10:11 host kernel: Freezing remaining freezable tasks ... (elapsed 0.000 seconds) done.
+Apr 08 17:10:11 host kernel: PM: Entering mem sleep
+Apr 08 17:10:11 host kernel: sd 5:0:0:0: [sdc] Synchronizing SCSI cache
+";
+    let found = analysis(text, vec![]).unwrap();
+    assert!(!found.machines[0].shown().stamped);
+}
+
+#[test]
+fn a_line_that_lost_its_end_is_no_second_failure() {
+    let text = "\
+[14902.746587] Freezing remaining freezable tasks
+[14902.842398] nvidia 0000:01:00.0: PM: dpm_run_callback(): pci_pm_suspend returns -5
+[14902.842411] nvidia 0000:01:00.0: PM: failed to suspe";
+    let failed = |text: &str| analysis(text, vec![]).unwrap().machines[0].failed().len();
+    assert_eq!(failed(text), 1);
+    assert_eq!(
+        failed(&text.replace("01:00.0: PM: failed", "02:00.0: PM: failed")),
+        2
+    );
+}
+
+#[test]
 fn an_image_that_is_loaded_is_of_a_suspend_to_disk() {
     let found = log("\
 [    9.114432] PM: Using 3 thread(s) for lzo decompression
@@ -1205,4 +1232,19 @@ ACPI: PM: Waking up from system sleep state S3
     let found = log(&text);
     assert!(found.unread.is_some_and(|form| form.contains("date")));
     assert!(found.or_no_suspend("log".as_ref()).is_err());
+}
+
+#[test]
+fn a_log_that_ends_in_the_resume_ends_not_in_the_suspend() {
+    let text = "\
+Feb 11 22:13:20 host kernel: PM: Preparing system for sleep (mem)
+Feb 11 22:13:51 host kernel: PM: Suspending system (mem)
+Feb 11 22:13:51 host kernel: PM: suspend of devices complete after 1155.793 msecs
+Feb 11 22:13:51 host kernel: PM: noirq suspend of devices complete after 17.105 msecs
+Feb 11 22:13:51 host kernel: PM: noirq resume of devices complete after 15.017 msecs
+Feb 11 22:13:51 host kernel: PM: early resume of devices complete after 17.481 msecs
+";
+    let found = analysis(text, vec![]).unwrap();
+    let why = reveille_resume::analysis::no_length(found.machines[0].shown(), Half::Resume);
+    assert!(!why.unwrap().contains("suspend"));
 }

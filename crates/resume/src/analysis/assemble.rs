@@ -131,14 +131,14 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     }
     if empty > 0 {
         notes.push(match empty {
-            1 => "1 cycle has nothing but its first line".to_owned(),
-            _ => format!("{empty} cycles have nothing but their first line"),
+            1 => "1 cycle has nothing but its first lines".to_owned(),
+            _ => format!("{empty} cycles have nothing but their first lines"),
         });
     }
     let compared = across::compared(&results);
     let Some(shown) = shown(&compared) else {
         return Err(Error::Failed(format!(
-            "{name}: no suspend in it has more than its first line"
+            "{name}: its lines about a suspend show no stage, no sleep and no failure"
         )));
     };
     notes.extend(notes_of(&results));

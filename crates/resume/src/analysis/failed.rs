@@ -134,7 +134,9 @@ impl<'a> One<'a> {
             return has(other, "devices failed") && is_placed
                 || has(other, "CPUs are not disabled");
         }
-        if !is_same || self.code.is_none() || self.code != next.code {
+        // A line that lost its end has no code.
+        let is_torn = both.is_some() && next.code.is_none() && has(other, "failed to ");
+        if !is_same || self.code.is_none() || self.code != next.code && !is_torn {
             return false;
         }
         first.device = first.device.take().or(other.device.clone());
