@@ -24,5 +24,6 @@ mod removal;
 mod run;
 
 pub use change::{Change, Pattern, Target};
+pub(crate) use removal::removable;
 pub use removal::{Next, REPLAYS, Removal, best_removals, steps};
 pub use run::{Deferred, Replayed, replay};

@@ -1263,4 +1263,19 @@ fn a_long_chain_of_parents_is_replayed_for_its_longest_parts_only() {
     assert_eq!(removals.len(), REPLAYS);
     assert_eq!(&*removals[0].device, "d0");
     assert_eq!(removals[0].with_below, 2 * REPLAYS - 1);
+    // Those without a figure are counted in a note.
+    let input = Input {
+        name: "log".to_owned(),
+        cycles: log.cycles,
+        ..Input::default()
+    };
+    let notes = analyse(vec![input], &Question::default()).unwrap().machines[0]
+        .notes
+        .clone();
+    let of_them = format!("{REPLAYS} devices");
+    assert_eq!(
+        notes.iter().filter(|note| note.contains(&of_them)).count(),
+        1,
+        "{notes:?}"
+    );
 }

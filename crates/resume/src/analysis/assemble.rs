@@ -17,7 +17,7 @@ use crate::graph::{Graph, Half};
 use crate::hibernation::Hibernation;
 use crate::power::Meter;
 use crate::power::align::{self, Subject};
-use crate::what_if::{Change, best_removals, steps};
+use crate::what_if::{Change, REPLAYS, best_removals, removable, steps};
 use crate::{Error, Result, times};
 
 /// A machine's cycles.
@@ -153,14 +153,15 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
     let graph = graph.filter(|graph| !graph.stages.is_empty());
     let suspend = cycle.filter(|_| ends(Half::Suspend));
     let suspend = suspend.map(|cycle| Graph::of_half(cycle, &cycles, Half::Suspend));
-    let suspend_removals = suspend.as_ref().map_or(Vec::new(), saving);
-    let (mut removals, mut best) = (Vec::new(), Vec::new());
+    let (suspend_removals, before) = suspend.as_ref().map_or_else(Default::default, saving);
+    let (mut removals, mut after, mut best) = (Vec::new(), 0, Vec::new());
     let mut changed = None;
     if let Some(graph) = &graph {
-        removals = saving(graph);
+        (removals, after) = saving(graph);
         best = steps(graph, &question.changes, question.steps)?;
         changed = what_if(graph, &cycles, &compared, &question.changes, shown)?;
     }
+    notes.extend(not_computed(before + after));
     let mut machine = Machine {
         source,
         hibernations,
@@ -187,9 +188,10 @@ fn machine(input: Input, question: &Question) -> Result<Machine> {
 }
 
 /// The removals that save anything. Devices that save as much because one below them goes with them are in its
-/// row.
-fn saving(graph: &Graph) -> Vec<Removal> {
+/// row. And how many were not computed.
+fn saving(graph: &Graph) -> (Vec<Removal>, usize) {
     let mut removals = best_removals(graph);
+    let beyond = removable(graph).len() - removals.len();
     removals.retain(|removal| removal.saves_us > 0);
     let place = |one: &Removal| graph.tree.find(&one.device, one.driver.as_ref());
     let places: Vec<Option<usize>> = removals.iter().map(place).collect();
@@ -217,7 +219,18 @@ fn saving(graph: &Graph) -> Vec<Removal> {
     }
     let mut gone = gone.into_iter();
     removals.retain(|_| gone.next() == Some(false));
-    removals
+    (removals, beyond)
+}
+
+/// On savings beyond those that are.
+fn not_computed(devices: usize) -> Option<String> {
+    let of = counted(devices as u64, "device");
+    (devices > 0).then(|| {
+        format!(
+            "the savings of {of} on the critical path are not computed: in each half those are of the \
+             {REPLAYS} with the longest part of it"
+        )
+    })
 }
 
 /// Savings that differ by less than this part are the same.

@@ -124,7 +124,8 @@ fn removals(graph: &Graph, run: &Run<'_>) -> Vec<(Removal, usize)> {
     removals
 }
 
-fn removable(graph: &Graph) -> HashSet<usize> {
+/// Those with a call of their own in these stages.
+pub(crate) fn removable(graph: &Graph) -> HashSet<usize> {
     let serial = |kind| matches!(kind, StageKind::Prepare | StageKind::Complete);
     let own = graph.steps.iter();
     let own = own.filter(|step| !serial(graph.stages[step.stage].kind));
