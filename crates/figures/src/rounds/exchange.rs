@@ -77,8 +77,8 @@ pub fn share_is_larger(rounds: &[[[u64; 2]; 2]]) -> Option<bool> {
     Some(as_large as f64 <= SIDE * all as f64)
 }
 
-/// The ways to exchange so many rounds. Each has a 1 for each round that it exchanges, and else a 0. The first one
-/// exchanges none.
+/// The ways to exchange the turns of so many rounds. A way has 1 for a round whose turns are exchanged, 0 for another.
+/// The first way exchanges none.
 fn ways(rounds: usize) -> impl ExactSizeIterator<Item = Vec<usize>> {
     // A way is a number. It exchanges the rounds of which it has an odd number of bits.
     let mut random = fastrand::Rng::with_seed(SEED);
