@@ -45,6 +45,16 @@ impl Made {
             slow_s: (f64::INFINITY, 0.0),
         }
     }
+
+    /// What it counts s after it began.
+    pub fn value(&self, s: f64) -> f64 {
+        let halted_s = s.clamp(self.halts_s.start, self.halts_s.end) - self.halts_s.start;
+        let step = ((s.min(self.stops_s) - halted_s) / self.period_s).floor();
+        match self.about.counts {
+            Counts::Energy => step * self.period_s * 40.0,
+            Counts::Power => 40.0 + step % self.values * self.more,
+        }
+    }
 }
 
 impl Meter for Made {
@@ -61,11 +71,6 @@ impl Meter for Made {
         if self.fails.iter().any(|range| range.contains(&s)) {
             return Err(Error::Failed("no answer".into()));
         }
-        let halted_s = s.clamp(self.halts_s.start, self.halts_s.end) - self.halts_s.start;
-        let step = ((s.min(self.stops_s) - halted_s) / self.period_s).floor();
-        Ok(match self.about.counts {
-            Counts::Energy => step * self.period_s * 40.0,
-            Counts::Power => 40.0 + step % self.values * self.more,
-        })
+        Ok(self.value(s))
     }
 }
