@@ -1,6 +1,7 @@
 //! What failed, in all cycles.
 
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use super::stopped::stopped;
 use super::{CycleResult, Machine};
@@ -30,12 +31,18 @@ impl Machine {
     /// What never came to an end first, then in the order of the cycles, each once.
     pub fn failed(&self) -> Vec<Failed> {
         let mut all: Vec<Failed> = Vec::new();
+        let mut places: HashMap<_, usize> = HashMap::new();
         for cycle in &self.cycles {
             for next in of_cycle(self, cycle) {
-                let same = |one: &&mut Failed| one.how == next.how && one.what == next.what;
-                match all.iter_mut().find(same) {
-                    Some(one) => one.cycles += usize::from(cycle.number != one.cycle),
-                    None => all.push(next),
+                match places.entry((next.how, next.what.clone())) {
+                    Entry::Occupied(place) => {
+                        let one: &mut Failed = &mut all[*place.get()];
+                        one.cycles += usize::from(cycle.number != one.cycle);
+                    }
+                    Entry::Vacant(place) => {
+                        place.insert(all.len());
+                        all.push(next);
+                    }
                 }
             }
         }
