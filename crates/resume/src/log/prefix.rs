@@ -355,15 +355,15 @@ impl Prefixes {
     }
 }
 
-/// `T123] ` or `C1] `, behind the bracket.
+/// `T123] ` or `C1] `, or `1] ` with the CPU alone, behind the bracket.
 fn caller(text: &mut Cursor<'_>, parts: &mut Parts<'_>) -> Option<()> {
     text.spaces();
-    let of = text.peek().filter(|of| matches!(of, b'T' | b'C'))?;
-    text.0 = &text.0[1..];
+    let of_thread = text.eat(b'T').is_some();
+    let _ = text.eat(b'C');
     let id = text.number()?;
     text.eat(b']')?;
     let _ = text.eat(b' ');
-    if of == b'T' {
+    if of_thread {
         parts.caller = u32::try_from(id).ok();
     }
     Some(())
