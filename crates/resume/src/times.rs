@@ -74,7 +74,8 @@ pub fn of(cycle: &Cycle) -> Option<Times> {
     let at_least =
         |from: Option<Us>, to: Option<Us>| Some(to? - from? - coarse).filter(|&us| us > 0);
     let at_most = |from: Option<Us>, to: Option<Us>| Some(to? - from? + coarse);
-    let is_idle = cycle.asleep_us.is_none() && cycle.is_idle() && !aborted;
+    let is_test = rest.is_some_and(|rest| rest.kind == StageKind::Test);
+    let is_idle = cycle.asleep_us.is_none() && cycle.is_idle() && !aborted && !is_test;
     Some(Times {
         start,
         end,
@@ -102,9 +103,12 @@ fn suspend_end(cycle: &Cycle) -> Option<Us> {
         stages.filter(move |one| (from..to).contains(&one.kind))
     };
     let suspend = within(StageKind::Suspend, StageKind::Platform).next_back();
-    // Where the log ends before the last stage of devices has, the suspend goes on.
+    // Before the last stage of devices has ended, the suspend goes on; what follows it may be cut.
     let ends = !cycle.cut || cycle.words.after_sleep.is_some();
-    let is_last = |one: &&Stage| ends || one.kind == StageKind::SuspendNoirq;
+    let is_last = |one: &&Stage| match one.kind {
+        StageKind::SuspendNoirq => true,
+        kind => kind > StageKind::SuspendNoirq && ends,
+    };
     let resume = within(StageKind::CpusOn, StageKind::Complete).next();
     let failures = cycle.failures.iter();
     let failures = failures.filter(|failure| failure.is_of_suspend());
@@ -131,9 +135,12 @@ fn suspend_end(cycle: &Cycle) -> Option<Us> {
 /// Where the sleep ends: with its own stage, the kernel's first word, or the beginning of the devices' first
 /// stage, if nothing of the resume comes before that.
 fn resume_start(cycle: &Cycle) -> Option<Us> {
-    let resume = find(cycle, |kind| {
-        (StageKind::CpusOn..StageKind::Complete).contains(&kind)
-    });
+    // What never slept may have suspended no more than devices.
+    let last = match cycle.has_aborted() {
+        true => StageKind::Resume,
+        false => StageKind::ResumeNoirq,
+    };
+    let resume = find(cycle, |kind| (StageKind::CpusOn..=last).contains(&kind));
     let resume = resume.map(|resume| resume.start).filter(|&start| {
         let first = cycle.words.after_sleep.filter(|_| !cycle.has_aborted());
         first.is_none_or(|first| first >= start - NEAR_US)
@@ -186,8 +193,8 @@ mod tests {
             "[ 100.000000] PM: suspend entry (s2idle)\n\
              [ 100.100000] Freezing user space processes\n\
              [ 100.200000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)\n\
-             [ 100.300000] PM: suspend of devices complete after 100.000 msecs\n\
-             [ 160.000000] PM: resume of devices complete after 40.000 msecs\n\
+             [ 100.300000] PM: noirq suspend of devices complete after 10.000 msecs\n\
+             [ 160.000000] PM: noirq resume of devices complete after 40.000 msecs\n\
              [ 160.005000] Restarting tasks ... done.\n\
              [ 160.010000] PM: suspend exit\n",
         );

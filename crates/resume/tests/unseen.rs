@@ -1248,3 +1248,56 @@ Feb 01 10:00:30 host kernel: PM: early resume of devices complete after 18.000 m
     let why = reveille_resume::analysis::no_length(found.machines[0].shown(), Half::Resume);
     assert!(!why.unwrap().contains("suspend"));
 }
+
+#[test]
+fn a_half_without_its_stages_next_to_the_sleep_has_a_lower_bound() {
+    let times = of(&log("\
+[  700.000000] PM: suspend entry (deep)
+[  700.100000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)
+[  702.000000] PM: suspend devices took 1.850 seconds
+[  703.000000] serial 00:01: activated
+[  703.200000] PM: resume devices took 0.250 seconds
+[  703.210000] Restarting tasks ... done.
+[  703.300000] PM: suspend exit
+")
+    .cycles[0]);
+    assert_eq!((times.suspend_us, times.resume_us), (None, None));
+    let bounds = (times.suspend_at_least_us, times.resume_at_least_us);
+    assert!(bounds.0.is_some_and(|us| us <= 2_000_000), "{bounds:?}");
+    assert!(bounds.1.is_some_and(|us| us <= 350_000), "{bounds:?}");
+    // One that failed before has no such stage.
+    let times = of(&log("\
+[  700.000000] PM: suspend entry (deep)
+[  700.100000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)
+[  700.200000] serial 00:01: PM: failed to suspend: error -16
+[  702.000000] PM: Some devices failed to suspend, or early wake event detected
+[  702.250000] PM: resume devices took 0.250 seconds
+[  702.300000] Restarting tasks ... done.
+[  702.400000] PM: suspend exit
+")
+    .cycles[0]);
+    assert_eq!(times.resume_us, Some(400_000));
+}
+
+#[test]
+fn a_wait_of_pm_test_is_no_sleep() {
+    let times = of(&log("\
+[  700.000000] PM: suspend entry (s2idle)
+[  700.100000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)
+[  700.200000] PM: noirq suspend of devices complete after 9.000 msecs
+[  700.201000] PM: suspend debug: Waiting for 5 second(s).
+[  705.300000] PM: noirq resume of devices complete after 9.000 msecs
+[  705.400000] Restarting tasks ... done.
+[  705.500000] PM: suspend exit
+")
+    .cycles[0]);
+    assert_eq!((times.asleep_us, times.asleep_at_most_us), (None, None));
+}
+
+#[test]
+fn a_line_may_have_its_cpu_in_a_bracket_of_its_own() {
+    let text = SLEEP.replace("] ", "][ 3] [  T512] ");
+    let (found, plain) = (log(&text), log(SLEEP));
+    assert_eq!(found.event_lines, plain.event_lines);
+    assert_eq!(of(&found.cycles[0]), of(&plain.cycles[0]));
+}
