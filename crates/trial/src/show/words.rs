@@ -83,20 +83,11 @@ fn best(trial: &Trial) -> Option<String> {
     let size = figure::text(&trial.workload, &size(gain, is_less));
     let flaws = &trial.verdict.flaws;
     if flaws.contains(&Flaw::FailsMore) {
-        let lost = |place: usize| {
-            let setting = &trial.settings[place];
-            let noun = noun(trial);
-            format!(
-                "{} of {}",
-                count(setting.failed),
-                counted(setting.tried(), noun)
-            )
-        };
         return Some(format!(
             "No setting is shown to be better than `as is`: {name} has the best median, {median}, {size} {than}, but \
              {} failed, and {} under `as is`.",
-            lost(place),
-            lost(AS_IS)
+            lost(trial, place),
+            lost(trial, AS_IS)
         ));
     }
     let (is_best, but) = match trial.settings[place].p99_difference.as_ref() {
@@ -122,14 +113,39 @@ fn best(trial: &Trial) -> Option<String> {
         ),
         (false, true) if gain.interval.is_some() => format!(
             "{name} {is_best} {median}, {than} than `as is`{but}; the size of the median's difference is \
-             uncertain: {size}. {}",
-            price(trial, place)
+             uncertain: {size}. {}{}",
+            price(trial, place),
+            lost_by_chance(trial, place)
         ),
         (false, _) => format!(
-            "{name} {is_best} {median}, {size} {than} than `as is`{but}. {}",
-            price(trial, place)
+            "{name} {is_best} {median}, {size} {than} than `as is`{but}. {}{}",
+            price(trial, place),
+            lost_by_chance(trial, place)
         ),
     })
+}
+
+/// How many of how many requests, or runs, failed.
+fn lost(trial: &Trial, place: usize) -> String {
+    let setting = &trial.settings[place];
+    let tried = counted(setting.tried(), noun(trial));
+    format!("{} of {tried}", count(setting.failed))
+}
+
+/// A larger share of failures than under "as is", which the rounds do not show to be beyond noise; may be empty.
+fn lost_by_chance(trial: &Trial, place: usize) -> String {
+    let share = |place: usize| {
+        let setting = &trial.settings[place];
+        setting.failed as f64 / setting.tried().max(1) as f64
+    };
+    match share(place) > share(AS_IS) {
+        true => format!(
+            " {} failed, and {} under `as is`, which may be chance.",
+            lost(trial, place),
+            lost(trial, AS_IS)
+        ),
+        false => String::new(),
+    }
 }
 
 /// What a setting costs beyond "as is", as far as it was measured.
@@ -349,6 +365,23 @@ mod tests {
             (format!("{:?}", trial.verdict.flaws), answer(&trial))
         });
         snapshot!("words", said);
+    }
+
+    #[test]
+    fn failures_that_may_be_chance_are_in_the_answer_where_they_are_more() {
+        let told = |failed: [u64; 2]| {
+            let mut trial = trial();
+            for (setting, failed) in trial.settings.iter_mut().zip(failed) {
+                setting.failed = failed;
+            }
+            trial.verdict.flaws.clear();
+            let other = lost(&trial, AS_IS);
+            answer(&trial).contains(&other)
+        };
+        assert_eq!(
+            [[0, 500], [500, 500], [7, 0]].map(told),
+            [true, false, false]
+        );
     }
 
     #[test]
