@@ -232,11 +232,13 @@ pub fn ask(path: &Path) -> Result<Status> {
     let stopped = || failed("the service does not answer; it may be stopped".into());
     let mut stream = connect(path).map_err(|error| match error {
         Errno::EAGAIN => stopped(),
-        error => Error::Cannot(format!(
+        Errno::ENOENT | Errno::ECONNREFUSED => Error::Cannot(format!(
             "{place}: no service answers ({error}); start it: `sudo systemctl start reveille`, or \
              `sudo reveille govern`",
             error = std::io::Error::from(error)
         )),
+        // Such as of a folder that this user may not enter: whether a service runs is not known.
+        error => failed(std::io::Error::from(error).to_string()),
     })?;
     let _ = stream.set_read_timeout(Some(PATIENCE * WAITS));
     let mut text = Vec::new();
@@ -292,5 +294,10 @@ mod tests {
         assert!(began.elapsed() < longest, "{:?}", began.elapsed());
         drop(listener);
         assert!(matches!(ask(&path), Err(Error::Cannot(_))));
+        std::fs::remove_file(&path).unwrap();
+        assert!(matches!(ask(&path), Err(Error::Cannot(_))));
+        // Whether one runs at a socket that cannot be reached is not known.
+        let unreached = folder.path().join("s".repeat(200));
+        assert!(matches!(ask(&unreached), Err(Error::Failed(_))));
     }
 }
