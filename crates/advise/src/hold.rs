@@ -197,6 +197,19 @@ impl Plan {
         Ok(())
     }
 
+    /// Takes CPUs out on which nothing is held after all, with a note.
+    pub fn leave_out(&mut self, cpus: &[u32], note: String) {
+        let stays = |cpu: &u32| !cpus.contains(cpu);
+        self.cpus.retain(stays);
+        for group in &mut self.groups {
+            group.cpus.retain(stays);
+            group.cpu_list = cpulist::format(&group.cpus);
+        }
+        self.groups.retain(|group| !group.cpus.is_empty());
+        self.all = false;
+        self.notes.push(note);
+    }
+
     /// Nothing honours bounds: threads can still prevent all sleep.
     fn without_driver(&mut self, root: &Root, idle: &Idle) -> Result<(), Error> {
         let without = WithoutDriver::of(idle, root);

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use reveille_advise::hold::{Options, Plan};
 use reveille_advise::{MachineResult, show};
+use reveille_govern::show::nothing_held;
 use reveille_kernel::{Idle, Journal, Root, journal, requests};
 use reveille_results::statistics::Percentile;
 
@@ -138,11 +139,16 @@ fn via_service(args: &Args, mut plan: Plan, serving: &Serving) -> anyhow::Result
     let cpus = args.cpu.as_ref().map(|CpuList(cpus)| cpus.as_slice());
     // Before signals are caught: Ctrl-C ends this program while polkit asks the user.
     let held = (serving.hold)(cpus, args.latency, &reason)?;
-    if let Some(why) = kept_out(&Root::default(), &plan.cpus, args.latency) {
-        exit::say(why);
+    let out = kept_out(&Root::default(), &plan.cpus, args.latency);
+    if !out.is_empty() {
+        let cpus: Vec<u32> = out.iter().map(|(cpu, _)| *cpu).collect();
+        plan.leave_out(&cpus, nothing_held(&out));
     }
     let until = Until::prepare(&args.command, &args.user)?;
-    let statement = show::hold(&plan, "Held by the service until Ctrl-C.");
+    let statement = match plan.cpus.is_empty() {
+        true => show::hold(&plan, "Nothing is held."),
+        false => show::hold(&plan, "Held by the service until Ctrl-C."),
+    };
     let copy = held.try_clone()?;
     std::thread::spawn(move || say_when_it_ends(&copy));
     let code = until.over(&plan, &statement, &args.printed);
@@ -150,18 +156,17 @@ fn via_service(args: &Args, mut plan: Plan, serving: &Serving) -> anyhow::Result
     code
 }
 
-/// Where another program's bound is in the place of the service's, which it sets in a moment: `0` is nobody's.
-fn kept_out(root: &Root, cpus: &[u32], bound_us: u32) -> Option<String> {
+/// The CPUs where another program's bound is in the place of the service's, which it sets in a moment, with that bound:
+/// `0` is nobody's.
+fn kept_out(root: &Root, cpus: &[u32], bound_us: u32) -> Vec<(u32, String)> {
     let end = Instant::now() + Duration::from_secs(1);
     let is_looser = |value: &str| value != "0" && !requests::is_within(value, bound_us);
     loop {
         let present = |cpu: &u32| Some((*cpu, root.text(&requests::file_of(*cpu))?));
-        let mut present = cpus.iter().filter_map(present);
-        let (cpu, us) = present.find(|(_, value)| is_looser(value))?;
-        if Instant::now() > end {
-            return Some(format!(
-                "--via-service: nothing is held on CPU {cpu}: another program has set a bound of {us} µs, which stays"
-            ));
+        let mut present: Vec<_> = cpus.iter().filter_map(present).collect();
+        present.retain(|(_, value)| is_looser(value));
+        if present.is_empty() || Instant::now() > end {
+            return present;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
@@ -181,12 +186,16 @@ mod tests {
     fn only_another_programs_looser_bound_keeps_a_hold_out() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::at(folder.path());
-        let file = root.path(&requests::file_of(0));
-        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        for cpu in 0..3 {
+            let file = root.path(&requests::file_of(cpu));
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(&file, "20").unwrap();
+        }
         // Where all states keep to the bound, the service sets none.
-        for (value, is_out) in [("0", false), ("n/a", false), ("10", false), ("20", true)] {
-            std::fs::write(&file, value).unwrap();
-            assert_eq!(kept_out(&root, &[0, 1], 10).is_some(), is_out, "{value}");
+        for value in ["0", "n/a", "10"] {
+            std::fs::write(root.path(&requests::file_of(0)), value).unwrap();
+            let out = kept_out(&root, &[0, 1, 2, 3], 10);
+            assert_eq!(out, [1, 2].map(|cpu| (cpu, "20".to_owned())), "{value}");
         }
     }
 }

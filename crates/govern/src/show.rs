@@ -254,7 +254,10 @@ fn not_held(rules: &[Judged], in_the_way: &[InTheWay]) -> String {
     let is_another = |one: &&InTheWay| any(one, &|us| requests::text_of(us) != one.value);
     let others = in_the_way.iter().filter(is_another);
     let (out, instead): (Vec<_>, Vec<_>) = others.partition(|one| is_out(one));
-    let values = |all: Vec<&InTheWay>| on_values(all.iter().map(|one| (one.cpu, &*one.value)));
+    let values = |all: Vec<&InTheWay>| -> Vec<(u32, String)> {
+        let values = all.into_iter().map(|one| (one.cpu, one.value.clone()));
+        values.collect()
+    };
     format!(
         "{}{}",
         kept_out(&values(out)),
@@ -263,34 +266,39 @@ fn not_held(rules: &[Judged], in_the_way: &[InTheWay]) -> String {
 }
 
 /// Of CPUs on which nothing is held, and other programs' values there.
-fn kept_out(words: &[String]) -> String {
-    match words {
+fn kept_out(others: &[(u32, String)]) -> String {
+    match others {
         [] => String::new(),
-        words => format!(
-            " Nothing is held on {}: another program has set a bound there, which stays.",
-            listed(words)
-        ),
+        others => format!(" {}.", nothing_held(others)),
     }
 }
 
+/// That nothing is held on CPUs, for other programs' values are there; without a full stop.
+pub fn nothing_held(others: &[(u32, String)]) -> String {
+    format!(
+        "Nothing is held on {}: another program has set a bound there, which stays",
+        listed(&on_values(others))
+    )
+}
+
 /// Of CPUs whose bound is kept, though not by the service, and other programs' values there.
-fn kept_by_others(words: &[String]) -> String {
-    match words {
+fn kept_by_others(others: &[(u32, String)]) -> String {
+    match others {
         [] => String::new(),
-        words => format!(
+        others => format!(
             " On {} another program's bound is tighter, and stays in the place of this one.",
-            listed(words)
+            listed(&on_values(others))
         ),
     }
 }
 
 /// `CPU 0 and CPU 1 (20 µs)`, of CPUs and the values that other programs have set there.
-fn on_values<'a>(in_the_way: impl Iterator<Item = (u32, &'a str)>) -> Vec<String> {
+fn on_values(others: &[(u32, String)]) -> Vec<String> {
     let mut alike: Vec<(&str, Vec<u32>)> = Vec::new();
-    for (cpu, value) in in_the_way {
-        match alike.iter_mut().find(|(one, _)| *one == value) {
-            Some((_, cpus)) => cpus.push(cpu),
-            None => alike.push((value, vec![cpu])),
+    for (cpu, value) in others {
+        match alike.iter_mut().find(|(one, _)| one == value) {
+            Some((_, cpus)) => cpus.push(*cpu),
+            None => alike.push((value, vec![*cpu])),
         }
     }
     let words = alike.iter().map(|(value, cpus)| match *value {
@@ -388,9 +396,10 @@ fn held_now(status: &Status) -> (String, String) {
     let (kept, out): (Vec<_>, Vec<_>) = wanted.partition(|cpu| cpu.is_kept());
     let is_anothers = |cpu: &&CpuStatus| cpu.is_kept_by_another();
     let (by_others, kept): (Vec<_>, Vec<_>) = kept.into_iter().partition(is_anothers);
-    let values = |cpus: Vec<&CpuStatus>| {
-        let cpus = cpus.iter();
-        on_values(cpus.filter_map(|cpu| Some((cpu.cpu, cpu.in_the_way.as_deref()?))))
+    let values = |cpus: Vec<&CpuStatus>| -> Vec<(u32, String)> {
+        let values = cpus.into_iter();
+        let values = values.filter_map(|cpu| Some((cpu.cpu, cpu.in_the_way.clone()?)));
+        values.collect()
     };
     let out = format!(
         "{}{}",

@@ -66,6 +66,7 @@ pub fn hold(plan: &hold::Plan, until: &str) -> Statement {
     let mut sheet = sheet("Latency bound", &plan.notes);
     let whose = match plan.all {
         true => "all CPUs".to_owned(),
+        false if plan.cpus.is_empty() => "no CPU".to_owned(),
         false => named(&plan.cpus),
     };
     let through = match plan.through {
