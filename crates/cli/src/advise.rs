@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use reveille_advise::table::{BreakEven, Residency, Table};
 use reveille_advise::{
-    Answer, Confidence, Demand, Error, Latency, Percentile, Question, Target, form, machine, show,
+    Answer, Confidence, Demand, Error, Latency, Percentile, Question, Target, form, machine,
+    measured_elsewhere, show,
 };
 use reveille_kernel::Root;
-use reveille_power::states;
+use reveille_power::states::{self, States};
 use reveille_results::Loaded;
 use reveille_show::terminal;
 
@@ -199,21 +200,22 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
     };
     let (percentile, confidence) = (args.percentile, args.confidence);
     let latency = args.latency.into();
-    let stays = args.break_even.as_deref().map(states::open).transpose()?;
-    let stays = stays.iter().flat_map(|states| &states.idle_states);
-    let stays = stays.filter_map(|state| {
-        let even = state.break_even.as_ref()?;
-        let of = BreakEven {
-            us: even.known().map(|known| known.estimate.ceil() as u64),
-            words: states::break_even(even),
-        };
-        Some((state.name.clone(), of))
+    let states = args.break_even.as_deref().map(states::open).transpose()?;
+    let stays = states.iter().flat_map(|states| {
+        let all = target.states.iter();
+        all.map(|state| (state.name.clone(), break_even(states, &state.name)))
     });
     let stays: BTreeMap<String, BreakEven> = stays.collect();
-    let table = Table::of(
+    let mut table = Table::of(
         loaded, target, percentile, confidence, latency, residency, &stays,
     )
     .map_err(|error| failure(args, error))?;
+    if let (Some(states), Some(path)) = (&states, &args.break_even) {
+        let (there, here) = (&states.about.machine, &loaded.description.machine);
+        let elsewhere = measured_elsewhere(&path.display().to_string(), there, here);
+        let elsewhere = elsewhere.into_iter().map(|note| note + ".");
+        table.warnings.extend(elsewhere);
+    }
     match args.form {
         None | Some(FormChoice::All) => {
             let sheet = show::table_sheet(&table, &loaded.description);
@@ -230,6 +232,21 @@ fn rewrite(args: &Args, loaded: &Loaded, target: &Target) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+fn break_even(states: &States, state: &str) -> BreakEven {
+    let mut all = states.idle_states.iter();
+    let measured = all.find(|one| one.name == state);
+    match measured.and_then(|one| one.break_even.as_ref()) {
+        Some(even) => BreakEven {
+            us: even.known().map(|known| known.estimate.ceil() as u64),
+            words: states::break_even(even),
+        },
+        None => BreakEven {
+            us: None,
+            words: "not measured".to_owned(),
+        },
+    }
 }
 
 /// A usage error, or an error of the result.

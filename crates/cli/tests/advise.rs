@@ -96,6 +96,32 @@ fn a_form_alone_is_ready_for_a_file() {
 }
 
 #[test]
+fn break_evens_of_another_machine_or_of_other_states_are_named_in_the_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = result(folder.path());
+    // Of C1 and C6, of a machine whose host name is `bench`.
+    let states = folder.path().join("power-states.json");
+    let kept = include_str!("../../govern/src/judge/power-states.json");
+    std::fs::write(&states, kept).unwrap();
+    let table = |flags: &[&str]| -> Value {
+        let flags = [&["--table", "--json"], flags].concat();
+        serde_json::from_str(&printed(&result, &flags)).unwrap()
+    };
+    let with = table(&["--break-even", states.to_str().unwrap()]);
+    let warnings = with["warnings"].as_array().unwrap();
+    let names = |one: &Value| one.as_str().unwrap().contains("bench");
+    assert!(warnings.iter().any(names), "{warnings:?}");
+    let unknown = |table: &Value, row: usize| table["rows"][row]["break_even_unknown"].is_string();
+    assert_eq!(
+        [0, 1, 2].map(|row| unknown(&with, row)),
+        [false, true, false]
+    );
+    let without = table(&[]);
+    assert_eq!([0, 1, 2].map(|row| unknown(&without, row)), [false; 3]);
+    assert!(without["warnings"].as_array().unwrap().len() < warnings.len());
+}
+
+#[test]
 fn no_setting_is_printed_without_a_verdict() {
     let folder = tempfile::tempdir().unwrap();
     let result = result_of(folder.path(), &[(3, "C6", 90, 3000)]);
