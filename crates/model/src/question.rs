@@ -51,7 +51,8 @@ pub struct Crossings {
     pub crossings: Vec<Crossing>,
     /// Is the first lower at the lowest load at which a difference is seen? `None`: none is.
     pub first_is_lower_at_first: Option<bool>,
-    /// From which load to which three digits do not tell the two apart, but for those around a crossing; ascending.
+    /// From which load to which three digits do not tell the two apart; ascending. Around a crossing they never do: those
+    /// below a tenth are left out there.
     pub alike: Vec<(f64, f64)>,
     /// The loads that were looked at: from 0.1% to 99.9%, as far as both are stable.
     pub looked_at: Option<(f64, f64)>,
@@ -110,7 +111,10 @@ pub fn crossings(
     })
 }
 
-/// From which load to which three digits do not tell the two apart, but for where one goes below the other in between.
+/// Around a crossing, where three digits never tell two policies apart, a wider stretch is not expected.
+const AROUND_CROSSING: f64 = 0.1;
+
+/// From which load to which three digits do not tell the two apart.
 fn alike(points: &[(f64, f64, Ordering)]) -> Vec<(f64, f64)> {
     let stretches = points.chunk_by(|one, next| one.2 == next.2);
     let stretches = stretches.map(|loads| (loads[0].2, loads[0].0, loads[loads.len() - 1].0));
@@ -127,7 +131,7 @@ fn alike(points: &[(f64, f64, Ordering)]) -> Vec<(f64, f64)> {
             before.map_or(*from, |one| one.2),
             after.map_or(*to, |one| one.1),
         );
-        (!crosses).then_some((from, to))
+        (!crosses || to - from > AROUND_CROSSING).then_some((from, to))
     });
     alike.collect()
 }

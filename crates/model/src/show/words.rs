@@ -79,10 +79,13 @@ fn crossed(crossings: &Crossings, first: &str, second: &str) -> String {
         let mut alike = crossings.alike.iter();
         alike.any(|(from, to)| (*from..=*to).contains(&at))
     };
+    // Before a difference is seen, none is lower.
+    let unseen = crossings.alike.iter().find(|(first, _)| *first <= from);
+    let seen_from = unseen.map_or(from, |(_, to)| *to);
     let crossed = crossings.crossings.iter().map(|one| one.utilisation);
-    let crossed = crossed.filter(|at| !is_alike(*at));
+    let crossed = crossed.filter(|at| *at > seen_from);
     // From where to where the one is lower, the other, and neither is seen to be.
-    let mut edges: Vec<f64> = crossed.clone().collect();
+    let mut edges: Vec<f64> = crossed.clone().filter(|at| !is_alike(*at)).collect();
     edges.extend(crossings.alike.iter().flat_map(|(from, to)| [*from, *to]));
     edges.extend([from, to]);
     edges.sort_unstable_by(f64::total_cmp);
@@ -392,7 +395,8 @@ mod tests {
 
     #[test]
     fn loads_at_which_neither_is_seen_to_be_lower_are_named_apart() {
-        let cases: [(&[f64], _, Vec<_>); 5] = [
+        let cases: [(&[f64], _, Vec<_>); 6] = [
+            (&[0.353], Some(true), vec![(0.21, 0.49)]),
             (&[], Some(true), vec![(0.972, 0.999)]),
             (&[], Some(false), vec![(0.001, 0.02), (0.972, 0.999)]),
             (&[], Some(true), vec![(0.3, 0.4)]),
