@@ -1301,3 +1301,29 @@ fn a_line_may_have_its_cpu_in_a_bracket_of_its_own() {
     assert_eq!(found.event_lines, plain.event_lines);
     assert_eq!(of(&found.cycles[0]), of(&plain.cycles[0]));
 }
+
+#[test]
+fn a_driver_that_waits_to_cool_keeps_the_machine_from_sleeping() {
+    let ends = |cooled: &str| {
+        of(&log(&format!(
+            "\
+[  700.000000] PM: suspend entry (s2idle)
+[  700.100000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)
+[  700.200000] ACPI: EC: interrupt blocked
+[  731.000000] intel_pch_thermal 0000:00:14.9: {cooled}
+[  731.050000] ACPI: EC: interrupt unblocked
+[  731.400000] Restarting tasks ... done.
+[  731.500000] PM: suspend exit
+"
+        ))
+        .cycles[0])
+    };
+    for cooled in [
+        "Wakeup event detected, abort cooling",
+        "CPU-PCH is cool [41C]",
+    ] {
+        let times = ends(cooled);
+        assert_eq!(times.suspend_at_least_us, Some(31_000_000), "{cooled}");
+        assert_eq!(times.asleep_at_most_us, Some(50_000), "{cooled}");
+    }
+}

@@ -74,6 +74,12 @@ impl Messages {
         match split_at(text, b": ") {
             _ if is_crash(text) => Parsed::Event(Event::Crash { message: text }),
             Some((head, message)) if is_shallow(message) => Parsed::Event(failure(head, message)),
+            // intel_pch_thermal's noirq callback may wait for a minute before it lets the machine sleep.
+            Some((_, message))
+                if message.starts_with(b"CPU-PCH ") || message.ends_with(b", abort cooling") =>
+            {
+                Parsed::Event(Event::Around { awake: false })
+            }
             _ => Parsed::Nothing,
         }
     }
