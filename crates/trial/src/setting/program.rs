@@ -116,7 +116,7 @@ struct Status {
 }
 
 impl Program {
-    /// Why a service's bounds are not in force: other programs' are in the way. `None` if they are, or cannot be told.
+    /// Why a service's bounds are not in force, or not known to be: other programs' are in the way, or it does not answer.
     pub fn prevented(&self) -> Option<String> {
         // Traffic may have one set or taken back between the two looks.
         let mut why = None;
@@ -131,12 +131,14 @@ impl Program {
     }
 
     fn is_another(&self) -> Option<String> {
-        let mut stream = UnixStream::connect(self.socket.as_ref()?).ok()?;
-        let _ = stream.set_read_timeout(Some(ANSWERS_WITHIN));
-        let mut text = String::new();
-        stream.read_to_string(&mut text).ok()?;
-        let status: Status = serde_json::from_str(&text).ok()?;
-        let now = Idle::read(&Root::default()).ok()?;
+        let Some((status, now)) =
+            status(self.socket.as_ref()?).zip(Idle::read(&Root::default()).ok())
+        else {
+            return Some(format!(
+                "{}: does not answer; whether its bounds are in force is not known",
+                self.name
+            ));
+        };
         status.cpus.iter().find_map(|one| {
             let wanted = one.bound_us?;
             let present = bounds::own_us(now.cpu(one.cpu)?.resume_latency_us?);
@@ -168,6 +170,14 @@ fn this_program() -> Result<Command> {
     Ok(command)
 }
 
+fn status(socket: &Path) -> Option<Status> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    let _ = stream.set_read_timeout(Some(ANSWERS_WITHIN));
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}
+
 /// The service answers as soon as its rules are in force.
 fn answers(socket: &Path) -> bool {
     let Ok(mut stream) = UnixStream::connect(socket) else {
@@ -195,5 +205,33 @@ impl Drop for Program {
             let _ = kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM);
             let _ = child.wait();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::os::unix::net::UnixListener;
+
+    use super::*;
+
+    #[test]
+    fn bounds_of_a_service_that_does_not_answer_are_not_known_to_be_in_force() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let program = Program {
+            child: Mutex::new(Command::new("sleep").arg("60").spawn().unwrap()),
+            name: "govern".to_owned(),
+            socket: Some(socket),
+        };
+        assert!(program.prevented().is_some());
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                // Whoever asked before has gone.
+                let _ = stream.unwrap().write_all(br#"{"cpus": []}"#);
+            }
+        });
+        assert_eq!(program.prevented(), None);
     }
 }
