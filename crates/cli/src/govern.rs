@@ -172,7 +172,7 @@ fn check(args: &Check) -> anyhow::Result<ExitCode> {
     match root.is_live().then(|| socket::ask(&args.socket)) {
         Some(Ok(status)) => {
             // The settings have its own bounds.
-            checked.in_the_way = status.in_the_way();
+            checked.in_the_way = Some(status.in_the_way());
             let found: Vec<_> = status.rules.into_iter().map(|rule| rule.judged).collect();
             let rules = checked.rules.iter_mut();
             rules.for_each(|rule| rule.learn(&found));
@@ -181,12 +181,13 @@ fn check(args: &Check) -> anyhow::Result<ExitCode> {
             exit::say(format_args!(
                 "{error}; so whether bounds that are set are its own is not known"
             ));
-            checked.in_the_way.clear();
+            checked.in_the_way = None;
         }
         // No service runs.
         Some(Err(_)) | None => {}
     }
     let judge::Checked { rules, in_the_way } = &checked;
+    let in_the_way = in_the_way.as_deref().unwrap_or_default();
     let sheet = show::check(&args.file.display().to_string(), rules, in_the_way);
     let file = &args.file;
     let checked = Checked { file, checked };

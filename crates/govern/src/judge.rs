@@ -129,8 +129,8 @@ pub struct InTheWay {
 pub struct Checked {
     /// In the file's order.
     pub rules: Vec<Judged>,
-    /// Ascending.
-    pub in_the_way: Vec<InTheWay>,
+    /// Ascending; `None` where it is not known, as where a service does not answer whose own bounds they may be.
+    pub in_the_way: Option<Vec<InTheWay>>,
 }
 
 /// Judges all rules, with notes about what their conditions lack on this machine.
@@ -150,7 +150,7 @@ pub fn check(rules: &Rules, root: &Root) -> Result<Checked> {
     });
     Ok(Checked {
         rules: all,
-        in_the_way: in_the_way.collect(),
+        in_the_way: Some(in_the_way.collect()),
     })
 }
 
