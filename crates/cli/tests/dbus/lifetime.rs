@@ -86,10 +86,18 @@ fn a_hold_that_another_programs_bound_keeps_out_says_so() {
     let of_another = "/sys/devices/system/cpu/cpu0/power/pm_qos_resume_latency_us";
     for (value, is_told) in [("0", false), ("20", true)] {
         std::fs::write(of_another, value).unwrap();
-        let ended = run(&mut hold_via(&service, &["--cpu", "0", "--", "true"]));
+        let mut hold = hold_via(&service, &["--cpu", "0", "--json"]);
+        let mut hold = hold.stdout(Stdio::piped()).spawn().unwrap();
+        let stdout = hold.stdout.take().unwrap();
+        let mut values = serde_json::Deserializer::from_reader(stdout).into_iter();
+        let plan: serde_json::Value = values.next().unwrap().unwrap();
         std::fs::write(of_another, "0").unwrap();
-        let says = !ended.stderr.contains("held on CPU 0:");
-        assert_eq!((ended.code, says), (0, is_told), "{}", ended.stderr);
+        hold.kill().unwrap();
+        hold.wait().unwrap();
+        let held = if is_told { vec![] } else { vec![0] };
+        assert_eq!(plan["cpus"], serde_json::json!(held), "{plan}");
+        let groups = plan["groups"].as_array().unwrap();
+        assert_eq!(groups.is_empty(), is_told, "{plan}");
         until("its hold is gone", || service.holds() == 0);
     }
 }
