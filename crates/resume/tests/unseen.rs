@@ -1303,6 +1303,24 @@ fn a_line_may_have_its_cpu_in_a_bracket_of_its_own() {
 }
 
 #[test]
+fn one_line_with_a_stamp_does_not_hide_what_the_others_say() {
+    let read = log("\
+PM: suspend entry (deep)
+Filesystems sync: 0.031 seconds
+PM: dpm_run_callback(): spi_drv_resume+0x0/0x4c returns -19
+PM: Device flash.3.auto failed to resume async: error -19
+Restarting tasks ... done.
+root@board:~# [   35.451572] vdd9: disabling
+");
+    let failures = &read.cycles[0].failures;
+    assert!(
+        failures
+            .iter()
+            .any(|one| one.device.as_deref() == Some("flash.3.auto"))
+    );
+}
+
+#[test]
 fn a_driver_that_waits_to_cool_keeps_the_machine_from_sleeping() {
     let ends = |cooled: &str| {
         of(&log(&format!(

@@ -42,7 +42,9 @@ struct Reader {
     unread: Option<&'static str>,
     /// A line of this source had a time.
     timed: bool,
-    /// Lines about a suspend without a time, as long as no line has one.
+    /// So had one about a suspend.
+    has_timed_events: bool,
+    /// Lines about a suspend without a time, as long as none of those has one.
     untimed: Vec<Vec<u8>>,
     order: Order,
     /// By the cycle that follows it.
@@ -134,7 +136,7 @@ impl Reader {
         self.prefixes.begin();
         self.export = Export::default();
         let mut timeless = 0;
-        self.timed = false;
+        (self.timed, self.has_timed_events) = (false, false);
         self.order = Order::default();
         let is_first = self.lines == 0;
         let read = lines::each(packed::text(input)?, |line| {
@@ -169,7 +171,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Lines of which none has a time may still say how long stages and calls took.
+    /// Lines about a suspend of which none has a time may still say how long stages and calls took.
     fn reads_untimed(&mut self) {
         let lines = std::mem::take(&mut self.untimed);
         let says = |line: &Vec<u8>| match self.messages.parse(line) {
@@ -180,7 +182,7 @@ impl Reader {
             Parsed::Event(event) => matches!(event, Event::DevicesTook { .. } | Event::Took { .. }),
             _ => Hibernation::default().hears(&String::from_utf8_lossy(line)),
         };
-        if self.timed || !lines.iter().any(says) {
+        if self.has_timed_events || !lines.iter().any(says) {
             return;
         }
         let (us, resolution_us) = (0, 1);
@@ -338,7 +340,8 @@ impl Reader {
         }
         self.flush();
         // A line of a mail as it was sent goes on in the next one: behind `=`, or its space at the end (`=20`).
-        let last = self.untimed.last_mut().filter(|_| !self.timed);
+        let last = self.untimed.last_mut();
+        let last = last.filter(|_| !self.has_timed_events);
         if let Some(last) = last.filter(|last| last.ends_with(b"=") || last.ends_with(b" ")) {
             last.pop_if(|sign| *sign == b'=');
             last.extend_from_slice(&decoded(text, 0));
@@ -360,7 +363,7 @@ impl Reader {
             || message.starts_with(b"PM: ")
             || !self.untimed.is_empty()
                 && (refuses(message).is_some() || message.starts_with(b"task:"));
-        if may_tell && !self.timed && self.untimed.len() < UNTIMED_MAX {
+        if may_tell && !self.has_timed_events && self.untimed.len() < UNTIMED_MAX {
             self.untimed.push(message.to_vec());
         }
     }
@@ -452,6 +455,7 @@ impl Reader {
         }
         match parsed {
             Parsed::Event(event) => {
+                self.has_timed_events = true;
                 self.event_lines += 1;
                 if clock != Some(Clock::None) && at.resolution_us < MINUTE_US {
                     self.resolution_us = self.resolution_us.max(Some(at.resolution_us));
