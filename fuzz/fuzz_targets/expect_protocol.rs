@@ -1,10 +1,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use reveille_expect::protocol::{Answer, Request};
+use reveille_expect::limits::Refusal;
+use reveille_expect::protocol::{Answer, CloseReason, Request};
 use reveille_expect::remote::{self, Announced, Invalid, Key};
 
-// Decoded messages encode to the same bytes: no bytes are two messages, no message has two encodings.
+// Decoded messages encode to the same bytes: no bytes are two messages.
 fuzz_target!(|bytes: &[u8]| {
     let request = Request::decode(bytes);
     let answer = Answer::decode(bytes);
@@ -13,7 +14,19 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(request.encode().as_ref(), bytes);
     }
     if let Ok(answer) = answer {
-        assert_eq!(answer.encode().as_ref(), bytes);
+        let encoded = answer.encode();
+        assert_eq!(Answer::decode(encoded.as_ref()), Ok(answer));
+        // A reason that is not known is read as `Other`.
+        let is_other = matches!(
+            answer,
+            Answer::Refused {
+                why: Refusal::Other,
+                ..
+            } | Answer::Closing {
+                why: CloseReason::Other
+            }
+        );
+        assert!(is_other || encoded.as_ref() == bytes);
     }
     // A signature that nothing checks is not kept.
     if let Ok((hint, stamp)) = remote::decode(bytes, None) {
