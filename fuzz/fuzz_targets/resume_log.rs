@@ -5,7 +5,10 @@ use reveille_resume::log;
 
 // A dmesg, a syslog, a journal or a trace of any bytes.
 fuzz_target!(|bytes: &[u8]| {
-    let read = log::read(bytes).expect("memory is read without errors");
+    // What is no text is refused.
+    let Ok(read) = log::read(bytes) else {
+        return;
+    };
     assert_eq!(read.bytes, bytes.len() as u64);
     for (at, cycle) in read.cycles.iter().enumerate() {
         assert_eq!(cycle.number, at + 1);
