@@ -58,16 +58,23 @@ load() {
   [ "$missed" -le 9 ] || fail "$missed of $requests requests missed their deadline because of the hold: $(cat /tmp/begun)"
 }
 
-# Where other load leaves this guest too little of a CPU, the answers alone take up the deadline.
-is_quick() { [ "$takes" -le 250 ] || skip "one request takes $takes ms, of which the link delays it by $1"; }
+# quick_load MS: where other load leaves this guest too little of a CPU, the answers alone take up the deadline. It is tried
+# again once.
+again=''
+quick_load() {
+  load
+  if [ "$takes" -gt 250 ] && [ -z "$again" ]; then
+    again=yes
+    load
+  fi
+  [ "$takes" -le 250 ] || skip "one request takes $takes ms, of which the link delays it by $1"
+}
 
-load
-is_quick 0
+quick_load 0
 at_least 'held requests' "$held" 66
 tc qdisc add dev near root netem delay 20ms 5ms
 there /bin/tc qdisc add dev far root netem delay 20ms 5ms
-load
-is_quick 80
+quick_load 80
 at_least 'held requests of a distant server' "$held" 33
 # A connection and an answer take two times there and back, 80 ms together, or some 5 ms less each way. Who did not release
 # so much earlier would miss the deadlines of most.
