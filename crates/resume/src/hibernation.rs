@@ -70,7 +70,8 @@ impl Hibernation {
     /// Takes what the message says of it: `PM: hibernation: Wrote 493824 kbytes in 3.20 seconds (154.32 MB/s)`,
     /// to Linux 5.8 or so without `hibernation: `. Whether it says anything.
     pub(crate) fn hears(&mut self, message: &str) -> bool {
-        self.ended |= message.starts_with("Restarting tasks");
+        let ends = ["Restarting tasks", "PM: Image restored successfully"];
+        self.ended |= ends.iter().any(|words| message.starts_with(words));
         self.in_memory |= !self.ended && message.contains("to enter system sleep state S3");
         let (device, text) = match message.split_once("PM: ") {
             Some(of_power_management) => of_power_management,

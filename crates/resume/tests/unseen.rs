@@ -1345,3 +1345,107 @@ fn a_driver_that_waits_to_cool_keeps_the_machine_from_sleeping() {
         assert_eq!(times.asleep_at_most_us, Some(50_000), "{cooled}");
     }
 }
+
+#[test]
+fn entry_and_exit_alone_bound_a_long_sleep() {
+    for seconds in [370, 2_000, 40_000] {
+        let exit = 700 + seconds;
+        let text = format!(
+            "[  700.000000] PM: suspend entry (s2idle)\n[{exit:5}.000000] PM: suspend exit\n"
+        );
+        let read = log(&text);
+        let times = of(&read.cycles[0]);
+        assert_eq!(times.asleep_at_most_us, Some(seconds * 1_000_000));
+        assert_eq!(read.left_out.clock_jumps, 0);
+    }
+    // And a sync may take as long as it says.
+    let text = "\
+[  700.000000] PM: suspend entry (deep)
+[ 1210.020000] Filesystems sync: 510.010 seconds
+[ 1210.030000] Freezing user space processes
+";
+    assert_eq!(log(text).left_out.clock_jumps, 0);
+}
+
+#[test]
+fn what_comes_after_the_thaw_is_no_silence_of_the_resume() {
+    let found = analysis(
+        "\
+[  700.000000] PM: Syncing filesystems ... done.
+[  700.010000] Freezing user space processes ... (elapsed 0.01 seconds) done.
+[  700.050000] suspend of devices complete after 30.000 msecs
+[  700.700000] PM: resume of devices complete after 100.000 msecs
+[  700.900000] Restarting tasks ... done.
+[  701.000000] codec: amplifier on
+[  709.000000] charger: valid
+[  710.000000] PM: Syncing filesystems ... done.
+",
+        Vec::new(),
+    )
+    .unwrap();
+    let cycle = found.machines[0].shown();
+    assert!(
+        cycle.gaps.iter().all(|gap| gap.start < 700_900_000),
+        "{:?}",
+        cycle.gaps
+    );
+}
+
+#[test]
+fn processes_that_froze_are_not_said_never_to_have_frozen() {
+    let attempt = |at: u32| {
+        format!(
+            "[ {at}.000000] Filesystems sync: 0.012 seconds\n\
+             [ {at}.020000] Freezing user space processes completed (elapsed 0.006 seconds)\n\
+             [ {at}.030000] Freezing remaining freezable tasks completed (elapsed 0.001 seconds)\n"
+        )
+    };
+    let read = analysis(&[2000, 2004, 2040].map(attempt).concat(), Vec::new()).unwrap();
+    let machine = &read.machines[0];
+    assert_eq!(machine.cycles.len(), 3);
+    assert_eq!(machine.failed(), []);
+    let froze = |cycle: &reveille_resume::analysis::CycleResult| {
+        let mut stages = cycle.stages.iter();
+        let froze = stages.find(|one| one.stage == StageKind::Freeze);
+        froze.map(|one| (one.start_us % 1_000_000, one.duration_us))
+    };
+    for cycle in &machine.cycles {
+        assert_eq!(froze(cycle), Some((14_000, Some(16_000))));
+    }
+}
+
+#[test]
+fn a_line_of_another_clock_in_the_resume_begins_no_other_cycle() {
+    let strays = |stray: &str| {
+        log(&format!(
+            "\
+[  700.000000] PM: suspend entry (deep)
+[  700.100000] Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+[  700.200000] PM: noirq suspend of devices complete after 9.000 msecs
+[  700.300000] Disabling non-boot CPUs ...
+[  700.310000] smpboot: CPU 1 is now offline
+[  700.320000] ACPI: Low-level resume complete
+[  700.330000] Enabling non-boot CPUs ...
+[  700.400000] CPU1 is up
+{stray}[  700.700000] PM: noirq resume of devices complete after 9.000 msecs
+[  701.000000] PM: resume of devices complete after 250.000 msecs
+[  701.100000] Restarting tasks ... done.
+"
+        ))
+    };
+    let plain = strays("");
+    let stray = strays("[    0.008000] ACPI: Waking up from system sleep state S3\n");
+    assert_eq!(stray.cycles.len(), 1);
+    let resume = |read: &reveille_resume::log::Log| of(&read.cycles[0]).resume_us;
+    assert_eq!(resume(&stray), resume(&plain));
+}
+
+#[test]
+fn an_image_that_was_restored_came_back() {
+    let read = log("\
+[  700.000000] PM: Creating hibernation image:
+[  700.500000] PM: restore of devices complete after 120.000 msecs
+[  700.600000] PM: Image restored successfully.
+");
+    assert!(read.hibernations[0].ended, "{:?}", read.hibernations);
+}

@@ -12,7 +12,7 @@ use super::{
     VERSION,
 };
 use super::{no_devices, no_length};
-use crate::cycle::{Cycle, Name, StageKind, Us, time};
+use crate::cycle::{Cycle, Gap, Name, StageKind, Us, time};
 use crate::graph::{Graph, Half};
 use crate::hibernation::Hibernation;
 use crate::power::Meter;
@@ -323,6 +323,9 @@ fn result(cycle: &Cycle) -> CycleResult {
             .filter(|_| cycle.carries(whole))
             .unwrap_or_default()
     };
+    // What comes after its last word is of a machine that is awake.
+    let last = cycle.words.last.map_or(Us::MAX, |_| times.end);
+    let within = |gap: &&Gap| gap.start < last;
     let call = |(place, call): (usize, &crate::cycle::Call)| CallResult {
         duration_us: cycle.took_us(call),
         // Slack needs a known whole.
@@ -363,7 +366,7 @@ fn result(cycle: &Cycle) -> CycleResult {
         resume_has: cycle.device_times(Half::Resume),
         stamped: cycle.stamped,
         resolution_us: cycle.resolution_us,
-        gaps: cycle.gaps.clone(),
+        gaps: cycle.gaps.iter().filter(within).cloned().collect(),
         said: cycle.said.clone(),
     };
     // A half that did not end has neither a length nor a path.

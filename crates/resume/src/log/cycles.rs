@@ -140,8 +140,13 @@ impl Cycles {
                 });
             } else if let Some(step) = self.step {
                 // Some lines were of another CPU's clock if this one leaps ahead as far as that stepped
-                // back.
-                let back = step.by - JITTER_US..=step.by + OUT_OF_ORDER_US;
+                // back. The kernel's own clock is never set back so far: time may have passed as well.
+                let is_stray = at.clock == Some(Clock::Kernel) && step.by > STEP_US;
+                let more = match is_stray {
+                    true => STEP_US.min(step.by / 10),
+                    false => OUT_OF_ORDER_US,
+                };
+                let back = step.by - JITTER_US..=step.by + more;
                 let is_back = back.contains(&(at.us - last));
                 if is_back {
                     self.returned = step.moved;
@@ -293,7 +298,8 @@ impl Cycles {
             // A boot's clock begins at zero; those of one machine's CPUs differ by little.
             let goes_on = at.clock == Some(Clock::Wall)
                 || step.by <= STEP_US
-                || (open.is_down() && is_of_resume(event));
+                || (open.is_down() && is_of_resume(event))
+                || (open.wakes_up() && matches!(event, Event::Message { awake: true }));
             // A log that stands there twice begins again with what is there.
             let goes_on = goes_on && !open.stamps.contains(&at.us);
             if !goes_on || matches!(event, Event::Boot) {
@@ -309,9 +315,17 @@ impl Cycles {
         }
         let sleeps =
             open.is_down() || (StageKind::Prepare..=StageKind::Platform).contains(&open.stage);
+        // With nothing but its entry and its exit, it sleeps in between.
+        let sleeps = sleeps || open.only_entry && matches!(event, Event::Exit | Event::Thawing);
+        // So may the sync be long.
+        let accounted = match event {
+            Event::Synced(us) => *us,
+            _ => 0,
+        };
         // While processes freeze, a logger's wall clock leaps because the logger was asleep.
         let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
-        let leaps = now - open.last > LEAP_US && !sleeps && !logger_sleeps && !open.ended;
+        let leaps =
+            now - open.last - accounted > LEAP_US && !sleeps && !logger_sleeps && !open.ended;
         // What begins another cycle is no jump within this one.
         if leaps
             && self.fits(now, event)
@@ -341,6 +355,12 @@ impl Cycles {
             // Android's kernels print a second one, with the date in place of the state.
             Event::Begin { first: true, sleep } => {
                 open.only_entry && open.cycle.sleep.is_some() != sleep.is_some()
+            }
+            // File systems are synced before processes freeze.
+            Event::Begin { first: false, .. } | Event::Syncing | Event::Synced(_)
+                if open.mark_of(StageKind::Freeze).end.is_some() =>
+            {
+                false
             }
             Event::Begin { first: false, .. }
             | Event::Syncing

@@ -22,9 +22,10 @@ pub(super) enum Event<'a> {
     Freezing {
         took_us: Option<Us>,
     },
-    /// Processes are frozen; how long it took, if the line gives it from its stamp on.
+    /// Processes are frozen; how long it took, if the line gives it from its stamp on, or to it for those of users.
     Frozen {
         after_us: Option<Us>,
+        took_us: Option<Us>,
     },
     /// Devices follow; `mem`, `freeze` and the like where the line names it.
     Suspending {

@@ -316,13 +316,18 @@ fn freezing(text: &[u8]) -> Option<Event<'_>> {
     if !has(b"user space processes") && !has(b"remaining freezable ") {
         return None;
     }
-    if has(b" completed") {
-        return Some(Event::Frozen { after_us: None });
-    }
     let elapsed =
         memmem::find(text, b"(elapsed ").and_then(|at| millionths(&mut Cursor(&text[at + 9..])));
+    if has(b" completed") {
+        let took_us = elapsed.filter(|_| has(b"user space"));
+        let after_us = None;
+        return Some(Event::Frozen { after_us, took_us });
+    }
     Some(match elapsed.filter(|_| has(b"remaining")) {
-        Some(us) => Event::Frozen { after_us: Some(us) },
+        after_us @ Some(_) => Event::Frozen {
+            after_us,
+            took_us: None,
+        },
         None => Event::Freezing { took_us: elapsed },
     })
 }

@@ -520,6 +520,11 @@ impl Open {
         self.down.is_some() && self.up.is_none()
     }
 
+    /// CPUs were off, and processes do not run yet.
+    pub(super) fn wakes_up(&self) -> bool {
+        self.up.is_some() && !self.ended
+    }
+
     /// A CPU is off or on. It began with `CpuBegin`, or when the one before was done.
     pub(super) fn cpu_done(&mut self, cpu: u32, on: bool, at: Us) {
         let begun = self.mark_of(stage_of_cpus(on)).start;

@@ -52,7 +52,10 @@ fn step(text: &[u8]) -> Option<Parsed<'_>> {
         }
         b"sync_filesystems" => stage(StageKind::Sync),
         b"freeze_processes" if begins => Event::Freezing { took_us: None },
-        b"freeze_processes" => Event::Frozen { after_us: None },
+        b"freeze_processes" => Event::Frozen {
+            after_us: None,
+            took_us: None,
+        },
         b"CPU_OFF" | b"CPU_ON" => {
             let cpu = u32::try_from(value).ok()?;
             let on = name == b"CPU_ON";

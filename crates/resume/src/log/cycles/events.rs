@@ -182,8 +182,12 @@ impl Cycles {
                 mark.start.get_or_insert(us);
                 mark.says_us = mark.says_us.or(took_us);
             }
-            Event::Frozen { after_us } => {
-                open.mark(StageKind::Freeze).end = Some(open.as_stamp(us + after_us.unwrap_or(0)));
+            Event::Frozen { after_us, took_us } => {
+                let end = open.as_stamp(us + after_us.unwrap_or(0));
+                let mark = open.mark(StageKind::Freeze);
+                mark.end = Some(end);
+                // The line of its beginning may be lost.
+                mark.start = mark.start.or(took_us.map(|took| us - took));
             }
             Event::Done if open.stage == StageKind::Freeze && !open.ended => {
                 let kind = match open.mark(StageKind::Freeze).start {

@@ -362,7 +362,10 @@ fn a_silence_is_between_two_messages_of_the_cycles_own_clock() {
     let mut cycles = Cycles::default();
     pass(&mut cycles, kernel(10 * SECOND), "entry", Some(BEGIN));
     pass(&mut cycles, wall(50 * SECOND), "audit", None);
-    let frozen = Event::Frozen { after_us: None };
+    let frozen = Event::Frozen {
+        after_us: None,
+        took_us: None,
+    };
     pass(&mut cycles, wall(51 * SECOND), "frozen", Some(frozen));
     pass(&mut cycles, kernel(11 * SECOND), "link", None);
     pass(&mut cycles, kernel(11_004_999), "exit", Some(Event::Exit));
@@ -655,7 +658,13 @@ fn an_event_of_another_clock_starts_another_cycle_or_is_ignored() {
     let at = |second: Us| kernel(second * SECOND);
     let cycles = read([
         (at(10), BEGIN),
-        (wall(50 * SECOND), Event::Frozen { after_us: None }),
+        (
+            wall(50 * SECOND),
+            Event::Frozen {
+                after_us: None,
+                took_us: None,
+            },
+        ),
         (at(11), ends(K::Suspend, Some(SECOND))),
         (wall(60 * SECOND), BEGIN),
         (wall(61 * SECOND), ends(K::Suspend, Some(SECOND))),
@@ -799,7 +808,14 @@ fn certain_events_start_a_cycle_and_others_end_a_sleep() {
         (Event::Boot, false, false),
         (BEGIN, true, false),
         (Event::Freezing { took_us: None }, true, false),
-        (Event::Frozen { after_us: None }, false, false),
+        (
+            Event::Frozen {
+                after_us: None,
+                took_us: None,
+            },
+            false,
+            false,
+        ),
         (Event::Suspending { sleep: None }, true, false),
         (Event::StageBegin(K::SuspendNoirq), true, false),
         (Event::StageBegin(K::Platform), true, true),

@@ -225,17 +225,24 @@ fn suspend_and_resume_are_read_in_each_versions_words() {
         ),
         (
             "Freezing user space processes completed (elapsed 0.001 seconds)",
-            Event::Frozen { after_us: None },
+            Event::Frozen {
+                after_us: None,
+                took_us: Some(1000),
+            },
         ),
         (
             "Freezing remaining freezable tasks ... (elapsed 0.007 seconds) done.",
             Event::Frozen {
                 after_us: Some(7000),
+                took_us: None,
             },
         ),
         (
             "Freezing remaining freezable tasks completed (elapsed 0.001 seconds)",
-            Event::Frozen { after_us: None },
+            Event::Frozen {
+                after_us: None,
+                took_us: None,
+            },
         ),
         (
             "PM: Entering mem sleep",

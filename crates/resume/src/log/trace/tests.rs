@@ -61,7 +61,13 @@ fn the_other_steps_correspond_to_kernel_messages() {
             "freeze_processes[0] begin",
             Event::Freezing { took_us: None },
         ),
-        ("freeze_processes[0] end", Event::Frozen { after_us: None }),
+        (
+            "freeze_processes[0] end",
+            Event::Frozen {
+                after_us: None,
+                took_us: None,
+            },
+        ),
         ("CPU_OFF[1] begin", Event::CpuBegin { cpu: 1, on: false }),
         ("CPU_OFF[1] end", Event::CpuEnd { cpu: 1, on: false }),
         ("CPU_ON[12] begin", Event::CpuBegin { cpu: 12, on: true }),
