@@ -1412,6 +1412,15 @@ fn processes_that_froze_are_not_said_never_to_have_frozen() {
     for cycle in &machine.cycles {
         assert_eq!(froze(cycle), Some((14_000, Some(16_000))));
     }
+    // A kernel may sync after it froze them.
+    let after = "\
+[  700.000000] PM: suspend entry (deep)
+[  700.010000] Freezing user space processes ... (elapsed 0.001 seconds) done.
+[  700.020000] Freezing remaining freezable tasks ... (elapsed 0.001 seconds) done.
+[  702.030000] Filesystems sync: 2.000 seconds
+[  702.300000] PM: suspend devices took 0.200 seconds
+";
+    assert_eq!(log(after).cycles.len(), 1);
 }
 
 #[test]

@@ -27,6 +27,8 @@ const JITTER_US: Us = 1000;
 /// Freezing gives up after 20 seconds, and a device's watchdog after one or two minutes: with so much
 /// between two lines of a cycle that does not sleep the clock was set.
 const LEAP_US: Us = 400_000_000;
+/// So long after processes froze, a sync is of another suspend.
+const SYNC_US: Us = 1_000_000;
 /// A clock that steps back by no more than this is not that of another boot.
 const STEP_US: Us = 10_000_000;
 /// Of who refused, no more names are kept.
@@ -317,15 +319,12 @@ impl Cycles {
             open.is_down() || (StageKind::Prepare..=StageKind::Platform).contains(&open.stage);
         // With nothing but its entry and its exit, it sleeps in between.
         let sleeps = sleeps || open.only_entry && matches!(event, Event::Exit | Event::Thawing);
-        // So may the sync be long.
-        let accounted = match event {
-            Event::Synced(us) => *us,
-            _ => 0,
-        };
         // While processes freeze, a logger's wall clock leaps because the logger was asleep.
         let logger_sleeps = at.clock == Some(Clock::Wall) && open.stage == StageKind::Freeze;
-        let leaps =
-            now - open.last - accounted > LEAP_US && !sleeps && !logger_sleeps && !open.ended;
+        let leaps = now - open.last - event.synced_us() > LEAP_US
+            && !sleeps
+            && !logger_sleeps
+            && !open.ended;
         // What begins another cycle is no jump within this one.
         if leaps
             && self.fits(now, event)
@@ -356,9 +355,9 @@ impl Cycles {
             Event::Begin { first: true, sleep } => {
                 open.only_entry && open.cycle.sleep.is_some() != sleep.is_some()
             }
-            // File systems are synced before processes freeze.
+            // File systems are synced before processes freeze, or by some kernels right after.
             Event::Begin { first: false, .. } | Event::Syncing | Event::Synced(_)
-                if open.mark_of(StageKind::Freeze).end.is_some() =>
+                if open.froze_by(us - event.synced_us() - SYNC_US) =>
             {
                 false
             }

@@ -114,6 +114,16 @@ pub(super) enum Event<'a> {
     Done,
 }
 
+impl Event<'_> {
+    /// How long file systems were synced, to its stamp.
+    pub(super) fn synced_us(&self) -> Us {
+        match self {
+            Self::Synced(us) => *us,
+            _ => 0,
+        }
+    }
+}
+
 /// A device's callback begins.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Call<'a> {

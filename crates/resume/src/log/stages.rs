@@ -520,6 +520,12 @@ impl Open {
         self.down.is_some() && self.up.is_none()
     }
 
+    /// Processes were frozen by then.
+    pub(super) fn froze_by(&self, us: Us) -> bool {
+        let end = self.mark_of(StageKind::Freeze).end;
+        end.is_some_and(|end| end < us)
+    }
+
     /// CPUs were off, and processes do not run yet.
     pub(super) fn wakes_up(&self) -> bool {
         self.up.is_some() && !self.ended
