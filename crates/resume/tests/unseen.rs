@@ -888,7 +888,7 @@ fn lines_without_a_stamp_are_read_behind_a_host_an_unknown_date_or_spaces() {
         "   ",
         "> > ",
         "dom0 kernel: ",
-        "Mär 02 10:00:00 host kernel: ",
+        "Μαρ 02 10:00:00 host kernel: ",
         "3月 02 10:00:00 host kernel: ",
     ] {
         assert_eq!(one(&behind(prefix, ABORTED)), whole, "{prefix}");
@@ -1149,11 +1149,11 @@ kernel: Call Trace:
     assert!(message.contains("wq_busy=0"), "{message}");
     assert!(message.ends_with("rsync (pid 4321)"), "{message}");
     let to_disk = "\
-M=C3=A4r 02 10:00:00 host kernel: PM: hibernation: hibernation entry
-M=C3=A4r 02 10:00:20 host kernel: Freezing of tasks failed after 20.003=
+=CE=9C=CE=B1=CF=81 02 10:00:00 host kernel: PM: hibernation: hibernation entry
+=CE=9C=CE=B1=CF=81 02 10:00:20 host kernel: Freezing of tasks failed after 20.003=
 =20
 seconds (1 tasks refusing to freeze, wq_busy=3D0):
-M=C3=A4r 02 10:00:20 host kernel: task:Xorg            state:D stack:  =
+=CE=9C=CE=B1=CF=81 02 10:00:20 host kernel: task:Xorg            state:D stack:  =
   0=20
 pid: 1200 ppid:  1100 flags:0x00000004
 ";
@@ -1457,4 +1457,36 @@ fn an_image_that_was_restored_came_back() {
 [  700.600000] PM: Image restored successfully.
 ");
     assert!(read.hibernations[0].ended, "{:?}", read.hibernations);
+}
+
+#[test]
+fn dates_of_other_languages_are_read() {
+    let of_date = |date: &str| {
+        SLEEP
+            .lines()
+            .map(|line| {
+                let second = &line[3..6];
+                let (_, message) = line.split_once("] ").unwrap();
+                let second = second.trim().parse::<u32>().unwrap() % 60;
+                format!(
+                    "{} {message}\n",
+                    date.replace("SS", &format!("{second:02}"))
+                )
+            })
+            .collect::<String>()
+    };
+    let english = log(&of_date("[Wed Dec 30 19:16:SS 2019]"));
+    assert_eq!(english.cycles.len(), 1);
+    for date in [
+        "[Mi Dez 30 19:16:SS 2019]",
+        "[mer. déc. 30 19:16:SS 2019]",
+        "[qua dez 30 19:16:SS 2019]",
+        "[ср дек 30 19:16:SS 2019]",
+    ] {
+        let other = log(&of_date(date));
+        let stages = |log: &reveille_resume::log::Log| log.cycles[0].stages.clone();
+        assert_eq!(stages(&other), stages(&english), "{date}");
+    }
+    let host = "dez 30 19:16:SS host kernel:";
+    assert_eq!(log(&of_date(host)).cycles.len(), 1);
 }

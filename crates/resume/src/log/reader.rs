@@ -356,7 +356,8 @@ impl Reader {
         let is_event = matches!(self.messages.parse(message), Parsed::Event(_));
         self.left_out.lines_without_stamp += u64::from(is_event);
         // Read all the same, if it says how long something took.
-        let dated = has_logger.then_some("lines with a date that is not English, or without one");
+        let dated =
+            has_logger.then_some("lines with a date in an unknown language, or without one");
         self.unread = self.unread.or(form.or(dated).filter(|_| is_event));
         // Of a suspend to disk no line is an event; and of who refuses.
         let may_tell = is_event && form.is_none()

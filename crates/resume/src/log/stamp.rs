@@ -9,6 +9,26 @@ const SECONDS_MAX: u64 = 40_000_000_000;
 
 const WEEKDAYS: [&[u8]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat", b"Sun"];
 
+/// As `dmesg -T` and journalctl write them in other languages, where they begin otherwise than in English.
+const OTHER_MONTHS: [&str; 12] = [
+    "ene gen sty янв",
+    "fév fev lut фев",
+    "mär mrz mrt мар",
+    "avr abr kwi апр",
+    "mai maj mag mei мая",
+    "juin giu cze июн",
+    "juil lug lip июл",
+    "aoû ago sie авг",
+    "set wrz сен",
+    "okt out ott paź окт",
+    "lis ноя",
+    "déc dez dic gru дек",
+];
+
+fn is_letter(byte: &u8) -> bool {
+    byte.is_ascii_alphabetic() || *byte == b'.' || *byte >= 0x80
+}
+
 /// An instant and the step of its notation, both in microseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Instant {
@@ -110,17 +130,34 @@ impl<'a> Cursor<'a> {
     }
 
     fn month(&mut self) -> Option<i64> {
-        let name = self.0.get(..3)?;
-        let month = MONTHS
-            .iter()
-            .position(|known| known.as_bytes().eq_ignore_ascii_case(name))?;
-        self.0 = &self.0[3..];
-        Some(month as i64 + 1)
+        let is_begin = |known: &&str| {
+            let begin = self.0.get(..known.len());
+            begin.is_some_and(|begin| begin.eq_ignore_ascii_case(known.as_bytes()))
+        };
+        let mut english = MONTHS.iter().copied().zip(1..);
+        let english = english.find(|(known, _)| is_begin(known));
+        let (name, month) = english.or_else(|| {
+            let mut others = OTHER_MONTHS.iter().zip(1..);
+            others.find_map(|(names, month)| Some((names.split(' ').find(is_begin)?, month)))
+        })?;
+        self.0 = &self.0[name.len()..];
+        // `janv.`, `sept.`
+        let more = self.0.iter().take_while(|byte| is_letter(byte)).count();
+        self.0 = &self.0[more..];
+        Some(month)
     }
 
+    /// In English, or of any language before a month.
     fn weekday(&mut self) -> Option<()> {
-        let name = self.0.get(..3)?;
-        WEEKDAYS.contains(&name).then(|| self.0 = &self.0[3..])
+        let mut end = 3;
+        if !WEEKDAYS.contains(&self.0.get(..3)?) {
+            end = self.0.iter().take_while(|byte| is_letter(byte)).count();
+            let mut behind = Cursor(&self.0[end..]);
+            behind.eat(b' ').filter(|()| end > 0)?;
+            behind.month()?;
+        }
+        self.0 = &self.0[end..];
+        Some(())
     }
 
     /// `2026-11-21T18:00:00.123456+01:00`, as ISO 8601 and RFC 3339 have it, in UTC.
@@ -451,7 +488,7 @@ mod tests {
         assert_eq!(of("Sat 2026-11-21 18:00:00"), (year_2026, String::new()));
         assert!(of("Nov 31 00:00:00").0.is_some());
         for text in [
-            "Sax Nov 21 18:00:00",
+            "Sa, Nov 21 18:00:00",
             "SatNov 21 18:00:00",
             "Nov21 18:00:00",
         ] {
