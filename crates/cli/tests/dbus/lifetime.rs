@@ -90,10 +90,11 @@ fn a_hold_that_another_programs_bound_keeps_out_says_so() {
         let mut hold = hold.stdout(Stdio::piped()).spawn().unwrap();
         let stdout = hold.stdout.take().unwrap();
         let mut values = serde_json::Deserializer::from_reader(stdout).into_iter();
-        let plan: serde_json::Value = values.next().unwrap().unwrap();
+        let plan = values.next();
         std::fs::write(of_another, "0").unwrap();
         hold.kill().unwrap();
         hold.wait().unwrap();
+        let plan: serde_json::Value = plan.unwrap().unwrap();
         let held = if is_told { vec![] } else { vec![0] };
         assert_eq!(plan["cpus"], serde_json::json!(held), "{plan}");
         let groups = plan["groups"].as_array().unwrap();

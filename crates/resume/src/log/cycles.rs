@@ -142,7 +142,7 @@ impl Cycles {
                 });
             } else if let Some(step) = self.step {
                 // Some lines were of another CPU's clock if this one leaps ahead as far as that stepped
-                // back. The kernel's own clock is never set back so far: time may have passed as well.
+                // back. Where a kernel's clock steps back by more than it is ever set, time may have passed as well.
                 let is_stray = at.clock == Some(Clock::Kernel) && step.by > STEP_US;
                 let more = match is_stray {
                     true => STEP_US.min(step.by / 10),
@@ -349,22 +349,18 @@ impl Cycles {
     fn fits(&self, us: Us, event: &Event<'_>) -> bool {
         let Some(open) = &self.open else { return true };
         let resumes = open.stage >= StageKind::ResumeNoirq;
+        let freezes = open.stage == StageKind::Freeze && !open.ended;
         match event {
             Event::Boot => false,
             // Android's kernels print a second one, with the date in place of the state.
             Event::Begin { first: true, sleep } => {
                 open.only_entry && open.cycle.sleep.is_some() != sleep.is_some()
             }
+            Event::Freezing { .. } => freezes,
             // File systems are synced before processes freeze, or by some kernels right after.
-            Event::Begin { first: false, .. } | Event::Syncing | Event::Synced(_)
-                if open.froze_by(us - event.synced_us() - SYNC_US) =>
-            {
-                false
+            Event::Begin { first: false, .. } | Event::Syncing | Event::Synced(_) => {
+                freezes && !open.froze_by(us - event.synced_us() - SYNC_US)
             }
-            Event::Begin { first: false, .. }
-            | Event::Syncing
-            | Event::Synced(_)
-            | Event::Freezing { .. } => open.stage == StageKind::Freeze && !open.ended,
             Event::Suspending { .. } => open.stage <= StageKind::Prepare && !open.ended,
             Event::Frozen { .. } | Event::NotFrozen { .. } | Event::Idle { ends: false } => {
                 !(open.ended || resumes)
